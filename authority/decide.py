@@ -1,0 +1,168 @@
+"""The one decision function: what is, what is asked and when give the answer and the changes.
+
+Pure and total: no clock, no I/O, no randomness, and no exception for anything a caller can send.
+Order: the door, the caller's clock, the evidence, the memory of request ids, then the rule.
+"""
+
+from dataclasses import replace
+
+from ..contracts import shapes
+from ..contracts.reason import Reason
+from ..contracts.records import Policy, Stamp
+from ..contracts.registry import contract_digest
+from ..contracts.request import Request
+from . import dependency, lease, projection, work
+from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
+from .state import State
+
+
+def decide(state: State, request: Request, stamp: Stamp) -> Outcome:
+    """What becomes of a request at this place of the journal."""
+    refusal = _admit(state, request, stamp)
+    if refusal is not None:
+        return refusal
+    memory = _recall(state, request)
+    if memory is not None:
+        return memory
+    outcome = _rule(state, request, stamp)
+    if request.request_id is None or isinstance(outcome, Repeated):
+        return outcome
+    answered = Answered(request.request_id, request.action.action, request.args_digest, stamp.seq)
+    return replace(outcome, changes=(*outcome.changes, answered))
+
+
+def policy_digest(request: Request) -> str:
+    """The policy that the evidence of a request is bound to."""
+    return request.context.policy_digest or contract_digest()
+
+
+def _admit(state: State, request: Request, stamp: Stamp) -> Refused | None:
+    """Whether the rule may be asked at all."""
+    action, context = request.action, request.context
+    transport = request.transport
+    if shapes.STRENGTH[transport] > shapes.STRENGTH[request.door]:
+        return Refused(Reason.TRANSPORT_ESCALATION, f"{transport} through {request.door}")
+    if transport not in action.transports:
+        mcp_only = action.transports <= {"mcp", "coordinator"}
+        reason = Reason.TRANSPORT_MCP_REQUIRED if mcp_only else Reason.TRANSPORT_FORBIDDEN
+        return Refused(reason, f"{action.action} through {transport}")
+    if context.stamp is not None and context.stamp.wall_ms > stamp.wall_ms:
+        # The clock merges every stamp within the drift bound, and no other.
+        ahead_ms = context.stamp.wall_ms - stamp.wall_ms
+        return Refused(Reason.CLOCK_DRIFT, f"{context.stamp.node} is {ahead_ms} ms ahead")
+    if action.mutates and state.policy.mutation == "instruction-linked":
+        return _evidence(request)
+    return None
+
+
+def _evidence(request: Request) -> Refused | None:
+    """What an instruction-linked mutation must bring along."""
+    context, action = request.context, request.action
+    if not context.policy_digest or not context.instruction_ref:
+        return Refused(Reason.EVIDENCE_MISSING, action.action)
+    if context.policy_digest != contract_digest():
+        return Refused(Reason.POLICY_DIGEST_UNKNOWN, context.policy_digest)
+    accepted = {action.capability, "capabilities.change_morphisms.all"}
+    if not accepted & set(context.capability_claims):
+        return Refused(Reason.CAPABILITY_CLAIM_MISSING, str(action.capability))
+    return None
+
+
+def _recall(state: State, request: Request) -> Repeated | Refused | None:
+    """A request id is answered once; later it gets that answer, or a refusal."""
+    if request.request_id is None:
+        return None
+    answer = state.answers.get(request.request_id)
+    if answer is None:
+        return None
+    if (answer.action, answer.args_digest) == (request.action.action, request.args_digest):
+        return Repeated(answer.seq)
+    detail = f"{request.request_id} stands for {answer.action} in row {answer.seq}"
+    return Refused(Reason.REQUEST_ID_CONFLICT, detail)
+
+
+def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:  # noqa: PLR0915 - one flat table
+    match request.payload:
+        case shapes.Claim() as asked:
+            return lease.claim(state, asked, stamp)
+        case shapes.ClaimNext() as asked:
+            return lease.claim_next(state, asked, stamp)
+        case shapes.Renew() as asked:
+            return lease.renew(state, asked, stamp)
+        case shapes.Release() as asked:
+            return lease.release(state, asked, stamp)
+        case shapes.Reconcile() as asked:
+            return lease.reconcile(state, asked, stamp)
+        case shapes.Break() as asked:
+            return lease.break_lease(state, asked, stamp)
+        case shapes.GrantSublease() as asked:
+            return lease.grant_sublease(state, asked, stamp)
+        case shapes.RevokeSublease() as asked:
+            return lease.revoke_sublease(state, asked, stamp)
+        case shapes.OpenInstance() as asked:
+            return lease.open_instance(state, asked, stamp, policy_digest(request))
+        case shapes.CloseInstance() as asked:
+            return lease.close_instance(state, asked, stamp)
+        case shapes.AddIssue() as asked:
+            return work.add(state, asked, stamp)
+        case shapes.UpdateIssue() as asked:
+            return work.update(state, asked, stamp)
+        case shapes.CloseIssue() as asked:
+            return work.close(state, asked, stamp)
+        case shapes.DiscoverIssue() as asked:
+            return work.discover(state, asked, stamp)
+        case shapes.ImportIssues() as asked:
+            return work.import_issues(state, asked, stamp)
+        case shapes.AddDependency() as asked:
+            return dependency.add(state, asked, stamp)
+        case shapes.RemoveDependency() as asked:
+            return dependency.remove(state, asked, stamp)
+        case shapes.ReplaceDependency() as asked:
+            return dependency.replace(state, asked, stamp)
+        case shapes.SetPolicy() as asked:
+            return _set_policy(state, asked)
+        case shapes.ListIssues() as asked:
+            return projection.list_issues(state, asked, stamp)
+        case shapes.ShowIssue() as asked:
+            return projection.show(state, asked, stamp)
+        case shapes.RouteBinding() as asked:
+            return projection.route_binding(asked)
+        case _:
+            return _plain_read(state, request.action.action, stamp)
+
+
+def _plain_read(state: State, action: str, stamp: Stamp) -> Outcome:
+    """The reads that take no arguments."""
+    match action:
+        case "issue.ready":
+            return projection.ready(state, stamp)
+        case "issue.blocked":
+            return projection.blocked(state, stamp)
+        case "issue.lease_projection":
+            return projection.leases(state, stamp)
+        case "issue.check":
+            return projection.check(state, stamp)
+        case "issue.backend_status":
+            return projection.backend_status(state)
+        case "dep.diagnostics":
+            return projection.diagnostics(state)
+        case _:
+            return Refused(Reason.ACTION_UNIMPLEMENTED, action)
+
+
+def _set_policy(state: State, request: shapes.SetPolicy) -> Outcome:
+    """An operator chooses how strict this authority is."""
+    policy = Policy(
+        mutation=request.mutation or state.policy.mutation,
+        evidence_reads=(
+            state.policy.evidence_reads
+            if request.evidence_reads is None
+            else request.evidence_reads
+        ),
+    )
+    changed = policy != state.policy
+    body = {
+        "changed": changed,
+        "policy": {"mutation": policy.mutation, "evidenceReads": policy.evidence_reads},
+    }
+    return Accepted((PolicySet(policy),) if changed else (), body)

@@ -1,0 +1,85 @@
+"""The one journal: rows in order, written by one authority at a time.
+
+I1  Sequence numbers have no gaps.
+I2  A row is on disk before anybody hears of it.
+I3  A writer whose epoch is not the newest can append nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..contracts.reason import FAILURES, Reason
+
+GENESIS = "row1_" + "0" * 64  # what the first row is chained to
+STATE_GENESIS = "st1_" + "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One decided request. The blobs are canonical JSON."""
+
+    seq: int
+    epoch: int
+    wall_ms: int
+    counter: int
+    node: str
+    request: bytes
+    response: bytes
+    changes: bytes
+    digest: str  # of the host-effect envelope; the next row's `prev`
+    state_digest: str  # of all changes up to here
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where the journal ends: what the next row is chained to."""
+
+    seq: int = 0
+    digest: str = GENESIS
+    state_digest: str = STATE_GENESIS
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state at a head, so that a start need not fold all rows before it."""
+
+    head: Head
+    image: bytes
+
+
+class Unavailable(Exception):
+    """The authority cannot work, for a reason with a failure class."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        failure = FAILURES[reason]
+        super().__init__(f"{detail}: {failure.meaning}; {failure.remedy}")
+        self.reason = reason
+
+
+class Journal(Protocol):
+    """What an engine must do. SQLite is the embedded one."""
+
+    def node(self) -> str:
+        """The name of the authority's clock."""
+
+    def acquire_epoch(self) -> int:
+        """Take over: from now on only this epoch appends."""
+
+    def append(self, rows: Sequence[Row], expected_seq: int, epoch: int) -> None:
+        """Commit all rows after row `expected_seq`, or none; raise `Unavailable` for none."""
+
+    def read(self, after_seq: int = 0) -> Iterator[Row]:
+        """Rows in order, from `after_seq` + 1."""
+
+    def row(self, seq: int) -> Row | None:
+        """One row."""
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot."""
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep this snapshot in place of an older one."""
+
+    def close(self) -> None:
+        """Let go of the storage."""

@@ -1,0 +1,150 @@
+"""What a decision gives back: an answer, and the few changes to make.
+
+A refusal carries no changes. Changes are data: the journal keeps them, `apply` makes them, and
+nothing else touches the state.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..contracts.reason import FAILURES, Reason
+from ..contracts.records import Dependency, Instance, Issue, Lease, Policy, Sublease
+
+# --- changes ------------------------------------------------------------------------------------
+
+
+class IssueAdded(Struct, frozen=True, tag_field="change", tag="issue.added"):
+    issue: Issue
+
+
+class IssueSet(Struct, frozen=True, tag_field="change", tag="issue.set"):
+    """Some members of an issue get new values; `updated_at` is always among them."""
+
+    id: str
+    members: dict[str, Any]
+
+
+class LeasePut(Struct, frozen=True, tag_field="change", tag="lease.put"):
+    """A grant or an extension. A grant with a new fence ends whatever hung on the old one."""
+
+    lease: Lease
+
+
+class LeaseDropped(Struct, frozen=True, tag_field="change", tag="lease.dropped"):
+    resource: str
+
+
+class Lapsed(Struct, frozen=True, tag_field="change", tag="lapsed"):
+    """Leases past their deadline at this moment are filed as overdue, ready to be reclaimed."""
+
+    wall_ms: int
+
+
+class SubleasePut(Struct, frozen=True, tag_field="change", tag="sublease.put"):
+    sublease: Sublease
+
+
+class SubleaseDropped(Struct, frozen=True, tag_field="change", tag="sublease.dropped"):
+    resource: str
+    sublease_id: str
+
+
+class InstancePut(Struct, frozen=True, tag_field="change", tag="instance.put"):
+    instance: Instance
+
+
+class InstanceDropped(Struct, frozen=True, tag_field="change", tag="instance.dropped"):
+    resource: str
+    instance_id: str
+
+
+class DependencyAdded(Struct, frozen=True, tag_field="change", tag="dependency.added"):
+    dependency: Dependency
+
+
+class DependencyDropped(Struct, frozen=True, tag_field="change", tag="dependency.dropped"):
+    dependency: Dependency
+
+
+class PolicySet(Struct, frozen=True, tag_field="change", tag="policy.set"):
+    policy: Policy
+
+
+class Answered(Struct, frozen=True, tag_field="change", tag="answered"):
+    """The first answer to this request id is the row `seq`."""
+
+    request_id: str
+    action: str
+    args_digest: str
+    seq: int
+
+
+Change = (
+    IssueAdded
+    | IssueSet
+    | LeasePut
+    | LeaseDropped
+    | Lapsed
+    | SubleasePut
+    | SubleaseDropped
+    | InstancePut
+    | InstanceDropped
+    | DependencyAdded
+    | DependencyDropped
+    | PolicySet
+    | Answered
+)
+
+# --- outcomes -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Granted. `body` goes into the answer, `fence` and `issue_id` into the evidence."""
+
+    changes: tuple[Change, ...] = ()
+    body: dict[str, Any] = field(default_factory=dict)
+    issue_id: str | None = None
+    fence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Not granted, for the first reason that applies."""
+
+    reason: Reason
+    detail: str
+    issue_id: str | None = None
+    fence: int | None = None  # the fence that is current, where the refusal is about fences
+    changes: tuple[Change, ...] = ()  # nothing but the memory of the answer itself
+
+    @property
+    def diagnostic(self) -> str:
+        failure = FAILURES[self.reason]
+        return f"{self.detail}: {failure.meaning}; {failure.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Asked and answered before; the answer is the journal's row `seq`."""
+
+    seq: int
+
+
+Outcome = Accepted | Refused | Repeated
+
+# --- changes as bytes ---------------------------------------------------------------------------
+
+_DECODER = msgspec.json.Decoder(list[Change])
+
+
+def encode_changes(changes: tuple[Change, ...]) -> bytes:
+    """Canonical bytes, for the journal and its digests."""
+    return msgspec.json.encode(changes, order="sorted")
+
+
+def decode_changes(data: bytes) -> list[Change]:
+    return _DECODER.decode(data)

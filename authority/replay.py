@@ -1,0 +1,70 @@
+"""Replay: fold the journal from nothing, decide every request again, and compare the bytes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..contracts.reason import Reason
+from ..contracts.records import Stamp
+from ..contracts.request import Garbage, restore
+from .decide import decide
+from .envelope import sealed
+from .journal import Head, Journal, Row
+from .outcome import Repeated
+from .state import State, apply, dump
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """How far the journal replays, and what is wrong with the row after that."""
+
+    rows: int
+    head: Head
+    mismatch: str | None = None
+
+    @property
+    def reason(self) -> Reason | None:
+        return Reason.REPLAY_MISMATCH if self.mismatch else None
+
+
+def replay(journal: Journal, progress: Callable[[int], None] = lambda _: None) -> Replayed:
+    """Compare every stored answer, envelope, change and state digest; stop at the first that differs."""
+    state, head = State(), Head()
+    snapshot = journal.snapshot()
+    for row in journal.read():
+        problem, head_after = _step(state, row, head)
+        if problem is None and snapshot is not None and snapshot.head.seq == row.seq:
+            problem = _snapshot_problem(snapshot.image, snapshot.head, state, head_after)
+        if problem is not None:
+            return Replayed(head.seq, head, f"row {head.seq + 1}: {problem}")
+        head = head_after
+        progress(head.seq)
+    if snapshot is not None and snapshot.head.seq > head.seq:
+        return Replayed(head.seq, head, f"row {head.seq + 1}: the snapshot is ahead of the journal")
+    return Replayed(head.seq, head)
+
+
+def _step(state: State, row: Row, head: Head) -> tuple[str | None, Head]:
+    if row.seq != head.seq + 1:
+        return "it is missing", head
+    try:
+        request = restore(row.request)
+    except (ValueError, KeyError) as error:
+        return f"its request cannot be read: {error}", head
+    if isinstance(request, Garbage):
+        return f"its request is none: {request.detail}", head
+    stamp = Stamp(row.seq, row.wall_ms, row.counter, row.node)
+    outcome = decide(state, request, stamp)
+    if isinstance(outcome, Repeated):
+        return f"its request id was answered by row {outcome.seq}", head
+    again, head_after = sealed(request, outcome, stamp, head, row.epoch)
+    for part in ("request", "response", "changes", "state_digest", "digest"):
+        if getattr(again, part) != getattr(row, part):
+            return f"its {part} differs", head
+    apply(state, outcome.changes)
+    return None, head_after
+
+
+def _snapshot_problem(image: bytes, at: Head, state: State, head: Head) -> str | None:
+    if at != head:
+        return "the snapshot is chained to another row"
+    return None if dump(state) == image else "the snapshot differs from the state"

@@ -1,0 +1,199 @@
+"""The authority at work: requests in, decisions committed together, answers out.
+
+    parse -> stamp -> decide -> apply -> (the rest of the batch) -> commit -> evidence -> answer
+
+Nobody gets an answer before their row is on disk. When a commit fails, memory is ahead of the
+disk, so the authority answers nothing more; a new one starts from the journal.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..contracts import limits
+from ..contracts.check import startup_check
+from ..contracts.reason import Reason
+from ..contracts.records import Stamp
+from ..contracts.request import Garbage, Request
+from .clock import HybridClock, SteadyClock
+from .decide import decide
+from .envelope import glimpsed, refused_garbage, sealed, with_mark
+from .failpoint import failpoint
+from .journal import Head, Journal, Row, Snapshot, Unavailable
+from .outcome import Repeated, decode_changes
+from .sqlite import SqliteJournal
+from .state import State, apply, dump, load
+from .trajectory import Trajectory
+
+JOURNAL = "journal.db"
+TRAJECTORY = "harness_trajectory.jsonl"
+TABLES = "tables.db"
+_LOCK = "lock"
+
+# Actions whose rule asks nothing of the time; their rows leave the clock where it is.
+_TIMELESS = frozenset({"issue.import", "policy.set"})
+
+
+class Authority:
+    """Decides for one journal. Use `open_authority` for one in a state directory."""
+
+    def __init__(self, journal: Journal, physical_ms: SteadyClock | None = None) -> None:
+        self.journal = journal
+        self.state, self.head, last = recover(journal)
+        wall_ms, counter = (last.wall_ms, last.counter) if last else (0, 0)
+        self._clock = HybridClock(journal.node(), physical_ms or SteadyClock(), wall_ms, counter)
+        self._epoch: int | None = None
+        self._failed: Unavailable | None = None
+        snapshot = journal.snapshot()
+        self._snapshot_seq = snapshot.head.seq if snapshot else 0
+        self.garbage_count = 0
+
+    def submit(self, batch: Sequence[Request | Garbage]) -> tuple[list[bytes], list[Row]]:
+        """Decide in order, commit once; the answers, and the rows that were written for them."""
+        if self._failed is not None:
+            raise self._failed
+        rows: list[Row] = []
+        before_seq = self.head.seq
+        answers = [self._answer(each, rows) for each in batch]
+        if rows:
+            self._commit(rows, before_seq)
+        return answers, rows
+
+    def snapshot(self) -> None:
+        """Save the next start from folding the rows up to here."""
+        self.journal.put_snapshot(Snapshot(self.head, dump(self.state)))
+        self._snapshot_seq = self.head.seq
+
+    def _answer(self, asked: Request | Garbage, rows: list[Row]) -> bytes:
+        if isinstance(asked, Garbage):
+            self.garbage_count += 1
+            return with_mark(refused_garbage(asked, self.head.seq), asked.id)
+        recorded = asked.action.mutates or self.state.policy.evidence_reads
+        stamp = self._clock.next_stamp(
+            self.head.seq + (1 if recorded else 0),
+            now_ms=asked.now_ms,
+            caller=asked.context.stamp,
+            timeless=asked.action.action in _TIMELESS,
+        )
+        outcome = decide(self.state, asked, stamp)
+        if isinstance(outcome, Repeated):
+            return with_mark(self._first_answer(outcome.seq, rows), asked.id)
+        if not recorded:
+            return with_mark(glimpsed(asked, outcome, stamp, self.head), asked.id)
+        if self._epoch is None:
+            self._epoch = self.journal.acquire_epoch()
+        row, self.head = sealed(asked, outcome, stamp, self.head, self._epoch)
+        self._clock.advance(stamp)
+        apply(self.state, outcome.changes)
+        rows.append(row)
+        return with_mark(row.response, asked.id)
+
+    def _first_answer(self, seq: int, rows: list[Row]) -> bytes:
+        for row in rows:
+            if row.seq == seq:
+                return row.response
+        row_before = self.journal.row(seq)
+        assert row_before is not None, "a remembered answer is a row"
+        return row_before.response
+
+    def _commit(self, rows: list[Row], before_seq: int) -> None:
+        assert self._epoch is not None
+        try:
+            self.journal.append(rows, before_seq, self._epoch)
+        except Unavailable as error:
+            self._failed = error
+            raise
+        if self.head.seq - self._snapshot_seq >= limits.SNAPSHOT_ROWS:
+            self.snapshot()
+
+
+def recover(journal: Journal) -> tuple[State, Head, Row | None]:
+    """The state at the journal's end: the newest snapshot, and the changes of the rows after it."""
+    state, head, last = State(), Head(), None
+    snapshot = journal.snapshot()
+    if snapshot is not None:
+        state, head = load(snapshot.image), snapshot.head
+        last = journal.row(head.seq)
+    for row in journal.read(head.seq):
+        if row.seq != head.seq + 1:
+            raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {head.seq + 1} is missing")
+        apply(state, decode_changes(row.changes))
+        head, last = Head(row.seq, row.digest, row.state_digest), row
+    return state, head, last
+
+
+# --- in a state directory -----------------------------------------------------------------------
+
+
+class Office:
+    """An authority, its lock and its projections, in a state directory."""
+
+    def __init__(self, state_dir: Path, *, writable: bool) -> None:
+        if not (state_dir / JOURNAL).exists():
+            raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
+        report = startup_check()
+        if report["result"] != "accepted":
+            raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
+        self.state_dir = state_dir
+        self._lock = _lock(state_dir / _LOCK) if writable else None
+        self.journal = SqliteJournal(state_dir / JOURNAL, read_only=not writable)
+        self.authority = Authority(self.journal)
+        self._trajectory = Trajectory(state_dir / TRAJECTORY) if writable else None
+        self._wrote = False
+
+    def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
+        """The answers; when they come back, their rows and their evidence are on disk."""
+        answers, rows = self.authority.submit(batch)
+        if self._trajectory is not None:
+            self._trajectory.follow(self.journal, rows, self.authority.head.seq)
+        self._wrote = self._wrote or bool(rows)
+        failpoint("answer.sent")
+        return answers
+
+    def close(self) -> None:
+        """Let go; the SQL tables catch up last, when nobody waits for them any more."""
+        if self._wrote:
+            from .tables import Tables  # noqa: PLC0415 - only writers need it
+
+            Tables(self.state_dir / TABLES).follow(self.journal)
+        self.journal.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _lock(path: Path) -> int:
+    """Hold the state directory; the operating system lets go of it however we end."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unavailable(Reason.STATE_DIR_DENIED, f"{path}: {error.strerror}") from error
+    give_up = time.monotonic() + limits.LOCK_WAIT_MS / 1000
+    pause = 0.001
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            return handle
+        if time.monotonic() > give_up:
+            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
+            os.close(handle)
+            raise Unavailable(Reason.AUTHORITY_BUSY, f"{path} is held by process {holder}")
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)

@@ -1,0 +1,167 @@
+"""The embedded journal: SQLite through apsw, in WAL mode, with every commit on disk.
+
+journal    one row per decided request
+snapshot   at most one: the newest image of the state
+meta       node, epoch, format version
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import apsw
+
+from ..contracts.reason import Reason
+from .failpoint import failpoint
+from .journal import Head, Row, Snapshot, Unavailable
+
+_APPLICATION_ID = 0x75_6E_64_73  # "unds": `file` and we can tell the journal from other databases
+_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE journal (
+    seq INTEGER PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    wall_ms INTEGER NOT NULL,
+    counter INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    request BLOB NOT NULL,
+    response BLOB NOT NULL,
+    changes BLOB NOT NULL,
+    digest TEXT NOT NULL,
+    state_digest TEXT NOT NULL
+) STRICT;
+CREATE TABLE snapshot (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    seq INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    state_digest TEXT NOT NULL,
+    image BLOB NOT NULL
+) STRICT;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+"""
+_COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
+
+
+class SqliteJournal:
+    """See `Journal` for the promises."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+        try:
+            self._db = apsw.Connection(str(path), flags=flags)
+            self._db.set_busy_timeout(5_000)
+            self._check_format(path)
+            if not read_only:
+                self._db.pragma("synchronous", "FULL")
+        except apsw.Error as error:
+            raise _unavailable(error, path) from error
+
+    @classmethod
+    def create(cls, path: Path, node: str) -> None:
+        """Make an empty journal; an existing one is left alone."""
+        db = apsw.Connection(str(path))
+        try:
+            db.set_busy_timeout(5_000)
+            db.pragma("journal_mode", "wal")
+            with db:
+                if db.pragma("user_version") == 0:
+                    db.execute(_SCHEMA)
+                    db.pragma("application_id", _APPLICATION_ID)
+                    db.pragma("user_version", _VERSION)
+                    meta = [("node", node), ("epoch", "0")]
+                    db.executemany("INSERT INTO meta VALUES (?, ?)", meta)
+        except apsw.Error as error:
+            raise _unavailable(error, path) from error
+        finally:
+            db.close()
+
+    def node(self) -> str:
+        return self._meta("node")
+
+    def acquire_epoch(self) -> int:
+        with self._db:
+            epoch = int(self._meta("epoch")) + 1
+            self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
+        return epoch
+
+    def append(self, rows: Sequence[Row], expected_seq: int, epoch: int) -> None:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._refuse_strangers(expected_seq, epoch)
+                failpoint("append.begun")
+                self._db.executemany(
+                    f"INSERT INTO journal ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+                    [_values(row) for row in rows],
+                )
+                failpoint("append.written")
+                self._db.execute("COMMIT")
+                failpoint("append.committed")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        except apsw.Error as error:
+            raise Unavailable(Reason.JOURNAL_WRITE_FAILED, str(error)) from error
+
+    def read(self, after_seq: int = 0) -> Iterator[Row]:
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq"  # noqa: S608
+        try:
+            for values in self._db.execute(query, (after_seq,)):
+                yield _row(values)
+        except apsw.Error as error:
+            raise Unavailable(Reason.JOURNAL_CORRUPT, str(error)) from error
+
+    def row(self, seq: int) -> Row | None:
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq = ?"  # noqa: S608
+        values = self._db.execute(query, (seq,)).fetchone()
+        return None if values is None else _row(values)
+
+    def snapshot(self) -> Snapshot | None:
+        query = "SELECT seq, digest, state_digest, image FROM snapshot"
+        values = self._db.execute(query).fetchone()
+        return None if values is None else Snapshot(Head(*values[:3]), values[3])
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        head = snapshot.head
+        values = (head.seq, head.digest, head.state_digest, snapshot.image)
+        with self._db:
+            failpoint("snapshot.begun")
+            self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?)", values)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _meta(self, key: str) -> str:
+        return str(self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).get)
+
+    def _refuse_strangers(self, expected_seq: int, epoch: int) -> None:
+        if int(self._meta("epoch")) != epoch:
+            raise Unavailable(Reason.JOURNAL_DEPOSED, f"epoch {epoch}")
+        last = self._db.execute("SELECT coalesce(max(seq), 0) FROM journal").get
+        if last != expected_seq:
+            raise Unavailable(Reason.JOURNAL_DEPOSED, f"row {last} instead of {expected_seq}")
+
+    def _check_format(self, path: Path) -> None:
+        found = (self._db.pragma("application_id"), self._db.pragma("user_version"))
+        if found != (_APPLICATION_ID, _VERSION):
+            raise Unavailable(Reason.JOURNAL_CORRUPT, f"{path}: format {found}")
+
+
+def _values(row: Row) -> tuple[object, ...]:
+    return (
+        row.seq, row.epoch, row.wall_ms, row.counter, row.node,
+        row.request, row.response, row.changes, row.digest, row.state_digest,
+    )  # fmt: skip
+
+
+def _row(values: tuple[object, ...]) -> Row:
+    return Row(*values)  # type: ignore[arg-type]  # STRICT tables hold what the columns say
+
+
+def _unavailable(error: apsw.Error, path: Path) -> Unavailable:
+    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError):
+        return Unavailable(Reason.STATE_DIR_DENIED, f"{path}: {error}")
+    if isinstance(error, apsw.FullError | apsw.IOError):
+        return Unavailable(Reason.JOURNAL_WRITE_FAILED, f"{path}: {error}")
+    return Unavailable(Reason.JOURNAL_CORRUPT, f"{path}: {error}")

@@ -1,0 +1,327 @@
+"""What is: the fold of the journal, and the only function that changes it.
+
+    I1  Every lease's resource is an issue that exists and is not closed.
+    I2  A resource has at most one lease; a newer grant has a greater fence.
+    I3  Subleases and instances hang on the lease whose fence they were made under.
+    I4  `ready` holds exactly the open issues whose blockers are all closed.
+    I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
+
+Indexes (`ready`, `deadlines`, `overdue`, `torn`, `blocks`) can be rebuilt from the records, and
+`check_invariants` does so in tests.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple, assert_never
+
+import msgspec
+from sortedcontainers import SortedList
+
+from ..contracts import limits, rfc3339
+from ..contracts.records import (
+    BLOCKING_TYPES,
+    Dependency,
+    Instance,
+    Issue,
+    Lease,
+    Policy,
+    Sublease,
+    issue_of,
+    issue_resource,
+)
+from .outcome import (
+    Answered,
+    Change,
+    DependencyAdded,
+    DependencyDropped,
+    InstanceDropped,
+    InstancePut,
+    IssueAdded,
+    IssueSet,
+    Lapsed,
+    LeaseDropped,
+    LeasePut,
+    PolicySet,
+    SubleaseDropped,
+    SubleasePut,
+)
+
+
+class Answer(NamedTuple):
+    """What a request id stood for the first time."""
+
+    action: str
+    args_digest: str
+    seq: int
+
+
+class Rank(NamedTuple):
+    """The order in which work is handed out: urgent first, then old, then by id."""
+
+    priority: int
+    created_ms: int
+    issue_id: str
+
+
+class State:
+    """All that decisions depend on. Only `apply` writes to it."""
+
+    __slots__ = (
+        "answers",
+        "blocks",
+        "deadlines",
+        "dependencies",
+        "forgetting",
+        "instances",
+        "issues",
+        "leases",
+        "overdue",
+        "policy",
+        "ready",
+        "subleases",
+        "torn",
+    )
+
+    def __init__(self) -> None:
+        self.issues: dict[str, Issue] = {}
+        self.dependencies: dict[str, tuple[Dependency, ...]] = {}
+        self.leases: dict[str, Lease] = {}
+        self.subleases: dict[str, dict[str, Sublease]] = {}
+        self.instances: dict[str, dict[str, Instance]] = {}
+        self.policy = Policy()
+        self.answers: dict[str, Answer] = {}
+        self.forgetting: deque[str] = deque()  # request ids, oldest first
+        # Indexes.
+        self.blocks: dict[str, set[str]] = {}  # issue -> issues that wait for it
+        self.ready: SortedList[Rank] = SortedList()
+        self.deadlines: SortedList[tuple[int, str]] = SortedList()
+        self.overdue: SortedList[Rank] = SortedList()
+        self.torn: set[str] = set()  # leased resources whose record disagrees with the lease
+
+    def blockers(self, issue_id: str) -> list[str]:
+        """Ids that the issue still waits for, in the order they were added."""
+        return [
+            each.depends_on_id
+            for each in self.dependencies.get(issue_id, ())
+            if each.type in BLOCKING_TYPES and not self._closed(each.depends_on_id)
+        ]
+
+    def stale_count(self, wall_ms: int) -> int:
+        """How many leases are past their deadline."""
+        return len(self.overdue) + self.deadlines.bisect_left((wall_ms, ""))
+
+    def stale_ids(self, wall_ms: int) -> Iterator[str]:
+        """Issues whose lease is past its deadline, in no order worth relying on."""
+        yield from (place.issue_id for place in self.overdue)
+        yield from (
+            issue_of(key) for _, key in self.deadlines.irange(None, (wall_ms, ""), (True, False))
+        )
+
+    def _closed(self, issue_id: str) -> bool:
+        issue = self.issues.get(issue_id)
+        return issue is not None and issue.status == "closed"
+
+
+def rank(issue: Issue) -> Rank:
+    return Rank(issue.priority, rfc3339.parse_ms(issue.created_at) or 0, issue.id)
+
+
+def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
+    """Make the changes of one decision, and keep the indexes in step."""
+    for change in changes:
+        match change:
+            case IssueAdded(issue):
+                _put_issue(state, issue)
+            case IssueSet(issue_id, members):
+                _put_issue(state, msgspec.structs.replace(state.issues[issue_id], **members))
+            case LeasePut(lease):
+                _put_lease(state, lease)
+            case LeaseDropped(resource):
+                _drop_lease(state, resource)
+            case Lapsed(wall_ms):
+                _file_lapsed(state, wall_ms)
+            case SubleasePut(sublease):
+                state.subleases.setdefault(sublease.resource, {})[sublease.sublease_id] = sublease
+            case SubleaseDropped(resource, sublease_id):
+                del state.subleases[resource][sublease_id]
+            case InstancePut(instance):
+                state.instances.setdefault(instance.resource, {})[instance.instance_id] = instance
+            case InstanceDropped(resource, instance_id):
+                del state.instances[resource][instance_id]
+            case DependencyAdded(dependency):
+                _add_dependency(state, dependency)
+            case DependencyDropped(dependency):
+                _drop_dependency(state, dependency)
+            case PolicySet(policy):
+                state.policy = policy
+            case Answered(request_id, action, args_digest, seq):
+                _remember(state, request_id, Answer(action, args_digest, seq))
+            case _:
+                assert_never(change)
+
+
+def _put_issue(state: State, issue: Issue) -> None:
+    before = state.issues.get(issue.id)
+    if before is not None:
+        state.ready.discard(rank(before))
+        if rank(before) in state.overdue:
+            state.overdue.remove(rank(before))
+            state.overdue.add(rank(issue))
+    state.issues[issue.id] = issue
+    _refresh_ready(state, issue.id)
+    _refresh_torn(state, issue_resource(issue.id))
+    if (before is not None and before.status == "closed") != (issue.status == "closed"):
+        for waiting in state.blocks.get(issue.id, ()):
+            _refresh_ready(state, waiting)
+
+
+def _put_lease(state: State, lease: Lease) -> None:
+    before = state.leases.get(lease.resource)
+    if before is not None:
+        _unfile(state, before)
+        if before.fence != lease.fence:
+            _drop_dependents(state, lease.resource)
+    state.leases[lease.resource] = lease
+    state.deadlines.add((lease.deadline_ms, lease.resource))
+    _refresh_torn(state, lease.resource)
+
+
+def _drop_lease(state: State, resource: str) -> None:
+    _unfile(state, state.leases.pop(resource))
+    _drop_dependents(state, resource)
+    _refresh_torn(state, resource)
+
+
+def _unfile(state: State, lease: Lease) -> None:
+    if (lease.deadline_ms, lease.resource) in state.deadlines:
+        state.deadlines.remove((lease.deadline_ms, lease.resource))
+    else:
+        state.overdue.remove(rank(state.issues[issue_of(lease.resource)]))
+
+
+def _file_lapsed(state: State, wall_ms: int) -> None:
+    lapsed = list(state.deadlines.irange(None, (wall_ms, ""), (True, False)))
+    for entry in lapsed:
+        state.deadlines.remove(entry)
+        state.overdue.add(rank(state.issues[issue_of(entry[1])]))
+
+
+def _drop_dependents(state: State, resource: str) -> None:
+    state.subleases.pop(resource, None)
+    state.instances.pop(resource, None)
+
+
+def _add_dependency(state: State, dependency: Dependency) -> None:
+    source = dependency.issue_id
+    state.dependencies[source] = (*state.dependencies.get(source, ()), dependency)
+    if dependency.type in BLOCKING_TYPES:
+        state.blocks.setdefault(dependency.depends_on_id, set()).add(source)
+        _refresh_ready(state, source)
+
+
+def _drop_dependency(state: State, dependency: Dependency) -> None:
+    source, target = dependency.issue_id, dependency.depends_on_id
+    rest = tuple(each for each in state.dependencies[source] if each != dependency)
+    if rest:
+        state.dependencies[source] = rest
+    else:
+        del state.dependencies[source]
+    if not any(each.depends_on_id == target and each.type in BLOCKING_TYPES for each in rest):
+        waiting = state.blocks.get(target, set())
+        waiting.discard(source)
+        if not waiting:
+            state.blocks.pop(target, None)
+    _refresh_ready(state, source)
+
+
+def _refresh_ready(state: State, issue_id: str) -> None:
+    issue = state.issues.get(issue_id)
+    if issue is None:
+        return
+    place = rank(issue)
+    state.ready.discard(place)
+    if issue.status == "open" and not state.blockers(issue_id):
+        state.ready.add(place)
+
+
+def _refresh_torn(state: State, resource: str) -> None:
+    lease, issue = state.leases.get(resource), state.issues.get(issue_of(resource))
+    if lease and issue and (issue.status, issue.assignee) != ("in_progress", lease.owner):
+        state.torn.add(resource)
+    else:
+        state.torn.discard(resource)
+
+
+def _remember(state: State, request_id: str, answer: Answer) -> None:
+    state.answers[request_id] = answer
+    state.forgetting.append(request_id)
+    while len(state.forgetting) > limits.ANSWERS_MAX:
+        del state.answers[state.forgetting.popleft()]
+
+
+# --- the state as bytes -------------------------------------------------------------------------
+
+
+class Image(msgspec.Struct, frozen=True):
+    """The records of a state, in one order: what snapshots hold and digests cover."""
+
+    issues: list[Issue]
+    dependencies: list[Dependency]
+    leases: list[Lease]
+    subleases: list[Sublease]
+    instances: list[Instance]
+    policy: Policy
+    answers: list[tuple[str, str, str, int]]
+
+
+_IMAGE_DECODER = msgspec.json.Decoder(Image)
+
+
+def dump(state: State) -> bytes:
+    """The canonical bytes of a state; equal states give equal bytes."""
+    image = Image(
+        issues=[state.issues[key] for key in sorted(state.issues)],
+        dependencies=[one for key in sorted(state.dependencies) for one in state.dependencies[key]],
+        leases=[state.leases[key] for key in sorted(state.leases)],
+        subleases=_flat(state.subleases),
+        instances=_flat(state.instances),
+        policy=state.policy,
+        answers=[(key, *state.answers[key]) for key in state.forgetting],
+    )
+    return msgspec.json.encode(image, order="sorted")
+
+
+def load(data: bytes) -> State:
+    """The state that `dump` wrote. Raises `msgspec.MsgspecError` for anything else."""
+    image = _IMAGE_DECODER.decode(data)
+    state = State()
+    apply(state, [IssueAdded(each) for each in image.issues])
+    apply(state, [DependencyAdded(each) for each in image.dependencies])
+    apply(state, [LeasePut(each) for each in image.leases])
+    apply(state, [SubleasePut(each) for each in image.subleases])
+    apply(state, [InstancePut(each) for each in image.instances])
+    apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
+    return state
+
+
+def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
+    return [nested[key][inner] for key in sorted(nested) for inner in sorted(nested[key])]
+
+
+def check_invariants(state: State) -> None:
+    """Assert I1 to I5; slow, for tests and for `issue.check`."""
+    for resource, lease in state.leases.items():
+        issue = state.issues[issue_of(resource)]
+        assert issue.status != "closed", f"I1: {resource} is closed and leased"
+        assert lease.resource == resource, f"I2: {resource} is filed under another name"
+    for nested in (state.subleases, state.instances):
+        for resource, inner in nested.items():
+            assert not inner or resource in state.leases, f"I3: orphans on {resource}"
+    ready = [rank(i) for i in state.issues.values() if i.status == "open"]
+    ready = sorted(place for place in ready if not state.blockers(place.issue_id))
+    assert list(state.ready) == ready, "I4: the ready index differs from the records"
+    filed = [key for _, key in state.deadlines]
+    filed += [issue_resource(place.issue_id) for place in state.overdue]
+    assert sorted(filed) == sorted(state.leases), "I5: a lease is filed twice or not at all"
+    for deadline_ms, key in state.deadlines:
+        assert state.leases[key].deadline_ms == deadline_ms, f"I5: {key} has another deadline"

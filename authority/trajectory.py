@@ -1,0 +1,142 @@
+"""The trajectory: the journal's evidence as JSON lines, for people and other programs.
+
+It is a projection. The journal is the truth, and what is missing here is filled in from there; a
+last line that a crash cut off is cut away first. Lines are canonical JSON, one LF each.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ..contracts import canonical, rfc3339
+from ..contracts.evidence import evidence_routes, factor
+from ..contracts.reason import Reason
+from .failpoint import failpoint
+from .journal import GENESIS, Journal, Row, Unavailable
+
+STEP_KIND = "premath.harness.step.v1"
+_TAIL_BYTES = 65_536  # more than a line; a longer last line is found by reading further back
+
+
+def line(row: Row) -> bytes:
+    """The trajectory's line for a row; a row without exactly one route to Ev is refused."""
+    effect = orjson.loads(row.response)["effect"]
+    step: dict[str, Any] = {
+        "schema": 1,
+        "stepKind": STEP_KIND,
+        "stepId": f"{row.node}.{row.seq}.{effect['action']}",
+        "action": effect["action"],
+        "resultClass": effect["resultClass"],
+        "witnessRefs": effect["witnessRefs"],
+        "lineageRefs": [effect["prev"]],
+        "finishedAt": rfc3339.record_text(row.wall_ms),
+        "effect": effect,
+        "digest": row.digest,
+    }
+    if effect["issueId"] is not None:
+        step["issueId"] = effect["issueId"]
+    if effect["instructionRef"] is not None:
+        step["instructionRefs"] = [effect["instructionRef"]]
+    route = factor(step, evidence_routes())
+    if isinstance(route, Reason):
+        raise Unavailable(route, f"row {row.seq}")
+    return canonical.encode(step | {"route": route}) + b"\n"
+
+
+class Trajectory:
+    """Appends what the journal has and the file has not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seq = _mend(path)
+
+    def follow(self, journal: Journal, rows: Iterable[Row], last_seq: int) -> None:
+        """Bring the file up to row `last_seq`; `rows` are those at hand, the rest is read."""
+        fresh = [row for row in rows if row.seq > self._seq]
+        if fresh and fresh[0].seq != self._seq + 1:
+            fresh = list(journal.read(self._seq))
+        elif not fresh and last_seq > self._seq:
+            fresh = list(journal.read(self._seq))
+        if not fresh:
+            return
+        with self.path.open("ab") as file:
+            file.write(b"".join(line(row) for row in fresh))
+            file.flush()
+            failpoint("trajectory.written")
+            os.fsync(file.fileno())
+            failpoint("trajectory.synced")
+        self._seq = fresh[-1].seq
+
+
+def rewrite(path: Path, journal: Journal) -> int:
+    """Write the whole trajectory anew, beside the old one, and put it in its place."""
+    fresh = path.with_suffix(".new")
+    count = 0
+    with fresh.open("wb") as file:
+        for count, row in enumerate(journal.read(), start=1):
+            file.write(line(row))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    return count
+
+
+def verify(path: Path, journal: Journal) -> tuple[int, str | None]:
+    """Hold the file against the journal: how many rows agree, and what is wrong with the next."""
+    lines = _lines(path)
+    seen, prev = 0, GENESIS
+    for row in journal.read():
+        found = next(lines, None)
+        if found is None:
+            return seen, f"row {row.seq} is missing"
+        problem = _problem(found, row, prev)
+        if problem is not None:
+            return seen, f"row {row.seq}: {problem}"
+        seen, prev = seen + 1, row.digest
+    if next(lines, None) is not None:
+        return seen, f"line {seen + 1} stands behind the journal's last row"
+    return seen, None
+
+
+def _problem(found: bytes, row: Row, prev: str) -> str | None:
+    try:
+        effect = orjson.loads(found)["effect"]
+        digest = canonical.digest("row1", canonical.encode(effect))
+        chained = effect["prev"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return "the line is no step of ours"
+    if digest != row.digest:
+        return f"its envelope has the digest {digest}, the journal {row.digest}"
+    if chained != prev:
+        return f"it is chained to {chained} and follows {prev}"
+    return None if found == line(row) else "its bytes differ from the journal's"
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    if path.exists():
+        with path.open("rb") as file:
+            yield from file
+
+
+def _mend(path: Path) -> int:
+    """Cut off a torn last line; the sequence number of the line that is then last."""
+    if not path.exists():
+        return 0
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        tail, start = b"", size
+        while start > 0 and tail.rstrip(b"\n").count(b"\n") < 2:  # noqa: PLR2004
+            start = max(0, start - _TAIL_BYTES)
+            file.seek(start)
+            tail = file.read(size - start)
+        whole = tail[: tail.rfind(b"\n") + 1]
+        if len(whole) != len(tail):
+            file.truncate(start + len(whole))
+    last = whole.rstrip(b"\n").rpartition(b"\n")[2]
+    try:
+        return int(orjson.loads(last)["effect"]["seq"]) if last else 0
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise Unavailable(Reason.TRAJECTORY_MISMATCH, f"{path}: its last line") from None

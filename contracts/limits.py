@@ -1,0 +1,43 @@
+"""Every maximum in the system, with the reason for its size.
+
+A limit that is met is a refusal with a class, never a crash and never silent loss.
+"""
+
+# --- numbers and text --------------------------------------------------------------------------
+INTEGER_MAX = 2**53 - 1  # what a JSON reader with doubles still reads exactly
+JSON_DEPTH_MAX = 32  # deeper than any payload of ours, far from any parser's stack
+REQUEST_BYTES_MAX = 1_048_576  # one line on a door
+ID_LENGTH_MAX = 128  # issue, job, instance and sublease ids
+NAME_LENGTH_MAX = 256  # assignees, owners, lease ids, request ids, node names
+TITLE_LENGTH_MAX = 512
+TEXT_LENGTH_MAX = 131_072  # description, design, acceptance criteria, notes
+REASON_LENGTH_MAX = 1_024  # why a lease was broken, an issue closed
+REF_LENGTH_MAX = 1_024  # worktree, runtime and instruction references
+LABELS_MAX = 64
+CAPABILITIES_MAX = 64
+
+# --- leases ------------------------------------------------------------------------------------
+TTL_SECONDS_MIN = 30
+TTL_SECONDS_MAX = 86_400
+TTL_SECONDS_DEFAULT = 3_600
+SUBLEASES_PER_LEASE_MAX = 256
+INSTANCES_PER_LEASE_MAX = 16
+
+# --- what the authority remembers --------------------------------------------------------------
+ISSUES_MAX = 4_194_304
+DEPENDENCIES_PER_ISSUE_MAX = 256
+ANSWERS_MAX = 65_536  # request ids whose first answer is still known
+PROJECTION_IDS_MAX = 64  # stale or contended ids listed in one answer
+LIST_MAX = 10_000  # issues in one answer of a read
+IMPORT_RECORDS_MAX = 256  # records in one row of an import
+
+# --- time --------------------------------------------------------------------------------------
+CLOCK_DRIFT_MS_MAX = 500  # how far ahead of us a caller's stamp may be
+WALL_MS_MAX = 253_402_300_799_999  # the last millisecond that RFC 3339 can name
+NOW_MS_MAX = WALL_MS_MAX - 86_400_000  # a frozen clock leaves room for the longest lease
+COUNTER_MAX = 65_535  # events in one millisecond before the clock borrows the next
+
+# --- commit ------------------------------------------------------------------------------------
+BATCH_MAX = 512  # requests decided and committed together
+SNAPSHOT_ROWS = 4_096  # rows after which a snapshot saves the next start from folding them
+LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal

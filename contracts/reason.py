@@ -1,0 +1,353 @@
+"""Every failure class: its wire name, what it means, who is to blame, and what to do next.
+
+Numbers are wire format: appended, never reused. The order of the groups is the order in which a
+request meets them. `tests/contracts/test_reason.py` shows that every class has a vector.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+
+class Blame(StrEnum):
+    CALLER = "caller"  # the request itself is wrong
+    PEER = "peer"  # somebody else holds, closed or changed it
+    US = "us"  # the authority or its surroundings failed
+
+
+class Retry(StrEnum):
+    NEVER = "never"  # the same request can never succeed
+    LATER = "later"  # the same request may succeed after a pause
+    RECLAIM = "reclaim"  # stop work; only a new claim can go on
+
+
+class Exit(IntEnum):
+    """Exit codes of the command line."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    DENIED = 4
+    CONFLICT = 5
+    LEASE_LOST = 6
+    UNREACHABLE = 7
+    FROZEN = 8
+    CHECK_FAILED = 9
+    TRY_LATER = 75
+    CONFIG = 78
+
+
+class Reason(IntEnum):
+    # What never becomes a request.
+    REQUEST_INVALID = 1
+    REQUEST_TOO_LARGE = 2
+    ACTION_UNKNOWN = 3
+    ACTION_UNIMPLEMENTED = 4
+    LEASE_PAYLOAD_INVALID = 5
+    ISSUE_PAYLOAD_INVALID = 6
+    DEPENDENCY_PAYLOAD_INVALID = 7
+    CLOCK_NOT_FROZEN = 8
+    # Admission: door, time, evidence, idempotency.
+    TRANSPORT_ESCALATION = 20
+    TRANSPORT_MCP_REQUIRED = 21
+    TRANSPORT_FORBIDDEN = 22
+    CLOCK_DRIFT = 23
+    EVIDENCE_MISSING = 24
+    POLICY_DIGEST_UNKNOWN = 25
+    CAPABILITY_CLAIM_MISSING = 26
+    REQUEST_ID_CONFLICT = 27
+    # Arguments of a lease.
+    ASSIGNEE_INVALID = 40
+    TTL_INVALID = 41
+    EXPIRY_AMBIGUOUS = 42
+    EXPIRY_INVALID = 43
+    BREAK_REASON_MISSING = 44
+    CAPABILITY_UNKNOWN = 45
+    # The guard ladder.
+    LEASE_NOT_FOUND = 60
+    ISSUE_CLOSED = 61
+    LEASE_MISSING = 62
+    FENCE_MISSING = 63
+    FENCE_UNKNOWN = 64
+    FENCE_STALE = 65
+    LEASE_STALE = 66
+    OWNER_MISMATCH = 67
+    LEASE_ID_MISMATCH = 68
+    CAPABILITY_MISSING = 69
+    # Claims and the states around them.
+    LEASE_CONTENDED = 80
+    ISSUE_BLOCKED = 81
+    NOT_CONTENDED = 82
+    SUBLEASE_EXISTS = 83
+    SUBLEASE_MISSING = 84
+    SUBLEASES_FULL = 85
+    INSTANCE_EXISTS = 86
+    INSTANCE_MISSING = 87
+    INSTANCES_FULL = 88
+    # Issues and dependencies.
+    ISSUE_NOT_FOUND = 100
+    ISSUE_EXISTS = 101
+    ISSUES_FULL = 102
+    ISSUE_STATUS_INVALID = 103
+    DEPENDENCY_MISSING = 110
+    DEPENDENCY_EXISTS = 111
+    DEPENDENCY_TARGET_MISSING = 112
+    DEPENDENCY_SELF = 113
+    DEPENDENCY_CYCLE = 114
+    DEPENDENCIES_FULL = 115
+    # Lines of issues.jsonl.
+    IMPORT_LINE_INVALID = 130
+    IMPORT_LINE_TORN = 131
+    IMPORT_ID_DUPLICATE = 132
+    # The authority and its journal.
+    AUTHORITY_BUSY = 150
+    STATE_DIR_MISSING = 151
+    STATE_DIR_DENIED = 152
+    JOURNAL_CORRUPT = 153
+    JOURNAL_WRITE_FAILED = 154
+    JOURNAL_DEPOSED = 155
+    CONTRACT_DRIFT = 156
+    # Proof.
+    REPLAY_MISMATCH = 170
+    TRAJECTORY_MISMATCH = 171
+    EVIDENCE_ROUTE_MISSING = 172
+    EVIDENCE_ROUTE_AMBIGUOUS = 173
+    EVIDENCE_ROUTE_UNBOUND = 174
+
+    @property
+    def wire(self) -> str:
+        """The class as it stands in `failureClasses`."""
+        return FAILURES[self].wire
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One row of the table."""
+
+    wire: str
+    blame: Blame
+    retry: Retry
+    exit: Exit
+    guard: int | None  # its number on the ladder of a fenced action
+    meaning: str
+    remedy: str  # the next step, said in the diagnostic
+
+
+_CALLER, _PEER, _US = Blame.CALLER, Blame.PEER, Blame.US
+_NEVER, _LATER, _RECLAIM = Retry.NEVER, Retry.LATER, Retry.RECLAIM
+
+# fmt: off
+_ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] = (
+    (Reason.REQUEST_INVALID, "transport_invalid_request", _CALLER, _NEVER, Exit.USAGE, None,
+     "the bytes are no request: not JSON, not canonical, or without an action",
+     "send one JSON object with `action` and `payload`"),
+    (Reason.REQUEST_TOO_LARGE, "transport_request_too_large", _CALLER, _NEVER, Exit.USAGE, None,
+     "the request is longer than a request may be",
+     "shorten the texts, or split the request"),
+    (Reason.ACTION_UNKNOWN, "transport_unknown_action", _CALLER, _NEVER, Exit.USAGE, None,
+     "no host action has this name",
+     "`understudy check --json` lists the actions"),
+    (Reason.ACTION_UNIMPLEMENTED, "host_action_unimplemented", _US, _NEVER, Exit.FAILED, None,
+     "the action is registered and its rule is not built yet",
+     "use another action, or a later release"),
+    (Reason.LEASE_PAYLOAD_INVALID, "lease_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     "the payload of a lease action has a wrong, missing or unknown member",
+     "correct the member that is named"),
+    (Reason.ISSUE_PAYLOAD_INVALID, "issue_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     "the payload of an issue action has a wrong, missing or unknown member",
+     "correct the member that is named"),
+    (Reason.DEPENDENCY_PAYLOAD_INVALID, "dep_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     "the payload of a dependency action has a wrong, missing or unknown member",
+     "correct the member that is named"),
+    (Reason.CLOCK_NOT_FROZEN, "clock_not_frozen", _CALLER, _NEVER, Exit.DENIED, None,
+     "the request brings its own time to a door that keeps time itself",
+     "leave out `now`, or start the door with --frozen-clock"),
+
+    (Reason.TRANSPORT_ESCALATION, "transport_escalation_denied", _CALLER, _NEVER, Exit.DENIED,
+     None, "the request names a stronger transport than the door it came through",
+     "leave out `context.transport`, or use the stronger door"),
+    (Reason.TRANSPORT_MCP_REQUIRED, "control_plane_host_action_mcp_transport_required", _CALLER,
+     _NEVER, Exit.DENIED, None, "the action is only allowed through the MCP door",
+     "send it through MCP or `understudy dispatch`"),
+    (Reason.TRANSPORT_FORBIDDEN, "control_plane_host_action_transport_forbidden", _CALLER, _NEVER,
+     Exit.DENIED, None, "the action is not bound to this transport",
+     "use the command line"),
+    (Reason.CLOCK_DRIFT, "clock_drift_exceeded", _CALLER, _LATER, Exit.DENIED, None,
+     "the caller's stamp is further ahead than the drift bound allows",
+     "correct the caller's clock"),
+    (Reason.EVIDENCE_MISSING, "mutation.use_evidence_missing", _CALLER, _NEVER, Exit.DENIED, None,
+     "the mutation policy asks for policyDigest and instructionRef",
+     "put both into the request's context"),
+    (Reason.POLICY_DIGEST_UNKNOWN, "mutation.policy_digest_unknown", _CALLER, _NEVER, Exit.DENIED,
+     None, "the request is bound to a policy that is not in force",
+     "read the digest in force with `understudy check --json`"),
+    (Reason.CAPABILITY_CLAIM_MISSING, "mutation.capability_claim_missing", _CALLER, _NEVER,
+     Exit.DENIED, None, "the request claims no capability for this action",
+     "add the capability that is named to context.capabilityClaims"),
+    (Reason.REQUEST_ID_CONFLICT, "request_id_conflict", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the request id was used before, with other arguments",
+     "use a new requestId"),
+
+    (Reason.ASSIGNEE_INVALID, "lease_invalid_assignee", _CALLER, _NEVER, Exit.USAGE, None,
+     "the assignee is missing or blank",
+     "name who holds the lease"),
+    (Reason.TTL_INVALID, "lease_invalid_ttl", _CALLER, _NEVER, Exit.USAGE, None,
+     "the time to live is outside 30 to 86,400 seconds",
+     "choose leaseTtlSeconds within the bounds"),
+    (Reason.EXPIRY_AMBIGUOUS, "lease_binding_ambiguous", _CALLER, _NEVER, Exit.USAGE, None,
+     "both leaseTtlSeconds and leaseExpiresAt are given",
+     "give one of the two"),
+    (Reason.EXPIRY_INVALID, "lease_invalid_expires_at", _CALLER, _NEVER, Exit.USAGE, None,
+     "leaseExpiresAt is no RFC 3339 moment between 30 and 86,400 seconds from now",
+     "choose a moment within the bounds, or give leaseTtlSeconds"),
+    (Reason.BREAK_REASON_MISSING, "lease_break_reason_missing", _CALLER, _NEVER, Exit.USAGE, None,
+     "a lease is broken only with a reason",
+     "say why, for the record"),
+    (Reason.CAPABILITY_UNKNOWN, "lease_capability_unknown", _CALLER, _NEVER, Exit.USAGE, None,
+     "a sublease cannot carry this capability",
+     "grant only actions that change the issue's own work"),
+
+    (Reason.LEASE_NOT_FOUND, "lease_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, 1,
+     "no such resource",
+     "`understudy issue list` shows what there is"),
+    (Reason.ISSUE_CLOSED, "lease_issue_closed", _PEER, _NEVER, Exit.CONFLICT, 2,
+     "the work is closed",
+     "stop; reopen it with `understudy issue update ID --status open` if it must go on"),
+    (Reason.LEASE_MISSING, "lease_missing", _PEER, _RECLAIM, Exit.LEASE_LOST, 3,
+     "nobody holds a lease on it",
+     "claim it first"),
+    (Reason.FENCE_MISSING, "lease_fence_missing", _CALLER, _NEVER, Exit.LEASE_LOST, 4,
+     "it is leased, and the request carries no fence",
+     "send the fence that the claim returned"),
+    (Reason.FENCE_UNKNOWN, "lease_fence_unknown", _CALLER, _NEVER, Exit.LEASE_LOST, 5,
+     "the fence was never issued for this resource",
+     "send the fence that the claim returned"),
+    (Reason.FENCE_STALE, "lease_fence_stale", _PEER, _RECLAIM, Exit.LEASE_LOST, 6,
+     "the fence belongs to an earlier term",
+     "stop; somebody newer holds it"),
+    (Reason.LEASE_STALE, "lease_stale", _PEER, _RECLAIM, Exit.LEASE_LOST, 7,
+     "the deadline has passed",
+     "stop, and claim it again"),
+    (Reason.OWNER_MISMATCH, "lease_owner_mismatch", _CALLER, _NEVER, Exit.LEASE_LOST, 8,
+     "another owner holds the lease",
+     "send the assignee that claimed it"),
+    (Reason.LEASE_ID_MISMATCH, "lease_id_mismatch", _CALLER, _NEVER, Exit.LEASE_LOST, 9,
+     "the lease has another id",
+     "send the leaseId that the claim returned"),
+    (Reason.CAPABILITY_MISSING, "lease_capability_missing", _CALLER, _NEVER, Exit.DENIED, 10,
+     "the sublease does not carry the capability for this action",
+     "ask the holder of the lease to do it, or to widen the sublease"),
+
+    (Reason.LEASE_CONTENDED, "lease_contention_active", _PEER, _LATER, Exit.CONFLICT, None,
+     "somebody else holds it",
+     "wait for its expiry, or take other work with `understudy issue next`"),
+    (Reason.ISSUE_BLOCKED, "lease_issue_blocked", _PEER, _LATER, Exit.CONFLICT, None,
+     "it is blocked, or waits for work that is not closed",
+     "`understudy issue blocked` says what it waits for"),
+    (Reason.NOT_CONTENDED, "lease_not_contended", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "lease and record agree; there is nothing to reconcile",
+     "go on"),
+    (Reason.SUBLEASE_EXISTS, "lease_sublease_exists", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the lease has a sublease with this id",
+     "choose another subleaseId, or revoke that one"),
+    (Reason.SUBLEASE_MISSING, "lease_sublease_missing", _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "the lease has no sublease with this id",
+     "`understudy issue leases` lists them"),
+    (Reason.SUBLEASES_FULL, "lease_subleases_full", _CALLER, _LATER, Exit.CONFLICT, None,
+     "the lease has as many subleases as a lease may have",
+     "revoke one first"),
+    (Reason.INSTANCE_EXISTS, "lease_instance_exists", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the lease has an instance with this id",
+     "choose another instanceId, or close that one"),
+    (Reason.INSTANCE_MISSING, "lease_instance_missing", _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "the lease has no instance with this id",
+     "`understudy issue leases` lists them"),
+    (Reason.INSTANCES_FULL, "lease_instances_full", _CALLER, _LATER, Exit.CONFLICT, None,
+     "the lease has as many instances as a lease may have",
+     "close one first"),
+
+    (Reason.ISSUE_NOT_FOUND, "issue_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "no such issue",
+     "`understudy issue list` shows what there is"),
+    (Reason.ISSUE_EXISTS, "issue_id_exists", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "an issue with this id exists",
+     "choose another id, or leave it out"),
+    (Reason.ISSUES_FULL, "issue_store_full", _US, _NEVER, Exit.CONFLICT, None,
+     "the authority holds as many issues as it can",
+     "start another state directory"),
+    (Reason.ISSUE_STATUS_INVALID, "issue_invalid_status", _CALLER, _NEVER, Exit.USAGE, None,
+     "the status cannot be set by an update",
+     "use open, blocked or closed; in_progress is what a claim sets"),
+    (Reason.DEPENDENCY_MISSING, "dep_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "no such dependency",
+     "`understudy issue show ID` lists them"),
+    (Reason.DEPENDENCY_EXISTS, "dep_exists", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the dependency exists",
+     "go on, or replace it"),
+    (Reason.DEPENDENCY_TARGET_MISSING, "dep_target_not_found", _CALLER, _NEVER, Exit.NOT_FOUND,
+     None, "the issue that it would depend on does not exist",
+     "add that issue first"),
+    (Reason.DEPENDENCY_SELF, "dep_self_loop", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "an issue cannot depend on itself",
+     "name another issue"),
+    (Reason.DEPENDENCY_CYCLE, "dep_cycle", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the dependency would close a cycle",
+     "`understudy dep diagnostics` shows the path"),
+    (Reason.DEPENDENCIES_FULL, "dep_full", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the issue has as many dependencies as an issue may have",
+     "remove one, or put an epic between"),
+
+    (Reason.IMPORT_LINE_INVALID, "issue_import_line_invalid", _CALLER, _NEVER, Exit.FAILED, None,
+     "a line of the file is no issue record",
+     "correct the line, or import the rest with --skip-bad"),
+    (Reason.IMPORT_LINE_TORN, "issue_import_line_torn", _CALLER, _NEVER, Exit.FAILED, None,
+     "the last line of the file is cut off",
+     "complete the line, or import the rest with --skip-bad"),
+    (Reason.IMPORT_ID_DUPLICATE, "issue_import_id_duplicate", _CALLER, _NEVER, Exit.FAILED, None,
+     "two lines of the file have the same id",
+     "remove one, or keep the last with --skip-bad"),
+
+    (Reason.AUTHORITY_BUSY, "authority_busy", _PEER, _LATER, Exit.TRY_LATER, None,
+     "another process holds the state directory",
+     "try again; the holder's pid is in the message"),
+    (Reason.STATE_DIR_MISSING, "state_dir_missing", _CALLER, _NEVER, Exit.CONFIG, None,
+     "there is no state directory here",
+     "`understudy init` makes one; --state-dir names another"),
+    (Reason.STATE_DIR_DENIED, "state_dir_denied", _US, _NEVER, Exit.CONFIG, None,
+     "the state directory cannot be read or written",
+     "correct its owner and mode, or name another with --state-dir"),
+    (Reason.JOURNAL_CORRUPT, "journal_corrupt", _US, _NEVER, Exit.CHECK_FAILED, None,
+     "the journal is damaged, or is no journal of ours",
+     "`understudy replay` names the row; restore a backup"),
+    (Reason.JOURNAL_WRITE_FAILED, "journal_write_failed", _US, _LATER, Exit.FAILED, None,
+     "the journal could not be written; nothing was decided",
+     "free the disk, then run the command again"),
+    (Reason.JOURNAL_DEPOSED, "journal_deposed", _PEER, _LATER, Exit.TRY_LATER, None,
+     "another authority has taken over the journal",
+     "stop; clients follow the new one"),
+    (Reason.CONTRACT_DRIFT, "contract_drift", _US, _NEVER, Exit.CONFIG, None,
+     "the contract in force fails its own check",
+     "`understudy check` names what drifted"),
+
+    (Reason.REPLAY_MISMATCH, "replay_mismatch", _US, _NEVER, Exit.CHECK_FAILED, None,
+     "a row of the journal does not replay to the bytes it holds",
+     "the first such row is named; everything before it stands"),
+    (Reason.TRAJECTORY_MISMATCH, "trajectory_mismatch", _US, _NEVER, Exit.CHECK_FAILED, None,
+     "the trajectory differs from the journal",
+     "`understudy rebuild` writes it anew from the journal"),
+    (Reason.EVIDENCE_ROUTE_MISSING, "unification.evidence_factorization.missing", _US, _NEVER,
+     Exit.CHECK_FAILED, None, "a row of evidence has no route to Ev",
+     "register the action in the evidence routes"),
+    (Reason.EVIDENCE_ROUTE_AMBIGUOUS, "unification.evidence_factorization.ambiguous", _US, _NEVER,
+     Exit.CHECK_FAILED, None, "a row of evidence has more than one route to Ev",
+     "leave the action in one evidence route"),
+    (Reason.EVIDENCE_ROUTE_UNBOUND, "unification.evidence_factorization.unbound", _US, _NEVER,
+     Exit.CHECK_FAILED, None, "a row of evidence is not bound to a normalizer and a policy",
+     "bind normalizerId and policyDigest"),
+)
+# fmt: on
+
+FAILURES = {row[0]: Failure(*row[1:]) for row in _ROWS}
+BY_WIRE = {failure.wire: reason for reason, failure in FAILURES.items()}
+
+assert len(FAILURES) == len(Reason) == len(BY_WIRE), "every reason has one row and one name"

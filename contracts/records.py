@@ -1,0 +1,120 @@
+"""What the authority remembers: issues, dependencies, leases and what hangs on them.
+
+All records are frozen; a change makes a new one. Times inside a lease are milliseconds of the
+authority's clock. Times of an issue stay the text they came as, since other writers of
+`issues.jsonl` have nanoseconds.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Stamp(Struct, frozen=True):
+    """Where and when in the journal: the sequence number and the hybrid logical clock."""
+
+    seq: int
+    wall_ms: int
+    counter: int
+    node: str
+
+
+class Issue(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One piece of work. Field names and defaults are those of `issues.jsonl`."""
+
+    id: str
+    title: str
+    description: str = ""
+    design: str = ""
+    acceptance_criteria: str = ""
+    notes: str = ""
+    status: str = "open"
+    priority: int = 2
+    issue_type: str = "task"
+    assignee: str = ""
+    owner: str = ""
+    created_at: str
+    updated_at: str
+    closed_at: str = ""
+    ephemeral: bool = False
+    mol_type: str = ""
+    labels: tuple[str, ...] = ()
+    metadata: str = ""  # JSON text, kept as it came
+    extra: str = ""  # JSON text of members that we do not know
+    comments: tuple[str, ...] = ()  # comment lines that stood above the record
+    attempts: int = 0  # grants so far; counted at the claim
+
+
+class Dependency(Struct, frozen=True, omit_defaults=True):
+    """`issue_id` depends on `depends_on_id`."""
+
+    issue_id: str
+    depends_on_id: str
+    type: str
+    created_by: str = ""
+
+
+class Lease(Struct, frozen=True, kw_only=True):
+    """The one row of the lease machine. `fence` is the sequence number of the grant."""
+
+    resource: str
+    lease_id: str
+    owner: str
+    fence: int
+    ttl_ms: int
+    granted_ms: int
+    deadline_ms: int
+    renewed_ms: int | None = None
+    renewals: int = 0
+
+
+class Sublease(Struct, frozen=True, kw_only=True):
+    """A part of a lease, lent to a subagent. It dies with its parent."""
+
+    resource: str
+    sublease_id: str
+    parent_lease_id: str
+    holder: str
+    capability_scope: tuple[str, ...]
+    granted_ms: int
+    deadline_ms: int
+
+
+class Instance(Struct, frozen=True, kw_only=True):
+    """The execution context that works under a lease. It dies with the lease."""
+
+    resource: str
+    instance_id: str
+    issue_id: str
+    worktree_ref: str = ""
+    runtime_ref: str = ""
+    lease_id: str
+    lease_owner: str
+    lease_ttl_ms: int
+    fence_token: int
+    policy_digest: str
+
+
+class Policy(Struct, frozen=True):
+    """What an operator can choose for one authority."""
+
+    mutation: Literal["open", "instruction-linked"] = "open"
+    evidence_reads: bool = False
+
+
+# --- dependency types ---------------------------------------------------------------------------
+
+BLOCKING_TYPES = frozenset({"blocks", "parent-child", "conditional-blocks", "waits-for"})
+DEPENDENCY_TYPES = BLOCKING_TYPES | {
+    "related", "discovered-from", "relates-to", "duplicates", "supersedes", "replies-to",
+}  # fmt: skip
+ISSUE_TYPES = frozenset({"epic", "task"})
+
+
+def issue_resource(issue_id: str) -> str:
+    return f"issue/{issue_id}"
+
+
+def issue_of(resource: str) -> str:
+    """The issue id of a resource key; job and spec leases have other prefixes."""
+    return resource.removeprefix("issue/")

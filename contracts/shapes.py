@@ -1,0 +1,333 @@
+"""What may be asked: one frozen shape per host action, decoded strictly.
+
+`schemas/request.schema.json` says the same in JSON Schema; `tests/contracts/test_shapes.py` holds
+the two against each other with generated and mutated documents. Members are camelCase on the wire.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from . import limits
+
+# `$(?!\n)` is the end of the text in every dialect; a bare `$` lets Python pass a last newline.
+ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)"
+LINE_PATTERN = r"^[^\u0000-\u001f\u007f]*$(?!\n)"
+
+
+Id = Annotated[str, Meta(pattern=ID_PATTERN)]
+Name = Annotated[str, Meta(pattern=LINE_PATTERN, max_length=limits.NAME_LENGTH_MAX)]
+RequestId = Annotated[
+    str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.NAME_LENGTH_MAX)
+]
+Title = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.TITLE_LENGTH_MAX)]
+Text = Annotated[str, Meta(max_length=limits.TEXT_LENGTH_MAX)]
+ReasonText = Annotated[str, Meta(max_length=limits.REASON_LENGTH_MAX)]
+Ref = Annotated[str, Meta(pattern=LINE_PATTERN, max_length=limits.REF_LENGTH_MAX)]
+Label = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.ID_LENGTH_MAX)]
+Labels = Annotated[tuple[Label, ...], Meta(max_length=limits.LABELS_MAX)]
+Integer = Annotated[int, Meta(ge=-limits.INTEGER_MAX, le=limits.INTEGER_MAX)]
+Natural = Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
+Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+IssueType = Literal["epic", "task"]
+DependencyType = Literal[
+    "blocks", "parent-child", "conditional-blocks", "related", "discovered-from", "relates-to",
+    "duplicates", "supersedes", "waits-for", "replies-to",
+]  # fmt: skip
+
+
+class Shape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """The root of all payloads."""
+
+
+class Mutation(Shape, frozen=True, kw_only=True):
+    """Anything that may change state. The same `requestId` gets the first answer again."""
+
+    request_id: RequestId | None = None
+
+
+class Held(Mutation, frozen=True, kw_only=True):
+    """A mutation of one issue. Where the issue is leased, the holder must be named in full."""
+
+    id: Id
+    assignee: Name | None = None
+    lease_id: Name | None = None
+    fence: Natural | None = None
+    sublease_id: Id | None = None
+
+
+class TimedMutation(Mutation, frozen=True, kw_only=True):
+    """A mutation that says how long, in one of two ways."""
+
+    lease_ttl_seconds: Integer | None = None
+    lease_expires_at: Name | None = None
+
+
+class TimedHeld(Held, frozen=True, kw_only=True):
+    """The holder's mutation that says how long, in one of two ways."""
+
+    lease_ttl_seconds: Integer | None = None
+    lease_expires_at: Name | None = None
+
+
+# --- leases ------------------------------------------------------------------------------------
+
+
+class Claim(TimedMutation, frozen=True, kw_only=True):
+    id: Id
+    assignee: Name = ""
+    lease_id: Name | None = None
+    fence: Natural | None = None
+
+
+class ClaimNext(TimedMutation, frozen=True, kw_only=True):
+    assignee: Name = ""
+    lease_id: Name | None = None
+    labels: Labels = ()
+    issue_type: IssueType | None = None
+    assigned_to: Name | None = None
+
+
+class Renew(TimedHeld, frozen=True, kw_only=True):
+    pass
+
+
+class Release(Held, frozen=True, kw_only=True):
+    pass
+
+
+class Reconcile(Held, frozen=True, kw_only=True):
+    pass
+
+
+class Break(Mutation, frozen=True, kw_only=True):
+    id: Id
+    reason: ReasonText = ""
+
+
+class GrantSublease(TimedHeld, frozen=True, kw_only=True):
+    new_sublease_id: Id | None = None
+    holder: Name
+    capability_scope: Annotated[tuple[Name, ...], Meta(max_length=limits.CAPABILITIES_MAX)]
+
+
+class RevokeSublease(Held, frozen=True, kw_only=True):
+    revoked_sublease_id: Id
+
+
+class OpenInstance(Held, frozen=True, kw_only=True):
+    instance_id: Id
+    worktree_ref: Ref = ""
+    runtime_ref: Ref = ""
+
+
+class CloseInstance(Held, frozen=True, kw_only=True):
+    instance_id: Id
+
+
+# --- issues ------------------------------------------------------------------------------------
+
+
+class AddIssue(Mutation, frozen=True, kw_only=True):
+    id: Id | None = None
+    title: Title
+    description: Text = ""
+    design: Text = ""
+    acceptance_criteria: Text = ""
+    notes: Text = ""
+    priority: Priority = 2
+    issue_type: IssueType = "task"
+    assignee: Name = ""
+    owner: Name = ""
+    labels: Labels = ()
+    ephemeral: bool = False
+
+
+class UpdateIssue(Held, frozen=True, kw_only=True):
+    """Members that are left out stay as they are."""
+
+    title: Title | None = None
+    description: Text | None = None
+    design: Text | None = None
+    acceptance_criteria: Text | None = None
+    notes: Text | None = None
+    status: Name | None = None
+    priority: Priority | None = None
+    issue_type: IssueType | None = None
+    new_assignee: Name | None = None
+    owner: Name | None = None
+    labels: Labels | None = None
+
+
+class CloseIssue(Held, frozen=True, kw_only=True):
+    reason: ReasonText = ""
+
+
+class DiscoverIssue(Held, frozen=True, kw_only=True):
+    """A new issue, found while working on `id`."""
+
+    new_id: Id | None = None
+    title: Title
+    description: Text = ""
+    priority: Priority = 2
+    issue_type: IssueType = "task"
+    labels: Labels = ()
+
+
+class RecordedLease(Struct, frozen=True, forbid_unknown_fields=True):
+    """A lease as it stands in `issues.jsonl`."""
+
+    lease_id: Name
+    owner: Name
+    acquired_at: Name
+    expires_at: Name
+    renewed_at: Name | None = None
+
+
+class RecordedDependency(Struct, frozen=True, forbid_unknown_fields=True):
+    depends_on_id: Id
+    type: DependencyType = "blocks"
+    created_by: Name = ""
+
+
+class RecordedIssue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A line of `issues.jsonl`, in the file's own names; unknown members travel in `extra`."""
+
+    id: Id
+    title: Annotated[str, Meta(max_length=limits.TEXT_LENGTH_MAX)]
+    description: Text = ""
+    design: Text = ""
+    acceptance_criteria: Text = ""
+    notes: Text = ""
+    status: Name = "open"
+    priority: Priority = 2
+    issue_type: IssueType = "task"
+    assignee: Name = ""
+    owner: Name = ""
+    lease: RecordedLease | None = None
+    created_at: Name
+    updated_at: Name
+    closed_at: Name = ""
+    ephemeral: bool = False
+    mol_type: Name = ""
+    labels: tuple[Name, ...] = ()
+    dependencies: tuple[RecordedDependency, ...] = ()
+    metadata: Text = ""
+    extra: Text = ""
+    comments: tuple[Text, ...] = ()
+
+
+class ImportIssues(Mutation, frozen=True, kw_only=True):
+    records: Annotated[tuple[RecordedIssue, ...], Meta(max_length=limits.IMPORT_RECORDS_MAX)]
+
+
+class ListIssues(Shape, frozen=True, kw_only=True):
+    status: Name | None = None
+    label: Label | None = None
+    issue_type: IssueType | None = None
+    assignee: Name | None = None
+
+
+class ShowIssue(Shape, frozen=True, kw_only=True):
+    id: Id
+
+
+class Nothing(Shape, frozen=True, kw_only=True):
+    """A read without arguments."""
+
+
+# --- dependencies ------------------------------------------------------------------------------
+
+
+class AddDependency(Held, frozen=True, kw_only=True):
+    depends_on_id: Id
+    type: DependencyType = "blocks"
+    created_by: Name = ""
+
+
+class RemoveDependency(Held, frozen=True, kw_only=True):
+    depends_on_id: Id
+    type: DependencyType = "blocks"
+
+
+class ReplaceDependency(Held, frozen=True, kw_only=True):
+    depends_on_id: Id
+    type: DependencyType = "blocks"
+    new_depends_on_id: Id
+    new_type: DependencyType | None = None
+
+
+# --- the authority itself -----------------------------------------------------------------------
+
+
+class SetPolicy(Mutation, frozen=True, kw_only=True):
+    mutation: Literal["open", "instruction-linked"] | None = None
+    evidence_reads: bool | None = None
+
+
+class RouteBinding(Shape, frozen=True, kw_only=True):
+    operation_action: Name
+
+
+# --- the request around the payload -------------------------------------------------------------
+
+Transport = Literal["local-repl", "cli", "mcp", "coordinator"]
+STRENGTH: dict[str, int] = {"local-repl": 0, "cli": 1, "mcp": 2, "coordinator": 3}
+
+
+class CallerStamp(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The caller's hybrid logical clock; the authority's clock moves past it, within bounds."""
+
+    wall_ms: Annotated[int, Meta(ge=0, le=limits.WALL_MS_MAX)]
+    counter: Annotated[int, Meta(ge=0, le=limits.COUNTER_MAX)]
+    node: Name
+
+
+class Context(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename="camel",
+    omit_defaults=True,
+):
+    """Through which door, under which policy, with which rights."""
+
+    transport: Transport | None = None
+    escalated_from: Transport | None = None  # the weaker door that handed the request on
+    policy_digest: Name | None = None
+    instruction_ref: Ref | None = None
+    capability_claims: Annotated[tuple[Name, ...], Meta(max_length=limits.CAPABILITIES_MAX)] = ()
+    stamp: CallerStamp | None = None
+
+
+SHAPES: dict[str, type[Shape]] = {
+    "issue.claim": Claim,
+    "issue.claim_next": ClaimNext,
+    "issue.lease_renew": Renew,
+    "issue.lease_release": Release,
+    "issue.lease_reconcile": Reconcile,
+    "issue.lease_break": Break,
+    "issue.lease_projection": Nothing,
+    "sublease.grant": GrantSublease,
+    "sublease.revoke": RevokeSublease,
+    "instance.open": OpenInstance,
+    "instance.close": CloseInstance,
+    "issue.add": AddIssue,
+    "issue.update": UpdateIssue,
+    "issue.close": CloseIssue,
+    "issue.discover": DiscoverIssue,
+    "issue.import": ImportIssues,
+    "issue.list": ListIssues,
+    "issue.show": ShowIssue,
+    "issue.ready": Nothing,
+    "issue.blocked": Nothing,
+    "issue.check": Nothing,
+    "issue.backend_status": Nothing,
+    "dep.add": AddDependency,
+    "dep.remove": RemoveDependency,
+    "dep.replace": ReplaceDependency,
+    "dep.diagnostics": Nothing,
+    "policy.set": SetPolicy,
+    "world.route_binding": RouteBinding,
+}
