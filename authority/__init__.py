@@ -1,1 +1,1 @@
-"""tmp."""
+"""The law: the only room where a lease changes hands."""

@@ -81,7 +81,7 @@ def _recall(state: State, request: Request) -> Repeated | Refused | None:
     return Refused(Reason.REQUEST_ID_CONFLICT, detail)
 
 
-def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:  # noqa: PLR0915 - one flat table
+def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:
     match request.payload:
         case shapes.Claim() as asked:
             return lease.claim(state, asked, stamp)

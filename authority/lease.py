@@ -131,7 +131,9 @@ def claim(state: State, request: Claim, stamp: Stamp) -> Outcome:
     obstacle = _obstacle(state, issue, assignee, request.fence, stamp)
     if obstacle is not None:
         return obstacle
-    return _granted(state, issue, assignee, request.lease_id, deadline_ms, stamp)
+    return _granted(
+        state, issue, stamp, assignee=assignee, lease_id=request.lease_id, deadline_ms=deadline_ms
+    )
 
 
 def claim_next(state: State, request: ClaimNext, stamp: Stamp) -> Outcome:
@@ -147,7 +149,14 @@ def claim_next(state: State, request: ClaimNext, stamp: Stamp) -> Outcome:
         if not _wanted(issue, request):
             continue
         if _obstacle(state, issue, assignee, None, stamp) is None:
-            granted = _granted(state, issue, assignee, request.lease_id, deadline_ms, stamp)
+            granted = _granted(
+                state,
+                issue,
+                stamp,
+                assignee=assignee,
+                lease_id=request.lease_id,
+                deadline_ms=deadline_ms,
+            )
             return _filing_lapsed(granted, state, stamp)
     body = {"changed": False, "leaseProjection": lease_projection(state, stamp.wall_ms)}
     return _filing_lapsed(Accepted(body=body), state, stamp)
@@ -206,7 +215,13 @@ def _obstacle(
 
 
 def _granted(
-    state: State, issue: Issue, assignee: str, lease_id: str | None, deadline_ms: int, stamp: Stamp
+    state: State,
+    issue: Issue,
+    stamp: Stamp,
+    *,
+    assignee: str,
+    lease_id: str | None,
+    deadline_ms: int,
 ) -> Accepted:
     """A new term with a new fence; or, for the live holder, the same term made longer."""
     resource = issue_resource(issue.id)
@@ -272,7 +287,7 @@ def reconcile(state: State, request: Reconcile, stamp: Stamp) -> Outcome:
 
 
 def break_lease(state: State, request: Break, stamp: Stamp) -> Outcome:
-    """An operator takes the lease away. The fence of the evidence is greater than the broken one."""
+    """An operator takes the lease away; the evidence has a greater fence than the broken lease."""
     name = f"issue {request.id}"
     if not request.reason.strip():
         return Refused(Reason.BREAK_REASON_MISSING, name, request.id)

@@ -27,7 +27,7 @@ class Replayed:
 
 
 def replay(journal: Journal, progress: Callable[[int], None] = lambda _: None) -> Replayed:
-    """Compare every stored answer, envelope, change and state digest; stop at the first that differs."""
+    """Compare every stored answer, envelope, change and digest; stop at the first that differs."""
     state, head = State(), Head()
     snapshot = journal.snapshot()
     for row in journal.read():

@@ -18,7 +18,6 @@ from typing import Self
 from ..contracts import limits
 from ..contracts.check import startup_check
 from ..contracts.reason import Reason
-from ..contracts.records import Stamp
 from ..contracts.request import Garbage, Request
 from .clock import HybridClock, SteadyClock
 from .decide import decide
@@ -197,3 +196,14 @@ def _lock(path: Path) -> int:
             raise Unavailable(Reason.AUTHORITY_BUSY, f"{path} is held by process {holder}")
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
+
+
+def create_state_dir(state_dir: Path, node: str) -> bool:
+    """Make a state directory with an empty journal; False where there is one already."""
+    fresh = not (state_dir / JOURNAL).exists()
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(Reason.STATE_DIR_DENIED, f"{state_dir}: {error.strerror}") from error
+    SqliteJournal.create(state_dir / JOURNAL, node)
+    return fresh

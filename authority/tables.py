@@ -152,7 +152,7 @@ class Tables:
         self._run(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", *cells)  # noqa: S608
 
     def _run(self, query: str, *values: object) -> None:
-        self._db.execute(query, values)  # type: ignore[arg-type]  # cells are str, int or None
+        self._db.execute(query, values)
 
 
 def _cell(issue: Issue, name: str) -> object:

@@ -56,9 +56,7 @@ class Trajectory:
     def follow(self, journal: Journal, rows: Iterable[Row], last_seq: int) -> None:
         """Bring the file up to row `last_seq`; `rows` are those at hand, the rest is read."""
         fresh = [row for row in rows if row.seq > self._seq]
-        if fresh and fresh[0].seq != self._seq + 1:
-            fresh = list(journal.read(self._seq))
-        elif not fresh and last_seq > self._seq:
+        if (fresh and fresh[0].seq != self._seq + 1) or (not fresh and last_seq > self._seq):
             fresh = list(journal.read(self._seq))
         if not fresh:
             return
@@ -76,8 +74,9 @@ def rewrite(path: Path, journal: Journal) -> int:
     fresh = path.with_suffix(".new")
     count = 0
     with fresh.open("wb") as file:
-        for count, row in enumerate(journal.read(), start=1):
+        for row in journal.read():
             file.write(line(row))
+            count += 1
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
@@ -128,7 +127,7 @@ def _mend(path: Path) -> int:
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
         tail, start = b"", size
-        while start > 0 and tail.rstrip(b"\n").count(b"\n") < 2:  # noqa: PLR2004
+        while start > 0 and tail.rstrip(b"\n").count(b"\n") < 2:
             start = max(0, start - _TAIL_BYTES)
             file.seek(start)
             tail = file.read(size - start)

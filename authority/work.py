@@ -233,7 +233,7 @@ def _imported(record: RecordedIssue, stamp: Stamp) -> list[Change] | Refused:
     )
     changes: list[Change] = [IssueAdded(issue)]
     for each in record.dependencies:
-        link = Dependency(record.id, each.depends_on_id, each.type, each.created_by)
+        link = Dependency(record.id, each.depends_on_id, each.type, each.created_by, each.extra)
         changes.append(DependencyAdded(link))
     if record.lease is not None and record.status != "closed":
         lease = _imported_lease(record.id, record.lease, stamp)

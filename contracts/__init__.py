@@ -1,1 +1,1 @@
-"""tmp."""
+"""The foundation: schemas, frozen shapes, canonical JSON, failure classes and limits."""

@@ -17,8 +17,9 @@ from .findings import Finding, report
 from .pins import pin_findings
 from .reason import FAILURES, Reason
 from .retry import ESCALATIONS, POLICY_INVALID_DIGEST, PolicyRefused, load_policy
+from .routes import PINNED_ACTIONS
 from .transitions import LeaseState
-from .worlds import PINNED_ACTIONS, UNBOUND, UNREGISTERED, pinned_row_findings, world_registry_check
+from .worlds import UNBOUND, UNREGISTERED, pinned_row_findings, world_registry_check
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator

@@ -52,6 +52,7 @@ class Dependency(Struct, frozen=True, omit_defaults=True):
     depends_on_id: str
     type: str
     created_by: str = ""
+    extra: str = ""  # JSON text of members that we do not know
 
 
 class Lease(Struct, frozen=True, kw_only=True):

@@ -104,7 +104,7 @@ def build(value: dict[str, Any], door: Door) -> Request | Garbage:
 
 def journaled(request: Request) -> bytes:
     """The canonical bytes that a journal keeps of a request; `restore` reads them."""
-    head = {"action": request.action.action, "context": _plain(request.context)}
+    head: dict[str, Any] = {"action": request.action.action, "context": _plain(request.context)}
     if request.now_ms is not None:
         head["now"] = request.now_ms
     data = canonical.encode(head | {"door": request.door})
@@ -123,8 +123,8 @@ def _typed(
     action: HostAction,
     value: dict[str, Any],
     door: Door,
-    mark: Any,
-    now_ms: int | None,  # noqa: ANN401
+    mark: str | int | None,
+    now_ms: int | None,
 ) -> Request | Garbage:
     payload = value.get("payload", {})
     try:

@@ -188,6 +188,7 @@ class RecordedDependency(Struct, frozen=True, forbid_unknown_fields=True):
     depends_on_id: Id
     type: DependencyType = "blocks"
     created_by: Name = ""
+    extra: Text = ""
 
 
 class RecordedIssue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

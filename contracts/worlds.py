@@ -1,10 +1,12 @@
 """The world-registry check: every routed operation lies in the world that it must lie in.
 
 The documents are data from outside and may say anything. What they must say about the routes that
-the authority serves is pinned here, in code: action, operation, family, world and morphism row.
-A document that agrees only with itself is therefore not enough. The check is pure and total; it
-never raises for what a document contains. Routes, operations and members that it does not know
-are left alone, so that the registries of the protocol's other implementation pass as well.
+the authority serves is pinned in code, in `routes.py`: action, operation, family, world and
+morphism row. A document that agrees only with itself is therefore not enough.
+
+The check is pure and total; it never raises for what a document contains. Routes, operations and
+members that it does not know are left alone, so that the registries of the protocol's other
+implementation pass as well.
 """
 
 import re
@@ -14,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from .findings import Finding, report
+from .routes import ACTION_OF, BY_FAMILY, BY_OPERATION, PINNED_ACTIONS, ROUTES
 
 CHECK_KIND = "premath.world_registry_check.v1"
 BINDING_KIND = "premath.world_route_bindings.v1"
@@ -34,115 +37,7 @@ HOST_ACTION_CLASSES = {
     "contractUnbound": CONTRACT_UNBOUND,
 }
 
-
-class Route(Struct, frozen=True):
-    """One route family as it has to be. An operation without an action is not a host action."""
-
-    family: str
-    world: str
-    morphism_row: str
-    morphisms: frozenset[str]
-    operations: Mapping[str, str | None]  # operation -> host action
-
-
-def _route(
-    family: str, world: str, morphism_row: str, morphisms: str, operations: dict[str, str | None]
-) -> Route:
-    names = frozenset("dm." + name for name in morphisms.split())
-    return Route(family, world, morphism_row, names, operations)
-
-
-ROUTES = (
-    _route(
-        "route.issue_claim_lease",
-        "world.lease.v1",
-        "wm.control.lease.mutation",
-        "commitment.attest identity profile.execution",
-        {
-            "op/mcp.issue_claim": "issue.claim",
-            "op/mcp.issue_lease_renew": "issue.lease_renew",
-            "op/mcp.issue_lease_release": "issue.lease_release",
-            "op/mcp.issue_discover": "issue.discover",
-            "op/transport.issue_claim_next": "issue.claim_next",
-            "op/mcp.issue_lease_reconcile": "issue.lease_reconcile",
-            "op/mcp.issue_lease_break": "issue.lease_break",
-            "op/mcp.sublease_grant": "sublease.grant",
-            "op/mcp.sublease_revoke": "sublease.revoke",
-            "op/mcp.instance_open": "instance.open",
-            "op/mcp.instance_close": "instance.close",
-        },
-    ),
-    _route(
-        "route.fiber.lifecycle",
-        "world.fiber.v1",
-        "wm.control.fiber.lifecycle",
-        "identity profile.execution transport.world",
-        {
-            "op/transport.fiber_spawn": "fiber.spawn",
-            "op/transport.fiber_join": "fiber.join",
-            "op/transport.fiber_cancel": "fiber.cancel",
-        },
-    ),
-    _route(
-        "route.transport.dispatch",
-        "world.transport.v1",
-        "wm.control.transport.dispatch",
-        "identity transport.world",
-        {"op/transport.world_route_binding": "world.route_binding"},
-    ),
-    _route(
-        "route.instruction_execution",
-        "world.instruction.v1",
-        "wm.control.instruction.execution",
-        "commitment.attest identity profile.execution",
-        {"op/mcp.instruction_run": "instruction.run", "op/ci.run_instruction": None},
-    ),
-    _route(
-        "route.required_decision_attestation",
-        "world.ci_witness.v1",
-        "wm.control.ci_witness.attest",
-        "commitment.attest identity presentation.projection",
-        {
-            "op/ci.decide_required": "required.witness_decide",
-            "op/ci.verify_required_decision": "required.decision_verify",
-            "op/ci.verify_required_witness": "required.witness_verify",
-        },
-    ),
-    _route(
-        "route.session_projection",
-        "world.control_plane.bundle.v0",
-        "wm.control.bundle.projection",
-        "identity presentation.projection",
-        {
-            "op/harness.feature_check": "harness.feature.check",
-            "op/harness.feature_next": "harness.feature.next",
-            "op/harness.feature_read": "harness.feature.read",
-            "op/harness.session_bootstrap": "harness.session.bootstrap",
-            "op/harness.session_read": "harness.session.read",
-            "op/harness.trajectory_query": "harness.trajectory.query",
-            "op/mcp.observe_instruction": "observe.instruction",
-            "op/mcp.observe_latest": "observe.latest",
-            "op/mcp.observe_needs_attention": "observe.needs_attention",
-            "op/mcp.observe_projection": "observe.projection",
-        },
-    ),
-    _route(
-        "route.gate_execution",
-        "world.kernel.semantic.v1",
-        "wm.kernel.semantic.runtime_gate",
-        "identity profile.execution transport.location transport.world",
-        {"op/ci.run_gate": None, "op/ci.run_gate_terraform": None},
-    ),
-)
-
-_BY_FAMILY = {route.family: route for route in ROUTES}
-_BY_OPERATION = {operation: route for route in ROUTES for operation in route.operations}
-_ACTION_OF = {
-    operation: action for route in ROUTES for operation, action in route.operations.items()
-}
-PINNED_ACTIONS = {action: operation for operation, action in _ACTION_OF.items() if action}
-
-# What every contract must route, ours or another's; the pins above hold for whatever else it has.
+# What every contract must route, ours or another's; the pins hold for whatever else it has.
 _REQUIRED_FAMILIES = tuple(
     route.family for route in ROUTES if route.family != "route.transport.dispatch"
 )
@@ -292,9 +187,9 @@ def _row_findings(rows: list[_Row], table: Mapping[str, Mapping[str, Any]]) -> l
 
 def _pin_findings(row: _Row) -> Iterator[Finding]:
     """Hold a row against the pin of its family and of every operation that it binds."""
-    pins = {row.family: _BY_FAMILY[row.family]} if row.family in _BY_FAMILY else {}
+    pins = {row.family: BY_FAMILY[row.family]} if row.family in BY_FAMILY else {}
     for operation in row.operations:
-        pin = _BY_OPERATION.get(operation)
+        pin = BY_OPERATION.get(operation)
         if pin is None:
             continue
         pins[pin.family] = pin
@@ -401,7 +296,7 @@ def _action_findings(
     if pinned is not None and operation != pinned:
         message = f"the action is pinned to {pinned}, not {operation}"
         yield Finding(UNBOUND, f"{path}.operationId", message)
-    owner = _ACTION_OF.get(operation)
+    owner = ACTION_OF.get(operation)
     if owner is not None and owner != action:
         message = f"{operation} is pinned to the action {owner}"
         yield Finding(BINDING_MISMATCH, f"{path}.operationId", message)
@@ -470,13 +365,13 @@ def _actions(contract: object) -> dict[str, Any]:
 
 def _families_of(actions: Mapping[str, Any]) -> list[str]:
     pinned = (PINNED_ACTIONS[action] for action in actions if action in PINNED_ACTIONS)
-    return [*_REQUIRED_FAMILIES, *(_BY_OPERATION[operation].family for operation in pinned)]
+    return [*_REQUIRED_FAMILIES, *(BY_OPERATION[operation].family for operation in pinned)]
 
 
 def _bindings_of(actions: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Every routed action needs its operation bound, in the family that it is pinned to."""
     return [
-        (_BY_OPERATION[PINNED_ACTIONS[action]].family, operation)
+        (BY_OPERATION[PINNED_ACTIONS[action]].family, operation)
         for action, row in actions.items()
         if action in PINNED_ACTIONS and (operation := _operation_of(row))
     ]

@@ -1,1 +1,1 @@
-"""tmp."""
+"""The doors: they parse, call and print. No rule lives here."""

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -103,7 +102,7 @@ def test_an_action_is_bound_to_its_transports(action: str) -> None:
 
 @pytest.mark.parametrize("action", sorted(PROTOCOL | OURS))
 def test_an_action_is_built_when_its_family_is(action: str) -> None:
-    assert host_actions()[action].built == (action.split(".")[0] in BUILT)
+    assert host_actions()[action].built == (action.partition(".")[0] in BUILT)
 
 
 @pytest.mark.parametrize("action", sorted(PROTOCOL | OURS))
@@ -207,8 +206,8 @@ def test_the_contract_digest_covers_the_whole_contract() -> None:
 
 
 @pytest.fixture
-def clean_environment() -> Iterator[dict[str, str]]:
-    yield {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+def clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
 
 
 def test_neither_the_registry_nor_the_startup_check_loads_jsonschema(

@@ -8,12 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.contracts import documents
-from understudy.contracts.worlds import (
-    PINNED_ACTIONS,
-    ROUTES,
-    pinned_row_findings,
-    world_registry_check,
-)
+from understudy.contracts.routes import PINNED_ACTIONS, ROUTES
+from understudy.contracts.worlds import pinned_row_findings, world_registry_check
 
 UNBOUND = "world_route_unbound"
 UNKNOWN_WORLD = "world_route_unknown_world"
@@ -48,6 +44,9 @@ WORLDS = {
 }
 
 
+Document = dict[str, Any]
+
+
 class Documents:
     """Our own documents, to be spoilt one at a time."""
 
@@ -57,17 +56,19 @@ class Documents:
         self.contract: Any = documents.load(documents.CONTRACT)
 
     @property
-    def block(self) -> Any:
-        return self.site["worldRouteBindings"]
+    def block(self) -> Document:
+        block: Document = self.site["worldRouteBindings"]
+        return block
 
     @property
-    def actions(self) -> Any:
-        return self.contract["hostActionSurface"]["requiredActions"]
+    def actions(self) -> Document:
+        actions: Document = self.contract["hostActionSurface"]["requiredActions"]
+        return actions
 
-    def row(self, family: str) -> Any:
+    def row(self, family: str) -> Document:
         return next(row for row in self.block["rows"] if row["routeFamilyId"] == family)
 
-    def operation(self, operation: str) -> Any:
+    def operation(self, operation: str) -> Document:
         return next(row for row in self.operations["operations"] if row["id"] == operation)
 
     def check(self) -> dict[str, Any]:
@@ -76,7 +77,7 @@ class Documents:
     def classes(self) -> list[str]:
         report = self.check()
         assert (report["result"] == "rejected") == bool(report["failureClasses"])
-        return report["failureClasses"]
+        return [str(name) for name in report["failureClasses"]]
 
 
 @pytest.fixture
@@ -166,12 +167,7 @@ def test_a_family_declared_twice_is_refused(docs: Documents, family: str) -> Non
 def test_an_operation_that_is_not_bound_is_refused(docs: Documents, operation: str) -> None:
     row = next(row for row in docs.block["rows"] if operation in row["operationIds"])
     row["operationIds"].remove(operation)
-    row["operationIds"].append("op/mcp.issue_list")  # so that no list is empty
-    assert (
-        docs.classes() == [UNBOUND, MORPHISM_DRIFT]
-        or docs.classes() == [MORPHISM_DRIFT, UNBOUND]
-        or docs.classes() == [UNBOUND]
-    )
+    assert docs.classes() == [UNBOUND]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -337,8 +333,9 @@ def test_a_pinned_action_with_another_operation_is_refused(docs: Documents, acti
 
 @pytest.mark.parametrize(
     "action",
-    ["issue.claim", "issue.claim_next", "issue.lease_renew", "issue.lease_release", "issue.discover",
-     "fiber.spawn", "fiber.join", "fiber.cancel", "instruction.run", "required.witness_verify",
+    ["issue.claim", "issue.claim_next", "issue.lease_renew", "issue.lease_release",
+     "issue.discover", "fiber.spawn", "fiber.join", "fiber.cancel", "instruction.run",
+     "required.witness_verify",
      "required.witness_decide"],
 )  # fmt: skip
 def test_a_contract_without_a_required_action_is_refused(docs: Documents, action: str) -> None:
@@ -541,5 +538,3 @@ def test_a_document_nested_very_deep_gives_a_verdict(docs: Documents) -> None:
     docs.actions["issue.list"]["mcpTool"] = deep
     docs.operation("op/mcp.issue_claim")["routeEligibility"]["routeFamilyId"] = deep
     assert docs.classes() == [BINDING_MISMATCH, UNBOUND]
-    while deep:  # taken apart by hand, since the interpreter would recurse
-        deep = deep.pop()

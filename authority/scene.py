@@ -1,0 +1,227 @@
+"""A scene: a fresh journal, requests through doors, and their answers, on any boundary mode.
+
+Vectors are scenes with expectations. A scene is a table with these members:
+
+    import      lines of issues.jsonl, taken over first through the command line's door
+    door        the transport of the door that requests come through, `mcp` unless said
+    requests    what is asked: requests, or steps (`request`, `raw`, `rawBase64`, `rawRepeat`,
+                `restart`) that can name a door of their own
+    together    decide all requests in one batch instead of one by one
+"""
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from ..contracts import canonical
+from ..contracts.registry import contract_digest
+from ..contracts.request import Door, parse
+from .exchange import import_payloads, read_issues
+from .replay import replay
+from .service import JOURNAL, TABLES, TRAJECTORY, Office, recover
+from .sqlite import SqliteJournal
+from .state import check_invariants, dump, load
+from .tables import Tables
+from .trajectory import verify
+
+NODE = "vector"  # the name of the authority's clock in every vector
+CONTRACT_DIGEST = "$contractDigest"  # stands for the digest of the contract in force
+_DAWN = "1970-01-01T00:00:00Z"
+_STEPS = frozenset({"request", "raw", "rawBase64", "rawRepeat", "restart"})
+
+
+class Boundary(Protocol):
+    """An authority that runs on a state directory, in one of the boundary modes."""
+
+    def submit(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
+        """One answer for each line, decided in order as one batch."""
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+
+
+class Reference:
+    """The law itself, in this process."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.office = Office(state_dir, writable=True)
+
+    def submit(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
+        return self.office.submit([parse(data, door) for data, door in lines])
+
+    def close(self) -> None:
+        self.office.close()
+
+
+BOUNDARIES: dict[str, Callable[[Path], Boundary]] = {"reference": Reference}
+
+
+class UnknownBoundary(ValueError):
+    """No boundary mode has this name."""
+
+
+class BadScene(ValueError):
+    """The scene itself is wrong, so that it shows nothing about the authority."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for one request."""
+
+    data: bytes
+    journaled: bool  # a row was written for it
+    compared: bool = True  # a retry between the requests is not part of what variants share
+
+    @property
+    def value(self) -> dict[str, Any]:
+        value: dict[str, Any] = orjson.loads(self.data)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line through one door; without a line the authority is closed and opened again."""
+
+    line: bytes | None
+    door: Door
+    compared: bool
+
+
+def require_boundary(name: str) -> Callable[[Path], Boundary]:
+    """How to open an authority in the boundary mode of this name."""
+    if name not in BOUNDARIES:
+        raise UnknownBoundary(f"no boundary `{name}`; there is {', '.join(sorted(BOUNDARIES))}")
+    return BOUNDARIES[name]
+
+
+def make_state(state_dir: Path) -> None:
+    """An empty journal whose clock has the name that all vectors share."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    SqliteJournal.create(state_dir / JOURNAL, NODE)
+
+
+def play(scene: Mapping[str, Any], boundary: str, state_dir: Path) -> list[Answer]:
+    """Ask everything in order; the answers, without those of the import."""
+    opened = require_boundary(boundary)
+    authority = opened(state_dir)
+    seen: set[int] = set()
+    answers: list[Answer] = []
+    try:
+        for line in _import_lines(scene):
+            _imported(authority.submit([(line, Door("cli"))])[0], seen)
+        for batch in _batches(scene):
+            if batch[0].line is None:
+                authority.close()
+                authority = opened(state_dir)
+                continue
+            lines = [(step.line or b"", step.door) for step in batch]
+            for step, data in zip(batch, authority.submit(lines), strict=True):
+                answers.append(_answer(data, seen, compared=step.compared))
+    finally:
+        authority.close()
+    return answers
+
+
+def proof(state_dir: Path) -> tuple[str, int, list[str]]:
+    """The journal's last digest, how many rows it has, and everything that does not prove itself:
+    replay, trajectory, invariants, snapshots and tables."""
+    problems: list[str] = []
+    journal = SqliteJournal(state_dir / JOURNAL, read_only=True)
+    try:
+        replayed = replay(journal)
+        if replayed.mismatch:
+            problems.append(f"replay: {replayed.mismatch}")
+        _, problem = verify(state_dir / TRAJECTORY, journal)
+        if problem:
+            problems.append(f"trajectory: {problem}")
+        state, head, _ = recover(journal)
+        problems += _state_problems(dump(state))
+        check_invariants(state)
+    except AssertionError as error:
+        problems.append(f"invariant: {error}")
+    finally:
+        journal.close()
+    if head.seq and (watermark := _watermark(state_dir)) != head.seq:
+        problems.append(f"tables: they show row {watermark}, the journal ends with {head.seq}")
+    return head.digest, head.seq, problems
+
+
+def _state_problems(image: bytes) -> list[str]:
+    again = load(image)
+    check_invariants(again)
+    return [] if dump(again) == image else ["snapshot: the state that it gives back differs"]
+
+
+def _watermark(state_dir: Path) -> int:
+    tables = Tables(state_dir / TABLES)
+    try:
+        return tables.watermark()
+    finally:
+        tables.close()
+
+
+def _answer(data: bytes, seen: set[int], *, compared: bool) -> Answer:
+    value = orjson.loads(data)
+    seq, effect = value["seq"], value.get("effect", {})
+    journaled = effect.get("prev") is not None and seq not in seen
+    if journaled:
+        seen.add(seq)
+    return Answer(data, journaled, compared)
+
+
+# --- what is asked ------------------------------------------------------------------------------
+
+
+def _import_lines(scene: Mapping[str, Any]) -> Iterator[bytes]:
+    text = "".join(json.dumps(line) + "\n" for line in scene.get("import", ()))
+    records, problems = read_issues(text.encode(), _DAWN)
+    if problems:
+        raise BadScene(f"import line {problems[0].line}: {problems[0].message}")
+    for payload in import_payloads(records):
+        yield canonical.encode({"action": "issue.import", "payload": payload})
+
+
+def _imported(data: bytes, seen: set[int]) -> None:
+    answer = _answer(data, seen, compared=False)
+    if answer.value["result"] != "accepted":
+        raise BadScene(f"import: {answer.value['diagnostic']}")
+
+
+def _batches(scene: Mapping[str, Any]) -> list[list[Step]]:
+    door = scene.get("door", "mcp")
+    steps = [_step(item, door) for item in scene["requests"]]
+    if scene.get("together") and any(step.line is None for step in steps):
+        raise BadScene("a restart has no place in one batch")
+    return [steps] if scene.get("together") else [[step] for step in steps]
+
+
+def _step(item: Mapping[str, Any], door: str) -> Step:
+    if not _STEPS & item.keys():
+        return Step(_encoded(item), Door(_transport(door), frozen_clock=True), compared=True)
+    through = Door(_transport(item.get("door", door)), frozen_clock=item.get("frozenClock", True))
+    line = None if "restart" in item else _raw(item)
+    return Step(line, through, compared=item.get("compared", True))
+
+
+def _raw(item: Mapping[str, Any]) -> bytes:
+    if "request" in item:
+        return _encoded(item["request"])
+    if "raw" in item:
+        return str(item["raw"]).encode()
+    if "rawBase64" in item:
+        return base64.b64decode(item["rawBase64"])
+    part = item["rawRepeat"]
+    return (part["head"] + part["unit"] * part["times"] + part["tail"]).encode()
+
+
+def _encoded(request: Mapping[str, Any]) -> bytes:
+    return canonical.encode(request).replace(CONTRACT_DIGEST.encode(), contract_digest().encode())
+
+
+def _transport(name: str) -> Any:  # noqa: ANN401 - a literal type that data cannot have
+    return name

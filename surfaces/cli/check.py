@@ -1,0 +1,72 @@
+"""`understudy check`, also `world-registry-check`: is the contract what it says it is?"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from ...contracts import documents
+from ...contracts.check import check_all
+from ...contracts.reason import Exit
+from ...contracts.worlds import world_registry_check
+from .session import Leave, Session, common, print_json
+
+_file = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.option("--site-input", type=_file, help="World routes to check instead of our own.")
+@click.option("--operations", type=_file, help="Operation registry to check instead of our own.")
+@click.option("--control-plane-contract", "contract", type=_file, help="Contract likewise.")
+@click.option("--required-route-family", "families", multiple=True, metavar="FAMILY")
+@click.option("--required-route-binding", "bindings", multiple=True, metavar="FAMILY=OPERATION")
+@common
+def check(
+    session: Session,
+    *,
+    site_input: Path | None,
+    operations: Path | None,
+    contract: Path | None,
+    families: tuple[str, ...],
+    bindings: tuple[str, ...],
+) -> None:
+    """Check the contract: schemas, digests, every route pinned to its operation and world.
+
+    Without options everything that is shipped is checked. With options only the world routes of
+    the given documents are. Exit code 0, or 9 and a report that names each deviation.
+    """
+    if site_input or operations or contract or families or bindings:
+        report = world_registry_check(
+            _load(site_input, documents.SITE_INPUT),
+            _load(operations, documents.OPERATIONS),
+            _load(contract, documents.CONTRACT),
+            families,
+            [_binding(text) for text in bindings],
+        )
+    else:
+        report = check_all()
+    if session.as_json:
+        print_json(report)
+    else:
+        for issue in report["issues"]:
+            click.echo(f"{issue['path']}: {issue['message']} ({issue['failureClass']})", err=True)
+        click.echo(f"contract: {report['result']}")
+    if report["result"] != "accepted":
+        raise Leave(Exit.CHECK_FAILED)
+
+
+def _load(path: Path | None, shipped: str) -> Any:  # noqa: ANN401
+    if path is None:
+        return documents.load(shipped)
+    try:
+        return orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError as error:
+        raise click.UsageError(f"{path} is not JSON: {error}") from None
+
+
+def _binding(text: str) -> tuple[str, str]:
+    family, equals, operation = text.partition("=")
+    if not (family and equals and operation):
+        raise click.UsageError(f"`{text}` is not FAMILY=OPERATION")
+    return family, operation

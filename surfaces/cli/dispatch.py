@@ -1,0 +1,57 @@
+"""`understudy dispatch`: one JSON request a line on stdin, one answer a line on stdout."""
+
+import os
+import sys
+from collections.abc import Iterator
+
+import click
+
+from ...contracts import limits
+from ...contracts.reason import Reason
+from ...contracts.request import Door, Garbage, Request, parse
+from .session import Session, common
+
+_CHUNK_BYTES = 262_144
+
+
+@click.command()
+@click.option("--frozen-clock", is_flag=True, help="Let requests bring their own time in `now`.")
+@common
+def dispatch(session: Session, *, frozen_clock: bool) -> None:
+    """JSON requests on stdin, answers on stdout, in order.
+
+    \b
+    A request:  {"id"?, "action", "payload", "context"?, "now"?}
+    An answer:  {"id", "result", "failureClasses", "seq", "stamp", "effect", ...}
+
+    Lines that arrive together are decided in order and committed together; an answer is printed
+    after its decision is on disk. This door is an `mcp` door: `context.transport` may name a weaker
+    transport, never a stronger one.
+    """
+    door = Door("mcp", frozen_clock=frozen_clock)
+    with session.office(writable=True) as office:
+        for batch in _batches(sys.stdin.fileno(), door):
+            answers = office.submit(batch)
+            sys.stdout.buffer.write(b"".join(answer + b"\n" for answer in answers))
+            sys.stdout.buffer.flush()
+        if office.authority.garbage_count:
+            click.echo(f"{office.authority.garbage_count} lines were no requests", err=True)
+
+
+def _batches(handle: int, door: Door) -> Iterator[list[Request | Garbage]]:
+    """Whatever has arrived, as far as it is whole lines, in batches of at most `BATCH_MAX`."""
+    rest, skipping = b"", False
+    while chunk := os.read(handle, _CHUNK_BYTES):
+        *lines, rest = (rest + chunk).split(b"\n")
+        if skipping and lines:
+            skipping = False
+            del lines[0]
+        batch = [parse(line, door) for line in lines if line.strip()]
+        if len(rest) > limits.REQUEST_BYTES_MAX:
+            if not skipping:
+                batch.append(Garbage(Reason.REQUEST_TOO_LARGE, f"over {limits.REQUEST_BYTES_MAX}"))
+            rest, skipping = b"", True
+        for start in range(0, len(batch), limits.BATCH_MAX):
+            yield batch[start : start + limits.BATCH_MAX]
+    if rest.strip() and not skipping:
+        yield [parse(rest, door)]

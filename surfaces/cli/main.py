@@ -1,0 +1,85 @@
+"""`understudy`: the command line. Commands are imported when they are called."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ... import __version__
+
+# command -> module below this package, attribute, one line for `--help`
+_COMMANDS = {
+    "init": ("state", "init", "Make a state directory."),
+    "issue": ("issue", "issue", "Add, find, claim, change and close work."),
+    "dep": ("dep", "dep", "Say which issue waits for which."),
+    "sublease": ("sublease", "sublease", "Lend parts of a lease to subagents."),
+    "instance": ("sublease", "instance", "Name the worktree or runtime that works under a lease."),
+    "policy": ("state", "policy", "Show or set how strict this authority is."),
+    "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
+    "import": ("exchange", "import_file", "Take over an issues.jsonl file."),
+    "export": ("exchange", "export_file", "Write an issues.jsonl file."),
+    "replay": ("proof", "replay", "Decide the whole journal again and compare the bytes."),
+    "verify": ("proof", "verify", "Hold the trajectory's chain against the journal."),
+    "rebuild": ("proof", "rebuild", "Make the tables and the trajectory anew."),
+    "check": ("check", "check", "Check the contract: schemas, digests, routes, worlds."),
+    "world-registry-check": ("check", "check", "The same as check."),
+    "vectors": ("vectors", "vectors", "Run the conformance vectors."),
+    "demo": ("demo", "demo", "Two workers, one zombie, one fence: see it refused."),
+}
+
+
+class _Lazy(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(f".{module}", __package__), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row[2]) for name, row in _COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="understudy")
+@click.option(
+    "--state-dir",
+    envvar="UNDERSTUDY_STATE_DIR",
+    metavar="DIR",
+    help="Where the journal lives.  [default: .premath]",
+)
+@click.option("--boundary", metavar="MODE", help="Who decides.  [default: reference]")
+@click.pass_context
+def cli(ctx: click.Context, /, **root: Any) -> None:  # noqa: ANN401
+    """Exactly one worker holds each piece of work, and every decision can be replayed.
+
+    \b
+    Begin here:
+      understudy init
+      understudy issue add "Write the parser"
+      understudy issue next --assignee alice
+      understudy issue close us-1 --assignee alice --lease-id LEASE --fence FENCE
+
+    \b
+    Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict,
+      6 fence or lease lost, 7 unreachable, 8 frozen, 9 check failed,
+      75 try later, 78 configuration.
+    Every command takes --json and then prints one JSON object.
+    """
+    ctx.obj = root
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    from .session import run  # noqa: PLC0415 - click first, so that usage errors stay fast
+
+    sys.exit(run(cli, arguments))

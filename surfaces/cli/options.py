@@ -1,0 +1,86 @@
+"""Options that several commands share, and how they become payloads and contexts."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
+
+
+def stack(*options: Decorator) -> Decorator:
+    """Several options as one decorator, in the order in which `--help` shows them."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+mutation = stack(
+    click.option("--request-id", help="The same id with the same arguments gets the same answer."),
+    click.option("--policy-digest", help="The policy that this change is bound to."),
+    click.option("--instruction", "instruction_ref", help="The instruction behind this change."),
+    click.option(
+        "--capability", "capability_claims", multiple=True, help="A capability that you claim."
+    ),
+)
+
+holder = stack(
+    click.option("--assignee", help="Who holds the lease."),
+    click.option("--lease-id", help="The lease's id, from the claim."),
+    click.option("--fence", type=int, help="The fence, from the claim."),
+    click.option("--sublease-id", help="Act under this sublease."),
+)
+
+duration = stack(
+    click.option(
+        "--ttl", "lease_ttl_seconds", type=int, help="Seconds to hold it, 30 to 86400.  [3600]"
+    ),
+    click.option("--expires-at", "lease_expires_at", help="Hold it until this RFC 3339 moment."),
+)
+
+
+def payload(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, as the members of a payload."""
+    return {
+        _camel(name): list(value) if isinstance(value, tuple) else value
+        for name, value in options.items()
+        if name not in _CONTEXT and value is not None and value != ()
+    }
+
+
+def context(options: dict[str, Any]) -> dict[str, Any]:
+    """The evidence that a change brings along."""
+    return {
+        _camel(name): list(value) if isinstance(value, tuple) else value
+        for name, value in options.items()
+        if name in _CONTEXT and value
+    }
+
+
+def with_holder(options: dict[str, Any]) -> dict[str, Any]:
+    """Fill in the holder from the environment that a worker is started with.
+
+    Only for the issue that the worker was started for: its fence says nothing about others.
+    """
+    if os.environ.get("UNDERSTUDY_ISSUE") != options.get("id"):
+        return options
+    fence = os.environ.get("UNDERSTUDY_FENCE", "")
+    known = {
+        "assignee": os.environ.get("UNDERSTUDY_ASSIGNEE"),
+        "lease_id": os.environ.get("UNDERSTUDY_LEASE"),
+        "fence": int(fence) if fence.isdecimal() else None,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return known | given
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,94 @@
+"""`understudy replay`, `verify` and `rebuild`: the journal is the truth, and can be proved."""
+
+import sys
+from collections.abc import Callable, Mapping
+
+import click
+
+from ...authority import replay as replaying
+from ...authority import trajectory
+from ...authority.service import TABLES, TRAJECTORY
+from ...authority.tables import Tables
+from ...contracts.reason import Exit, Reason
+from .session import Leave, Session, common, print_json
+
+
+@click.command()
+@common
+def replay(session: Session) -> None:
+    """Fold the journal from nothing: decide every request again and compare every byte.
+
+    The first row that differs is named, and the exit code is 9.
+    """
+    with (
+        session.office(writable=False) as office,
+        click.progressbar(
+            length=office.authority.head.seq, label="replaying", file=sys.stderr
+        ) as bar,
+    ):
+        result = replaying.replay(office.journal, _stepper(bar.update))
+    wrong = [] if result.reason is None else [result.reason.wire]
+    report = {
+        "result": "rejected" if wrong else "accepted",
+        "failureClasses": wrong,
+        "rows": result.rows,
+        "head": result.head.digest,
+        "stateDigest": result.head.state_digest,
+        "mismatch": result.mismatch,
+    }
+    said = result.mismatch or f"{result.rows} rows replay to the same bytes ({result.head.digest})"
+    _finish(session, report, said)
+
+
+@click.command()
+@common
+def verify(session: Session) -> None:
+    """Hold the trajectory's hash chain against the journal, line by line.
+
+    The first line that differs is named, and the exit code is 9.
+    """
+    with session.office(writable=False) as office:
+        seen, problem = trajectory.verify(session.state_dir / TRAJECTORY, office.journal)
+        head = office.authority.head.digest
+    report = {
+        "result": "rejected" if problem else "accepted",
+        "failureClasses": [Reason.TRAJECTORY_MISMATCH.wire] if problem else [],
+        "rows": seen,
+        "head": head,
+        "mismatch": problem,
+    }
+    _finish(session, report, problem or f"{seen} rows are chained without a gap ({head})")
+
+
+@click.command()
+@common
+def rebuild(session: Session) -> None:
+    """Make the SQL tables and the trajectory anew from the journal."""
+    with session.office(writable=True) as office:
+        for suffix in ("", "-wal", "-shm"):
+            (session.state_dir / (TABLES + suffix)).unlink(missing_ok=True)
+        tables = Tables(session.state_dir / TABLES)
+        tables.follow(office.journal)
+        rows = trajectory.rewrite(session.state_dir / TRAJECTORY, office.journal)
+        tables.close()
+    _finish(session, {"result": "accepted", "rows": rows}, f"rebuilt from {rows} rows")
+
+
+def _finish(session: Session, report: Mapping[str, object], said: str) -> None:
+    accepted = report["result"] == "accepted"
+    if session.as_json:
+        print_json(report)
+    else:
+        click.echo(said if accepted else f"error: {said}", err=not accepted)
+    if not accepted:
+        raise Leave(Exit.CHECK_FAILED)
+
+
+def _stepper(update: Callable[[int], None]) -> Callable[[int], None]:
+    """A bar that moves a thousand rows at a time; each row would cost more than deciding it."""
+
+    def step(seq: int) -> None:
+        if seq % 1000 == 0:
+            update(1000)
+
+    return step

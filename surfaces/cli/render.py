@@ -1,0 +1,96 @@
+"""Answers as text for people. Colour only on a terminal, and never where NO_COLOR is set."""
+
+import os
+from typing import Any
+
+import click
+
+_COLOURS = {"open": "green", "in_progress": "yellow", "blocked": "red", "closed": "bright_black"}
+_TITLE_WIDTH = 60
+
+
+def one_line(issue: dict[str, Any]) -> str:
+    return f"{issue['id']}  {_styled(issue['status'])}  {_short(issue['title'])}"
+
+
+def table(issues: list[dict[str, Any]], *, waiting: bool = False) -> str:
+    """Issues, a line each."""
+    if not issues:
+        return "nothing"
+    width = max(len(each["id"]) for each in issues)
+    lines = []
+    for each in issues:
+        status = _styled(each["status"], 11)
+        line = f"{each['id']:<{width}}  P{each['priority']}  {status}  {_short(each['title'])}"
+        if lease := each.get("lease"):
+            line += f"  [{lease['owner']}, fence {lease['fence']}, {lease['state']}]"
+        elif each["assignee"]:
+            line += f"  [{each['assignee']}]"
+        if waiting and each["blockedBy"]:
+            line += f"  waits for {', '.join(each['blockedBy'])}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def claimed(answer: dict[str, Any]) -> str:
+    """What a holder needs to know, and how to say it back to us."""
+    if "issue" not in answer:
+        return "nothing is ready"
+    issue = answer["issue"]
+    lease = issue["lease"]
+    return (
+        f"{one_line(issue)}\n"
+        f"  holder  {lease['owner']}, until {lease['expiresAt']}\n"
+        f"  fence   {lease['fence']}\n"
+        f"  lease   {lease['leaseId']}"
+    )
+
+
+def detail(issue: dict[str, Any]) -> str:
+    """One issue whole."""
+    lines = [one_line(issue)]
+    for name, key in (
+        ("priority", "priority"), ("type", "issueType"), ("assignee", "assignee"),
+        ("owner", "owner"), ("labels", "labels"), ("attempts", "attempts"),
+        ("created", "createdAt"), ("updated", "updatedAt"), ("closed", "closedAt"),
+        ("waits for", "blockedBy"),
+    ):  # fmt: skip
+        if value := issue.get(key):
+            text = ", ".join(value) if isinstance(value, list) else value
+            lines.append(f"  {name:<10}{text}")
+    if lease := issue.get("lease"):
+        lines.append(f"  {'lease':<10}{lease['leaseId']} of {lease['owner']} ({lease['state']})")
+        lines.append(f"  {'fence':<10}{lease['fence']}, until {lease['expiresAt']}")
+    lines += [f"  {link['type']:<10}{link['dependsOnId']}" for link in issue["dependencies"]]
+    for key in ("description", "design", "acceptanceCriteria", "notes"):
+        if issue[key]:
+            lines += ["", issue[key]]
+    return "\n".join(lines)
+
+
+def leases_table(items: list[dict[str, Any]]) -> str:
+    if not items:
+        return "no leases"
+    width = max(len(each["id"]) for each in items)
+    lines = []
+    for each in items:
+        lease = each["lease"]
+        state = "contended" if each["contended"] else lease["state"]
+        lines.append(
+            f"{each['id']:<{width}}  fence {lease['fence']}  {state}  {lease['owner']}  "
+            f"until {lease['expiresAt']}  {lease['leaseId']}"
+        )
+    return "\n".join(lines)
+
+
+def coloured(text: str, colour: str, *, bold: bool = False) -> str:
+    """Styled text; click takes the style off again where the output is no terminal."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour, bold=bold)
+
+
+def _styled(status: str, width: int = 0) -> str:
+    return coloured(f"{status:<{width}}", _COLOURS.get(status, "white"))
+
+
+def _short(title: str) -> str:
+    return title if len(title) <= _TITLE_WIDTH else title[: _TITLE_WIDTH - 1] + "…"

@@ -1,0 +1,147 @@
+"""What all commands share: the state directory, the door, printing, and leaving with a code."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from ...authority.journal import Unavailable
+from ...authority.service import Office
+from ...contracts.reason import BY_WIRE, FAILURES, Exit
+from ...contracts.request import Door, parse
+from ...contracts.shapes import Transport
+
+BOUNDARIES = ("reference",)
+DEFAULT_STATE_DIR = ".premath"
+
+
+class Session:
+    """One run of a command: where it works, and how it speaks."""
+
+    def __init__(self, state_dir: str, boundary: str, *, as_json: bool) -> None:
+        self.state_dir = Path(state_dir)
+        self.boundary = boundary
+        self.as_json = as_json
+
+    def office(self, *, writable: bool) -> Office:
+        """The authority of the state directory; a reader becomes a writer if reads are evidence."""
+        office = Office(self.state_dir, writable=writable)
+        if not writable and office.authority.state.policy.evidence_reads:
+            office.close()
+            return Office(self.state_dir, writable=True)
+        return office
+
+    def ask(
+        self,
+        action: str,
+        payload: dict[str, Any],
+        context: dict[str, Any] | None = None,
+        *,
+        writable: bool = True,
+        transport: Transport = "cli",
+    ) -> dict[str, Any]:
+        """One request through this door, and its answer."""
+        request = {"action": action, "payload": payload, "context": context or {}}
+        try:
+            data = orjson.dumps(request)
+        except TypeError as error:
+            raise click.UsageError(f"an argument is not UTF-8 text: {error}") from None
+        with self.office(writable=writable) as office:
+            answer = office.submit([parse(data, Door(transport))])[0]
+        value: dict[str, Any] = orjson.loads(answer)
+        return value
+
+    def finish(self, answer: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
+        """Print an answer, and leave with the code of its first failure class."""
+        if self.as_json:
+            print_json(answer)
+        elif answer["result"] == "accepted":
+            if said := text(answer):
+                click.echo(said)
+        else:
+            click.echo(f"error: {answer['diagnostic']} ({answer['failureClasses'][0]})", err=True)
+        if answer["result"] != "accepted":
+            raise Leave(FAILURES[BY_WIRE[answer["failureClasses"][0]]].exit)
+
+
+class Leave(Exception):
+    """End the command with this exit code; everything has been said."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = int(code)
+
+
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that all commands have, and a `Session` in their place."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    @click.option("--state-dir", metavar="DIR", help="Where the journal lives.")
+    @click.option("--boundary", metavar="MODE", help="Who decides.")
+    @click.pass_context
+    @wraps(command)
+    def wrapped(
+        ctx: click.Context,
+        /,
+        *args: Any,  # noqa: ANN401
+        as_json: bool,
+        state_dir: str | None,
+        boundary: str | None,
+        **options: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        root = ctx.find_root().obj or {}
+        boundary = boundary or root.get("boundary") or "reference"
+        if boundary not in BOUNDARIES:
+            raise click.UsageError(f"no boundary `{boundary}`; there is {', '.join(BOUNDARIES)}")
+        folder = state_dir or root.get("state_dir") or DEFAULT_STATE_DIR
+        ctx.ensure_object(dict)
+        ctx.find_root().obj = root | {"as_json": as_json}
+        return command(Session(folder, boundary, as_json=as_json), *args, **options)
+
+    return wrapped
+
+
+def print_json(value: object) -> None:
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_SORT_KEYS) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
+    """Run a command; whatever goes wrong becomes a message and an exit code, never a traceback."""
+    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
+    try:
+        cli.main(arguments, prog_name="understudy", standalone_mode=False)
+    except Leave as leave:
+        return leave.code
+    except Unavailable as error:
+        failure = FAILURES[error.reason]
+        _complain(failure.wire, str(error), as_json=as_json)
+        return failure.exit
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return Exit.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+    except OSError as error:
+        _complain("os_error", f"{error.filename or ''}: {error.strerror or error}", as_json=as_json)
+        return Exit.FAILED
+    return Exit.OK
+
+
+def _complain(wire: str, message: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"result": "rejected", "failureClasses": [wire], "diagnostic": message})
+    else:
+        click.echo(f"error: {message} ({wire})", err=True)
