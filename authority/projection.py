@@ -124,8 +124,8 @@ def check(state: State, stamp: Stamp) -> Outcome:
     body = {
         "sound": broken is None,
         "broken": broken,
-        "issues": len(state.issues),
-        "leases": len(state.leases),
+        "issueCount": len(state.issues),
+        "leaseCount": len(state.leases),
         "leaseProjection": lease_projection(state, stamp.wall_ms),
     }
     return Accepted(body=body)
@@ -133,9 +133,9 @@ def check(state: State, stamp: Stamp) -> Outcome:
 
 def backend_status(state: State) -> Outcome:
     body = {
-        "issues": len(state.issues),
-        "leases": len(state.leases),
-        "ready": len(state.ready),
+        "issueCount": len(state.issues),
+        "leaseCount": len(state.leases),
+        "readyCount": len(state.ready),
         "policy": {
             "mutation": state.policy.mutation,
             "evidenceReads": state.policy.evidence_reads,

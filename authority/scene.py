@@ -25,7 +25,7 @@ from .exchange import import_payloads, read_issues
 from .replay import replay
 from .service import JOURNAL, TABLES, TRAJECTORY, Office, recover
 from .sqlite import SqliteJournal
-from .state import check_invariants, dump, load
+from .state import State, check_invariants, dump, load
 from .tables import Tables
 from .trajectory import verify
 
@@ -133,27 +133,27 @@ def proof(state_dir: Path) -> tuple[str, int, list[str]]:
     problems: list[str] = []
     journal = SqliteJournal(state_dir / JOURNAL, read_only=True)
     try:
-        replayed = replay(journal)
-        if replayed.mismatch:
-            problems.append(f"replay: {replayed.mismatch}")
-        _, problem = verify(state_dir / TRAJECTORY, journal)
-        if problem:
-            problems.append(f"trajectory: {problem}")
         state, head, _ = recover(journal)
-        problems += _state_problems(dump(state))
-        check_invariants(state)
-    except AssertionError as error:
-        problems.append(f"invariant: {error}")
+        if mismatch := replay(journal).mismatch:
+            problems.append(f"replay: {mismatch}")
+        if problem := verify(state_dir / TRAJECTORY, journal)[1]:
+            problems.append(f"trajectory: {problem}")
     finally:
         journal.close()
+    problems += _state_problems(state)
     if head.seq and (watermark := _watermark(state_dir)) != head.seq:
         problems.append(f"tables: they show row {watermark}, the journal ends with {head.seq}")
     return head.digest, head.seq, problems
 
 
-def _state_problems(image: bytes) -> list[str]:
-    again = load(image)
-    check_invariants(again)
+def _state_problems(state: State) -> list[str]:
+    try:
+        check_invariants(state)
+        image = dump(state)
+        again = load(image)
+        check_invariants(again)
+    except AssertionError as error:
+        return [f"invariant: {error}"]
     return [] if dump(again) == image else ["snapshot: the state that it gives back differs"]
 
 

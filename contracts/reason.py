@@ -113,6 +113,28 @@ class Reason(IntEnum):
     EVIDENCE_ROUTE_MISSING = 172
     EVIDENCE_ROUTE_AMBIGUOUS = 173
     EVIDENCE_ROUTE_UNBOUND = 174
+    # The contract's own check.
+    CONTRACT_PIN_MISMATCH = 190
+    CONTRACT_UNREADABLE = 191
+    CONTRACT_SCHEMA_INVALID = 192
+    WORLD_UNBOUND = 200
+    WORLD_UNKNOWN = 201
+    WORLD_MORPHISM_UNKNOWN = 202
+    WORLD_MORPHISM_DRIFT = 203
+    ACTION_UNREGISTERED = 210
+    ACTION_BINDING_MISMATCH = 211
+    ACTION_BINDING_DUPLICATE = 212
+    ACTION_UNBOUND = 213
+    LANE_ROUTE_UNBOUND = 220
+    LANE_MODE_DRIFT = 221
+    COMMAND_UNBOUND = 222
+    PIPELINE_UNBOUND = 223
+    PIPELINE_DRIFT = 224
+    RETRY_POLICY_MISSING = 230
+    RETRY_POLICY_UNREADABLE = 231
+    RETRY_POLICY_NOT_JSON = 232
+    RETRY_POLICY_SHAPE = 233
+    RETRY_POLICY_DIGEST = 234
 
     @property
     def wire(self) -> str:
@@ -344,6 +366,77 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.EVIDENCE_ROUTE_UNBOUND, "unification.evidence_factorization.unbound", _US, _NEVER,
      Exit.CHECK_FAILED, None, "a row of evidence is not bound to a normalizer and a policy",
      "bind normalizerId and policyDigest"),
+
+    (Reason.CONTRACT_PIN_MISMATCH, "contract_pin_mismatch", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "a published file differs from its pin, is gone, or has none",
+     "restore the file; after an edit, `python -m understudy.contracts.pins --write`"),
+    (Reason.CONTRACT_UNREADABLE, "contract_document_unreadable", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "a document cannot be read, or is not canonical JSON",
+     "restore the document"),
+    (Reason.CONTRACT_SCHEMA_INVALID, "contract_schema_invalid", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "a document breaks its schema",
+     "correct the member that is named"),
+    (Reason.WORLD_UNBOUND, "world_route_unbound", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "a route, family, operation or contract row is missing, double or malformed",
+     "correct the row that is named"),
+    (Reason.WORLD_UNKNOWN, "world_route_unknown_world", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "an operation lies in another world than it is pinned to",
+     "restore the world that is named"),
+    (Reason.WORLD_MORPHISM_UNKNOWN, "world_route_unknown_morphism", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "an operation has another morphism row than it is pinned to",
+     "restore the morphism row that is named"),
+    (Reason.WORLD_MORPHISM_DRIFT, "world_route_morphism_drift", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "an operation lacks a morphism that its route requires",
+     "restore the morphism that is named"),
+    (Reason.ACTION_UNREGISTERED, "control_plane_host_action_unregistered", _US, _NEVER,
+     Exit.CHECK_FAILED,
+     None, "an action is named that is not registered",
+     "register it, or take the name out"),
+    (Reason.ACTION_BINDING_MISMATCH, "control_plane_host_action_binding_mismatch", _US, _NEVER,
+     Exit.CHECK_FAILED,
+     None, "the tool, command or transports of an action do not go with its operation",
+     "correct the binding that is named"),
+    (Reason.ACTION_BINDING_DUPLICATE, "control_plane_host_action_duplicate_binding", _US, _NEVER,
+     Exit.CHECK_FAILED,
+     None, "two actions share an operation, a command or a tool",
+     "give each its own"),
+    (Reason.ACTION_UNBOUND, "control_plane_host_action_contract_unbound", _US, _NEVER,
+     Exit.CHECK_FAILED,
+     None, "an action has no operation, or one that the registry does not know",
+     "bind it to a registered operation"),
+    (Reason.LANE_ROUTE_UNBOUND, "worker_lane_route_unbound", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "a mutating action has no capability, or two",
+     "name one capability in both places"),
+    (Reason.LANE_MODE_DRIFT, "worker_lane_mutation_mode_drift", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "the default mutation mode is not among the allowed ones",
+     "choose an allowed mode"),
+    (Reason.COMMAND_UNBOUND, "control_plane_command_surface_unbound", _US, _NEVER,
+     Exit.CHECK_FAILED,
+     None, "the command surface has no commands, or one without words",
+     "name the commands"),
+    (Reason.PIPELINE_UNBOUND, "control_plane_pipeline_wrapper_unbound", _US, _NEVER,
+     Exit.CHECK_FAILED,
+     None, "pipeline entry points or gates are missing",
+     "name them"),
+    (Reason.PIPELINE_DRIFT, "control_plane_pipeline_wrapper_parity_drift", _US, _NEVER,
+     Exit.CHECK_FAILED,
+     None, "a pipeline gate runs no command of the command surface",
+     "let it run one"),
+    (Reason.RETRY_POLICY_MISSING, "retry_policy_missing", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "there is no retry policy",
+     "restore the file"),
+    (Reason.RETRY_POLICY_UNREADABLE, "retry_policy_io_error", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "the retry policy cannot be read",
+     "correct its owner and mode"),
+    (Reason.RETRY_POLICY_NOT_JSON, "retry_policy_invalid_json", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "the retry policy is not canonical JSON",
+     "restore the file"),
+    (Reason.RETRY_POLICY_SHAPE, "retry_policy_invalid_shape", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "the retry policy has a wrong, missing or double member",
+     "correct the member that is named"),
+    (Reason.RETRY_POLICY_DIGEST, "retry_policy_invalid_digest", _US, _NEVER, Exit.CHECK_FAILED,
+     None, "the retry policy does not have the digest that binds it",
+     "after an edit, `python -m understudy.contracts.pins --write`"),
 )
 # fmt: on
 

@@ -1,0 +1,167 @@
+"""Vectors about documents: the contract's checks, evidence routes, the retry policy, issues.jsonl.
+
+Each judge takes a vector's members and gives what is to be compared: plain JSON, the same on every
+machine. What was published is damaged with patches; nothing in the package is written to.
+"""
+
+import base64
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+
+from ..contracts import documents, pins
+from ..contracts.check import check_all, startup_check
+from ..contracts.evidence import factor, parse_routes, route_findings
+from ..contracts.reason import Reason
+from ..contracts.registry import host_actions
+from ..contracts.retry import (
+    PolicyRefused,
+    RetryPolicy,
+    backoff_ms,
+    load_policy,
+    parse_policy,
+    policy_digest,
+    retry_decision,
+)
+from ..contracts.worlds import world_registry_check
+from .exchange import read_issues
+from .pointer import patched
+
+DOCUMENTS = {
+    "siteInput": documents.SITE_INPUT,
+    "operations": documents.OPERATIONS,
+    "contract": documents.CONTRACT,
+    "retryPolicy": documents.RETRY_POLICY,
+    "evidenceRoutes": documents.EVIDENCE_ROUTES,
+}
+_NOW_TEXT = "1970-01-01T00:16:40Z"
+
+
+def check(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Damage the published documents, and ask one of the three checks about them."""
+    match body.get("check", "world"):
+        case "world":
+            report = _world_check(body)
+        case "published":
+            report = _tree_check(body, quick=False)
+        case "startup":
+            report = _tree_check(body, quick=True)
+        case other:
+            raise ValueError(f"there is no check `{other}`")
+    paths = sorted({issue["path"] for issue in report["issues"]})
+    return {
+        "result": report["result"],
+        "failureClasses": report["failureClasses"],
+        "paths": paths,
+        "report": report,
+    }
+
+
+def _world_check(body: Mapping[str, Any]) -> dict[str, Any]:
+    loaded = _damaged(body)
+    return world_registry_check(
+        loaded["siteInput"],
+        loaded["operations"],
+        loaded["contract"] if body.get("withContract", True) else None,
+        body.get("requiredFamilies", ()),
+        [(family, operation) for family, operation in body.get("requiredBindings", ())],
+    )
+
+
+def _tree_check(body: Mapping[str, Any], *, quick: bool) -> dict[str, Any]:
+    with TemporaryDirectory(prefix="understudy-") as folder:
+        root = Path(folder)
+        copy_documents(root)
+        for name, document in _damaged(body).items():
+            if any(each["document"] == name for each in body.get("patches", ())):
+                (root / DOCUMENTS[name]).write_bytes(orjson.dumps(document))
+        for name in body.get("removed", ()):
+            (root / DOCUMENTS[name]).unlink()
+        if body.get("sealed"):
+            pins.seal(root)
+        return startup_check(root) if quick else check_all(root)
+
+
+def copy_documents(root: Path) -> None:
+    """The published documents and schemas, where a vector may spoil them."""
+    for name in ("data", "schemas"):
+        shutil.copytree(documents.ROOT / name, root / name)
+
+
+def _damaged(body: Mapping[str, Any]) -> dict[str, Any]:
+    loaded = {name: documents.load(path) for name, path in DOCUMENTS.items()}
+    for each in body.get("patches", ()):
+        loaded[each["document"]] = patched(loaded[each["document"]], each["patch"])
+    return loaded
+
+
+def evidence(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The route that a row takes; without a row, what is wrong with the table of routes."""
+    document = _damaged(body)["evidenceRoutes"]
+    if "row" in body:
+        route = factor(body["row"], parse_routes(document))
+        if isinstance(route, Reason):
+            return {"failureClasses": [route.wire], "route": None}
+        return {"failureClasses": [], "route": route}
+    findings = route_findings(document, host_actions())
+    return {"failureClasses": sorted({finding.failure_class for finding in findings})}
+
+
+def retry(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What the policy decides after an attempt, or why a document is no policy."""
+    policy = _policy(body)
+    if isinstance(policy, PolicyRefused):
+        return {"failureClasses": [policy.failure_class]}
+    if "seen" not in body:
+        return {"failureClasses": []}
+    attempt, random_permille = body["attempt"], body.get("randomPermille", 0)
+    decision = retry_decision(policy, body["seen"], attempt)
+    return {
+        "failureClasses": [],
+        "ruleId": decision.rule_id,
+        "matched": decision.matched_failure_class,
+        "retry": decision.retry,
+        "maxAttempts": decision.max_attempts,
+        "backoffClass": decision.backoff_class,
+        "escalation": decision.escalation_action,
+        "recorded": list(decision.failure_classes),
+        "backoffMs": backoff_ms(policy, decision.backoff_class, attempt, random_permille),
+    }
+
+
+def _policy(body: Mapping[str, Any]) -> RetryPolicy | PolicyRefused:
+    if "policyText" in body:
+        return parse_policy(str(body["policyText"]).encode())
+    document = _damaged(body)["retryPolicy"]
+    if body.get("sealed"):
+        document["policyDigest"] = policy_digest(document)
+    with TemporaryDirectory(prefix="understudy-") as folder:
+        path = Path(folder) / "retry-policy.json"
+        match body.get("policyFile", "present"):
+            case "present":
+                path.write_bytes(orjson.dumps(document))
+            case "folder":
+                path.mkdir()
+            case "missing":
+                pass
+            case other:
+                raise ValueError(f"a policy file cannot be `{other}`")
+        return load_policy(path)
+
+
+def imported(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The ids that a file of issues gives, and its bad lines by number."""
+    data = base64.b64decode(body["fileBase64"]) if "fileBase64" in body else body["file"].encode()
+    records, problems = read_issues(data, _NOW_TEXT)
+    return {
+        "failureClasses": sorted({problem.reason.wire for problem in problems}),
+        "ids": [record["id"] for record in records],
+        "problems": [
+            {"line": problem.line, "failureClass": problem.reason.wire} for problem in problems
+        ],
+        "records": records,
+    }
