@@ -30,9 +30,7 @@ def sealed(
 ) -> tuple[Row, Head]:
     """The journal's next row, and the head after it."""
     changes = encode_changes(outcome.changes)
-    state_digest = head.state_digest
-    if outcome.changes:
-        state_digest = canonical.digest("st1", state_digest.encode() + changes)
+    state_digest = chain_state(head.state_digest, changes)
     effect = _effect(request, outcome, stamp, state_digest)
     effect["prev"] = head.digest
     digest = canonical.digest("row1", canonical.encode(effect))
@@ -50,6 +48,11 @@ def sealed(
         state_digest=state_digest,
     )
     return row, Head(stamp.seq, digest, state_digest)
+
+
+def chain_state(before: str, changes: bytes) -> str:
+    """The digest of all changes so far; a row that changes nothing leaves it as it is."""
+    return before if changes == b"[]" else canonical.digest("st1", before.encode() + changes)
 
 
 def glimpsed(request: Request, outcome: Accepted | Refused, stamp: Stamp, head: Head) -> bytes:

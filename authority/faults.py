@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 
 import apsw
 
@@ -46,6 +46,17 @@ class Seen:
 
     reason: Reason | None = None
     row: int | None = None
+
+
+@contextmanager
+def swapped(module: ModuleType, name: str, value: object) -> Iterator[None]:
+    """Put something else in the place of a module's member, for a while."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
 
 
 def inflict(body: Mapping[str, Any], boundary: str) -> dict[str, Any]:
@@ -206,7 +217,7 @@ def _lock_held(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
     handle = os.open(state_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        with patch.object(limits, "LOCK_WAIT_MS", 5):
+        with swapped(limits, "LOCK_WAIT_MS", 5):
             yield
     finally:
         os.close(handle)
@@ -219,7 +230,7 @@ def _contract_drifts(_: Path, body: Mapping[str, Any]) -> Iterator[None]:
         copy_documents(root)
         path = root / body.get("document", documents.CONTRACT)
         path.write_bytes(path.read_bytes() + b"\n")
-        with patch.object(service, "startup_check", partial(check.startup_check, root)):
+        with swapped(service, "startup_check", partial(check.startup_check, root)):
             yield
 
 

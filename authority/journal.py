@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..contracts import canonical
 from ..contracts.reason import FAILURES, Reason
 
 GENESIS = "row1_" + "0" * 64  # what the first row is chained to
@@ -46,6 +47,15 @@ class Snapshot:
 
     head: Head
     image: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, head: Head, image: bytes) -> "Snapshot":
+        return cls(head, image, canonical.digest("img1", image))
+
+    @property
+    def sound(self) -> bool:
+        return canonical.digest("img1", self.image) == self.digest
 
 
 class Unavailable(Exception):

@@ -51,7 +51,7 @@ from .outcome import (
     SubleaseDropped,
     SubleasePut,
 )
-from .state import Rank, State, rank
+from .state import Rank, State
 from .view import instance_view, issue_view, lease_projection, sublease_view
 
 # What a holder can lend to a subagent: the work itself, never the lease.
@@ -165,7 +165,7 @@ def claim_next(state: State, request: ClaimNext, stamp: Stamp) -> Outcome:
 def _waiting(state: State, stamp: Stamp) -> Iterator[Rank]:
     """Open work and lapsed work, in the order in which it is handed out."""
     fresh = state.deadlines.irange(None, (stamp.wall_ms, ""), (True, False))
-    lapsed = sorted(rank(state.issues[issue_of(resource)]) for _, resource in fresh)
+    lapsed = sorted(state.ranks[issue_of(resource)] for _, resource in fresh)
     return merge(state.ready, state.overdue, lapsed)
 
 

@@ -13,15 +13,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+import orjson
 
 from ..contracts import limits
 from ..contracts.check import startup_check
 from ..contracts.reason import Reason
-from ..contracts.request import Garbage, Request
+from ..contracts.request import Door, Garbage, Request, parse
+from ..contracts.shapes import Transport
 from .clock import HybridClock, SteadyClock
 from .decide import decide
-from .envelope import glimpsed, refused_garbage, sealed, with_mark
+from .envelope import chain_state, glimpsed, refused_garbage, sealed, with_mark
 from .failpoint import failpoint
 from .journal import Head, Journal, Row, Snapshot, Unavailable
 from .outcome import Repeated, decode_changes
@@ -65,7 +68,7 @@ class Authority:
 
     def snapshot(self) -> None:
         """Save the next start from folding the rows up to here."""
-        self.journal.put_snapshot(Snapshot(self.head, dump(self.state)))
+        self.journal.put_snapshot(Snapshot.of(self.head, dump(self.state)))
         self._snapshot_seq = self.head.seq
 
     def _answer(self, asked: Request | Garbage, rows: list[Row]) -> bytes:
@@ -112,18 +115,29 @@ class Authority:
 
 
 def recover(journal: Journal) -> tuple[State, Head, Row | None]:
-    """The state at the journal's end: the newest snapshot, and the changes of the rows after it."""
+    """The state at the journal's end: the newest snapshot, and the changes of the rows after it.
+
+    A damaged snapshot costs time: everything is folded from the first row. A damaged row is named.
+    """
     state, head, last = State(), Head(), None
     snapshot = journal.snapshot()
-    if snapshot is not None:
+    if snapshot is not None and snapshot.sound:
         state, head = load(snapshot.image), snapshot.head
         last = journal.row(head.seq)
     for row in journal.read(head.seq):
-        if row.seq != head.seq + 1:
-            raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {head.seq + 1} is missing")
-        apply(state, decode_changes(row.changes))
+        _fold(state, row, head)
         head, last = Head(row.seq, row.digest, row.state_digest), row
     return state, head, last
+
+
+def _fold(state: State, row: Row, head: Head) -> None:
+    if row.seq != head.seq + 1:
+        raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {head.seq + 1} is missing")
+    if chain_state(head.state_digest, row.changes) != row.state_digest:
+        raise Unavailable(
+            Reason.JOURNAL_CORRUPT, f"row {row.seq}: its changes are not its digest's"
+        )
+    apply(state, decode_changes(row.changes))
 
 
 # --- in a state directory -----------------------------------------------------------------------
@@ -132,7 +146,7 @@ def recover(journal: Journal) -> tuple[State, Head, Row | None]:
 class Office:
     """An authority, its lock and its projections, in a state directory."""
 
-    def __init__(self, state_dir: Path, *, writable: bool) -> None:
+    def __init__(self, state_dir: Path, *, writable: bool = True) -> None:
         if not (state_dir / JOURNAL).exists():
             raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
         report = startup_check()
@@ -153,6 +167,25 @@ class Office:
         self._wrote = self._wrote or bool(rows)
         failpoint("answer.sent")
         return answers
+
+    def ask(
+        self,
+        action: str,
+        payload: dict[str, Any],
+        context: dict[str, Any] | None = None,
+        *,
+        transport: Transport = "local-repl",
+    ) -> dict[str, Any]:
+        """One request from this interpreter or from a command, and its answer.
+
+        Raises `ValueError` for what is no JSON at all; everything else is an answer.
+        """
+        try:
+            data = orjson.dumps({"action": action, "payload": payload, "context": context or {}})
+        except orjson.JSONEncodeError as error:
+            raise ValueError(f"not JSON: {error}") from None
+        answer: dict[str, Any] = orjson.loads(self.submit([parse(data, Door(transport))])[0])
+        return answer
 
     def close(self) -> None:
         """Let go; the SQL tables catch up last, when nobody waits for them any more."""

@@ -35,7 +35,8 @@ CREATE TABLE snapshot (
     seq INTEGER NOT NULL,
     digest TEXT NOT NULL,
     state_digest TEXT NOT NULL,
-    image BLOB NOT NULL
+    image BLOB NOT NULL,
+    image_digest TEXT NOT NULL
 ) STRICT;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 """
@@ -117,17 +118,20 @@ class SqliteJournal:
         values = self._db.execute(query, (seq,)).fetchone()
         return None if values is None else _row(values)
 
+    def last_seq(self) -> int:
+        return int(self._db.execute("SELECT coalesce(max(seq), 0) FROM journal").get)
+
     def snapshot(self) -> Snapshot | None:
-        query = "SELECT seq, digest, state_digest, image FROM snapshot"
+        query = "SELECT seq, digest, state_digest, image, image_digest FROM snapshot"
         values = self._db.execute(query).fetchone()
-        return None if values is None else Snapshot(Head(*values[:3]), values[3])
+        return None if values is None else Snapshot(Head(*values[:3]), values[3], values[4])
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
         head = snapshot.head
-        values = (head.seq, head.digest, head.state_digest, snapshot.image)
+        values = (head.seq, head.digest, head.state_digest, snapshot.image, snapshot.digest)
         with self._db:
             failpoint("snapshot.begun")
-            self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?)", values)
+            self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)", values)
 
     def close(self) -> None:
         self._db.close()
@@ -138,7 +142,7 @@ class SqliteJournal:
     def _refuse_strangers(self, expected_seq: int, epoch: int) -> None:
         if int(self._meta("epoch")) != epoch:
             raise Unavailable(Reason.JOURNAL_DEPOSED, f"epoch {epoch}")
-        last = self._db.execute("SELECT coalesce(max(seq), 0) FROM journal").get
+        last = self.last_seq()
         if last != expected_seq:
             raise Unavailable(Reason.JOURNAL_DEPOSED, f"row {last} instead of {expected_seq}")
 

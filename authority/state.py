@@ -6,7 +6,7 @@
     I4  `ready` holds exactly the open issues whose blockers are all closed.
     I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
 
-Indexes (`ready`, `deadlines`, `overdue`, `torn`, `blocks`) can be rebuilt from the records, and
+Indexes (`ranks`, `ready`, `deadlines`, `overdue`, `torn`, `blocks`) can be rebuilt from the records, and
 `check_invariants` does so in tests.
 """
 
@@ -77,6 +77,7 @@ class State:
         "leases",
         "overdue",
         "policy",
+        "ranks",
         "ready",
         "subleases",
         "torn",
@@ -93,6 +94,7 @@ class State:
         self.forgetting: deque[str] = deque()  # request ids, oldest first
         # Indexes.
         self.blocks: dict[str, set[str]] = {}  # issue -> issues that wait for it
+        self.ranks: dict[str, Rank] = {}
         self.ready: SortedList[Rank] = SortedList()
         self.deadlines: SortedList[tuple[int, str]] = SortedList()
         self.overdue: SortedList[Rank] = SortedList()
@@ -122,7 +124,7 @@ class State:
         return issue is not None and issue.status == "closed"
 
 
-def rank(issue: Issue) -> Rank:
+def _rank(issue: Issue) -> Rank:
     return Rank(issue.priority, rfc3339.parse_ms(issue.created_at) or 0, issue.id)
 
 
@@ -162,17 +164,24 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
 
 def _put_issue(state: State, issue: Issue) -> None:
     before = state.issues.get(issue.id)
-    if before is not None:
-        state.ready.discard(rank(before))
-        if rank(before) in state.overdue:
-            state.overdue.remove(rank(before))
-            state.overdue.add(rank(issue))
     state.issues[issue.id] = issue
+    if before is None:
+        state.ranks[issue.id] = _rank(issue)
+    elif before.priority != issue.priority:
+        _move(state, state.ranks[issue.id], _rank(issue))
     _refresh_ready(state, issue.id)
     _refresh_torn(state, issue_resource(issue.id))
     if (before is not None and before.status == "closed") != (issue.status == "closed"):
         for waiting in state.blocks.get(issue.id, ()):
             _refresh_ready(state, waiting)
+
+
+def _move(state: State, old: Rank, new: Rank) -> None:
+    state.ranks[new.issue_id] = new
+    for index in (state.ready, state.overdue):
+        if old in index:
+            index.remove(old)
+            index.add(new)
 
 
 def _put_lease(state: State, lease: Lease) -> None:
@@ -196,14 +205,14 @@ def _unfile(state: State, lease: Lease) -> None:
     if (lease.deadline_ms, lease.resource) in state.deadlines:
         state.deadlines.remove((lease.deadline_ms, lease.resource))
     else:
-        state.overdue.remove(rank(state.issues[issue_of(lease.resource)]))
+        state.overdue.remove(state.ranks[issue_of(lease.resource)])
 
 
 def _file_lapsed(state: State, wall_ms: int) -> None:
     lapsed = list(state.deadlines.irange(None, (wall_ms, ""), (True, False)))
     for entry in lapsed:
         state.deadlines.remove(entry)
-        state.overdue.add(rank(state.issues[issue_of(entry[1])]))
+        state.overdue.add(state.ranks[issue_of(entry[1])])
 
 
 def _drop_dependents(state: State, resource: str) -> None:
@@ -238,10 +247,12 @@ def _refresh_ready(state: State, issue_id: str) -> None:
     issue = state.issues.get(issue_id)
     if issue is None:
         return
-    place = rank(issue)
-    state.ready.discard(place)
-    if issue.status == "open" and not state.blockers(issue_id):
+    place = state.ranks[issue_id]
+    is_ready = issue.status == "open" and not state.blockers(issue_id)
+    if is_ready and place not in state.ready:
         state.ready.add(place)
+    elif not is_ready:
+        state.ready.discard(place)
 
 
 def _refresh_torn(state: State, resource: str) -> None:
@@ -317,7 +328,7 @@ def check_invariants(state: State) -> None:
     for nested in (state.subleases, state.instances):
         for resource, inner in nested.items():
             assert not inner or resource in state.leases, f"I3: orphans on {resource}"
-    ready = [rank(i) for i in state.issues.values() if i.status == "open"]
+    ready = [_rank(i) for i in state.issues.values() if i.status == "open"]
     ready = sorted(place for place in ready if not state.blockers(place.issue_id))
     assert list(state.ready) == ready, "I4: the ready index differs from the records"
     filed = [key for _, key in state.deadlines]

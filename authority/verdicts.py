@@ -28,8 +28,11 @@ from ..contracts.retry import (
     retry_decision,
 )
 from ..contracts.worlds import world_registry_check
-from .exchange import read_issues
+from .exchange import export_issues, import_payloads, read_issues
 from .pointer import patched
+from .scene import make_state, play
+from .service import JOURNAL, recover
+from .sqlite import SqliteJournal
 
 DOCUMENTS = {
     "siteInput": documents.SITE_INPUT,
@@ -158,6 +161,7 @@ def imported(body: Mapping[str, Any]) -> dict[str, Any]:
     data = base64.b64decode(body["fileBase64"]) if "fileBase64" in body else body["file"].encode()
     records, problems = read_issues(data, _NOW_TEXT)
     return {
+        "export": _exported(records),
         "failureClasses": sorted({problem.reason.wire for problem in problems}),
         "ids": [record["id"] for record in records],
         "problems": [
@@ -165,3 +169,19 @@ def imported(body: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "records": records,
     }
+
+
+def _exported(records: list[dict[str, Any]]) -> str:
+    """The file that an export writes, once an authority has taken the records over."""
+    steps = [
+        {"door": "cli", "request": {"action": "issue.import", "payload": payload}}
+        for payload in import_payloads(records)
+    ]
+    with TemporaryDirectory(prefix="understudy-") as folder:
+        make_state(Path(folder))
+        for answer in play({"requests": steps}, "reference", Path(folder)):
+            assert answer.value["result"] == "accepted", answer.value["diagnostic"]
+        journal = SqliteJournal(Path(folder) / JOURNAL, read_only=True)
+        state, _, _ = recover(journal)
+        journal.close()
+    return export_issues(state).decode()

@@ -6,6 +6,7 @@ in `issues.jsonl` say `Z`. Both show milliseconds only where there are any.
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from . import limits
 
@@ -42,6 +43,10 @@ def parse_ms(text: str) -> int | None:
 
 def _text(wall_ms: int) -> str:
     seconds, rest_ms = divmod(wall_ms, 1000)
-    moment = _EPOCH + timedelta(seconds=seconds)
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+    text = _second_text(seconds)
     return f"{text}.{rest_ms:03d}" if rest_ms else text
+
+
+@lru_cache(maxsize=4096)  # answers close in time name the same seconds again and again
+def _second_text(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")

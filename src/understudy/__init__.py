@@ -1,5 +1,35 @@
-"""Understudy: exactly one worker holds each piece of work, and every decision can be replayed."""
+"""Understudy: exactly one worker holds each piece of work, and every decision can be replayed.
+
+    with understudy.Office(Path(".premath")) as office:
+        answer = office.ask("issue.claim", {"id": "us-1", "assignee": "alice"})
+
+Public names are imported when they are first used, so that the command line starts fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .authority.journal import Unavailable as Unavailable
+    from .authority.replay import replay as replay
+    from .authority.service import Office as Office
+    from .authority.service import create_state_dir as create_state_dir
+    from .contracts.reason import Reason as Reason
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+_HOMES = {
+    "Office": ".authority.service",
+    "Reason": ".contracts.reason",
+    "Unavailable": ".authority.journal",
+    "create_state_dir": ".authority.service",
+    "replay": ".authority.replay",
+}
+
+__all__ = ["Office", "Reason", "Unavailable", "__version__", "create_state_dir", "replay"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)

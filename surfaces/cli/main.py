@@ -83,3 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from .session import run  # noqa: PLC0415 - click first, so that usage errors stay fast
 
     sys.exit(run(cli, arguments))
+
+
+if __name__ == "__main__":
+    main()

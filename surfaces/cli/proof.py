@@ -2,12 +2,17 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import click
 
 from ...authority import replay as replaying
 from ...authority import trajectory
-from ...authority.service import TABLES, TRAJECTORY
+from ...authority.journal import GENESIS, Unavailable
+from ...authority.service import JOURNAL, TABLES, TRAJECTORY
+from ...authority.sqlite import SqliteJournal
 from ...authority.tables import Tables
 from ...contracts.reason import Exit, Reason
 from .session import Leave, Session, common, print_json
@@ -20,13 +25,10 @@ def replay(session: Session) -> None:
 
     The first row that differs is named, and the exit code is 9.
     """
-    with (
-        session.office(writable=False) as office,
-        click.progressbar(
-            length=office.authority.head.seq, label="replaying", file=sys.stderr
-        ) as bar,
-    ):
-        result = replaying.replay(office.journal, _stepper(bar.update))
+    journal = _journal(session)
+    with _progress(journal.last_seq()) as bar:
+        result = replaying.replay(journal, _stepper(bar.update))
+    journal.close()
     wrong = [] if result.reason is None else [result.reason.wire]
     report = {
         "result": "rejected" if wrong else "accepted",
@@ -47,9 +49,11 @@ def verify(session: Session) -> None:
 
     The first line that differs is named, and the exit code is 9.
     """
-    with session.office(writable=False) as office:
-        seen, problem = trajectory.verify(session.state_dir / TRAJECTORY, office.journal)
-        head = office.authority.head.digest
+    journal = _journal(session)
+    seen, problem = trajectory.verify(session.state_dir / TRAJECTORY, journal)
+    last = journal.row(journal.last_seq())
+    head = last.digest if last else GENESIS
+    journal.close()
     report = {
         "result": "rejected" if problem else "accepted",
         "failureClasses": [Reason.TRAJECTORY_MISMATCH.wire] if problem else [],
@@ -82,6 +86,21 @@ def _finish(session: Session, report: Mapping[str, object], said: str) -> None:
         click.echo(said if accepted else f"error: {said}", err=not accepted)
     if not accepted:
         raise Leave(Exit.CHECK_FAILED)
+
+
+def _journal(session: Session) -> SqliteJournal:
+    """The journal as it lies there: proof must not lean on the state that it is to prove."""
+    path = session.state_dir / JOURNAL
+    if not path.exists():
+        raise Unavailable(Reason.STATE_DIR_MISSING, str(session.state_dir))
+    return SqliteJournal(path, read_only=True)
+
+
+def _progress(rows: int) -> AbstractContextManager[Any]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return nullcontext(SimpleNamespace(update=lambda _: None))
+    return click.progressbar(length=rows, label="replaying", file=sys.stderr)
 
 
 def _stepper(update: Callable[[int], None]) -> Callable[[int], None]:

@@ -13,7 +13,6 @@ import orjson
 from ...authority.journal import Unavailable
 from ...authority.service import Office
 from ...contracts.reason import BY_WIRE, FAILURES, Exit
-from ...contracts.request import Door, parse
 from ...contracts.shapes import Transport
 
 BOUNDARIES = ("reference",)
@@ -46,15 +45,11 @@ class Session:
         transport: Transport = "cli",
     ) -> dict[str, Any]:
         """One request through this door, and its answer."""
-        request = {"action": action, "payload": payload, "context": context or {}}
-        try:
-            data = orjson.dumps(request)
-        except TypeError as error:
-            raise click.UsageError(f"an argument is not UTF-8 text: {error}") from None
         with self.office(writable=writable) as office:
-            answer = office.submit([parse(data, Door(transport))])[0]
-        value: dict[str, Any] = orjson.loads(answer)
-        return value
+            try:
+                return office.ask(action, payload, context, transport=transport)
+            except ValueError as error:
+                raise click.UsageError(f"an argument is not UTF-8 text ({error})") from None
 
     def finish(self, answer: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
         """Print an answer, and leave with the code of its first failure class."""

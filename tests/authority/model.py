@@ -1,0 +1,362 @@
+"""A tiny model of the lease protocol, written from its rules and sharing no code with the authority.
+
+It knows work, terms and time, and answers one question: what must become of this request now?
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+TTL_MIN, TTL_MAX, TTL_DEFAULT = 30, 86_400, 3_600
+BLOCKING = {"blocks", "parent-child", "conditional-blocks", "waits-for"}
+LENDABLE = {"issue.update", "issue.close", "issue.discover", "dep.add", "dep.remove", "dep.replace"}
+TITLED = ("title", "priority")
+
+
+@dataclass
+class Loan:
+    holder: str
+    scope: set[str]
+    deadline_ms: int
+
+
+@dataclass
+class Term:
+    """One grant, from its fence to its end."""
+
+    owner: str
+    lease_id: str | None  # None: the authority made one up
+    fence: int
+    deadline_ms: int
+    renewals: int = 0
+    loans: dict[str, Loan] = field(default_factory=dict)
+    instances: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Piece:
+    """One piece of work."""
+
+    priority: int
+    created_ms: int
+    assignee: str
+    labels: frozenset[str]
+    title: str
+    status: str = "open"
+    attempts: int = 0
+    term: Term | None = None
+    needs: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Accepted where `failure` is None. `fence` is the term's, where one was given or made longer."""
+
+    failure: str | None = None
+    issue: str | None = None
+    fence: int | None = None
+
+
+class Model:
+    def __init__(self) -> None:
+        self.pieces: dict[str, Piece] = {}
+        self.fences: list[int] = []  # every grant, in order
+
+    def ask(self, action: str, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        """What becomes of the request if it is row `seq` at `now_ms`; accepted ones take effect."""
+        rule = getattr(self, "_" + action.replace(".", "_"))
+        verdict: Verdict = rule(asked, seq, now_ms)
+        return verdict
+
+    def live(self, issue: str, now_ms: int) -> Term | None:
+        term = self.pieces[issue].term
+        return term if term is not None and now_ms <= term.deadline_ms else None
+
+    # --- the ladder -----------------------------------------------------------------------------
+
+    def _holds(self, action: str, asked: dict[str, Any], now_ms: int) -> str | None:
+        """The first of the ten guards that refuses."""
+        piece = self.pieces.get(asked["id"])
+        if piece is None:
+            return "lease_not_found"
+        if piece.status == "closed":
+            return "lease_issue_closed"
+        term, fence = piece.term, asked.get("fence")
+        if term is None:
+            return "lease_missing"
+        if fence is None:
+            return "lease_fence_missing"
+        if fence != term.fence:
+            return "lease_fence_unknown" if fence > term.fence else "lease_fence_stale"
+        name = asked.get("subleaseId")
+        loan = term.loans.get(name) if name else None
+        if now_ms > term.deadline_ms or (loan and now_ms > loan.deadline_ms):
+            return "lease_stale"
+        if asked.get("assignee") != (loan.holder if loan else term.owner):
+            return "lease_owner_mismatch"
+        if asked.get("leaseId") != term.lease_id or (name and not loan):
+            return "lease_id_mismatch"
+        return "lease_capability_missing" if loan and action not in loan.scope else None
+
+    def _touches(self, action: str, asked: dict[str, Any], now_ms: int) -> str | None:
+        """As the ladder, but free work may be changed by those who claim nothing about it."""
+        failure = self._holds(action, asked, now_ms)
+        named = asked.get("leaseId") or asked.get("subleaseId") or asked.get("fence") is not None
+        return None if failure == "lease_missing" and not named else failure
+
+    def _waits(self, piece: Piece) -> bool:
+        open_needs = [
+            target
+            for target, kind in piece.needs
+            if kind in BLOCKING and self.pieces[target].status != "closed"
+        ]
+        return bool(open_needs) or piece.status == "blocked"
+
+    # --- claims ---------------------------------------------------------------------------------
+
+    def _issue_claim(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        piece = self.pieces.get(asked["id"])
+        if not asked["assignee"].strip():
+            return Verdict("lease_invalid_assignee")
+        if not TTL_MIN <= asked.get("leaseTtlSeconds", TTL_DEFAULT) <= TTL_MAX:
+            return Verdict("lease_invalid_ttl")
+        if piece is None:
+            return Verdict("lease_not_found")
+        if piece.status == "closed":
+            return Verdict("lease_issue_closed")
+        failure = self._stands_in_the_way(piece, asked["assignee"], asked.get("fence"), now_ms)
+        return Verdict(failure) if failure else self._grant(asked["id"], asked, seq, now_ms)
+
+    def _issue_claim_next(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        if not asked["assignee"].strip():
+            return Verdict("lease_invalid_assignee")
+        if not TTL_MIN <= asked.get("leaseTtlSeconds", TTL_DEFAULT) <= TTL_MAX:
+            return Verdict("lease_invalid_ttl")
+        handed_out = sorted(
+            (piece.priority, piece.created_ms, issue) for issue, piece in self.pieces.items()
+        )
+        for _, _, issue in handed_out:
+            piece = self.pieces[issue]
+            lapsed = piece.term is not None and now_ms > piece.term.deadline_ms
+            offered = lapsed or (piece.status == "open" and not self._waits(piece))
+            if not offered or not set(asked.get("labels", ())) <= piece.labels:
+                continue
+            if self._stands_in_the_way(piece, asked["assignee"], None, now_ms) is None:
+                return self._grant(issue, asked, seq, now_ms)
+        return Verdict()
+
+    def _stands_in_the_way(
+        self, piece: Piece, claimant: str, fence: int | None, now_ms: int
+    ) -> str | None:
+        term = piece.term
+        if term is not None and now_ms <= term.deadline_ms:
+            if term.owner != claimant:
+                return "lease_contention_active"
+            if fence in (None, term.fence):
+                return None
+            return "lease_fence_unknown" if fence > term.fence else "lease_fence_stale"
+        if term is None and piece.assignee not in ("", claimant):
+            return "lease_contention_active"
+        return "lease_issue_blocked" if self._waits(piece) else None
+
+    def _grant(self, issue: str, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        piece = self.pieces[issue]
+        deadline_ms = now_ms + 1000 * asked.get("leaseTtlSeconds", TTL_DEFAULT)
+        term = self.live(issue, now_ms)
+        if term is None:
+            term = Term(asked["assignee"], asked.get("leaseId"), seq, deadline_ms)
+            piece.attempts += 1
+            self.fences.append(seq)
+        else:
+            term.deadline_ms, term.renewals = deadline_ms, term.renewals + 1
+        piece.term, piece.assignee, piece.status = term, term.owner, "in_progress"
+        return Verdict(None, issue, term.fence)
+
+    # --- the holder -----------------------------------------------------------------------------
+
+    def _issue_lease_renew(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        if not (asked.get("assignee") or "").strip():
+            return Verdict("lease_invalid_assignee")
+        if not TTL_MIN <= asked.get("leaseTtlSeconds", TTL_DEFAULT) <= TTL_MAX:
+            return Verdict("lease_invalid_ttl")
+        failure = self._holds("issue.lease_renew", asked, now_ms)
+        return Verdict(failure) if failure else self._grant(asked["id"], asked, seq, now_ms)
+
+    def _issue_lease_release(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._holds("issue.lease_release", asked, now_ms)
+        return Verdict(failure) if failure else self._free(asked["id"])
+
+    def _issue_lease_reconcile(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._holds("issue.lease_reconcile", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        piece = self.pieces[asked["id"]]
+        assert piece.term is not None
+        if (piece.status, piece.assignee) == ("in_progress", piece.term.owner):
+            return Verdict("lease_not_contended")
+        piece.status, piece.assignee = "in_progress", piece.term.owner
+        return Verdict()
+
+    def _issue_lease_break(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        piece = self.pieces.get(asked["id"])
+        if not asked["reason"].strip():
+            return Verdict("lease_break_reason_missing")
+        if piece is None:
+            return Verdict("lease_not_found")
+        if piece.status == "closed":
+            return Verdict("lease_issue_closed")
+        return self._free(asked["id"]) if piece.term else Verdict("lease_missing")
+
+    def _free(self, issue: str) -> Verdict:
+        piece = self.pieces[issue]
+        piece.term, piece.assignee = None, ""
+        if piece.status == "in_progress":
+            piece.status = "open"
+        return Verdict()
+
+    def _sublease_grant(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        if not TTL_MIN <= asked.get("leaseTtlSeconds", TTL_DEFAULT) <= TTL_MAX:
+            return Verdict("lease_invalid_ttl")
+        if not asked["holder"].strip():
+            return Verdict("lease_invalid_assignee")
+        if not set(asked["capabilityScope"]) <= LENDABLE:
+            return Verdict("lease_capability_unknown")
+        failure = self._holds("sublease.grant", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        term = self.pieces[asked["id"]].term
+        assert term is not None
+        if asked["newSubleaseId"] in term.loans:
+            return Verdict("lease_sublease_exists")
+        deadline_ms = now_ms + 1000 * asked.get("leaseTtlSeconds", TTL_DEFAULT)
+        loan = Loan(asked["holder"], set(asked["capabilityScope"]), deadline_ms)
+        term.loans[asked["newSubleaseId"]] = loan
+        return Verdict()
+
+    def _sublease_revoke(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._holds("sublease.revoke", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        term = self.pieces[asked["id"]].term
+        assert term is not None
+        if term.loans.pop(asked["revokedSubleaseId"], None) is None:
+            return Verdict("lease_sublease_missing")
+        return Verdict()
+
+    def _instance_open(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._holds("instance.open", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        term = self.pieces[asked["id"]].term
+        assert term is not None
+        if asked["instanceId"] in term.instances:
+            return Verdict("lease_instance_exists")
+        term.instances.add(asked["instanceId"])
+        return Verdict()
+
+    def _instance_close(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._holds("instance.close", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        term = self.pieces[asked["id"]].term
+        assert term is not None
+        if asked["instanceId"] not in term.instances:
+            return Verdict("lease_instance_missing")
+        term.instances.remove(asked["instanceId"])
+        return Verdict()
+
+    # --- work -----------------------------------------------------------------------------------
+
+    def _issue_add(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        return self._add(asked["id"], asked, now_ms)
+
+    def _add(self, issue: str, asked: dict[str, Any], now_ms: int) -> Verdict:
+        if issue in self.pieces:
+            return Verdict("issue_id_exists")
+        self.pieces[issue] = Piece(
+            priority=asked.get("priority", 2),
+            created_ms=now_ms,
+            assignee=asked.get("assignee", "") if asked.get("id") == issue else "",
+            labels=frozenset(asked.get("labels", ())),
+            title=asked["title"],
+        )
+        return Verdict()
+
+    def _issue_discover(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._touches("issue.discover", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        verdict = self._add(asked["newId"], asked, now_ms)
+        if verdict.failure is None:
+            self.pieces[asked["newId"]].needs.append((asked["id"], "discovered-from"))
+        return verdict
+
+    def _issue_update(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        piece, status = self.pieces.get(asked["id"]), asked.get("status")
+        claims = asked.get("leaseId") or asked.get("subleaseId") or asked.get("fence") is not None
+        reopens = piece is not None and piece.status == "closed" and status == "open"
+        if not reopens or claims:
+            failure = self._touches("issue.update", asked, now_ms)
+            if failure:
+                return Verdict(failure)
+        assert piece is not None
+        moves = status is not None and status != piece.status
+        if moves and status not in ("open", "blocked", "closed"):
+            return Verdict("issue_invalid_status")
+        for name in TITLED:
+            if name in asked:
+                setattr(piece, name, asked[name])
+        if moves and status == "open":
+            piece.assignee = ""
+        if "newAssignee" in asked:
+            piece.assignee = asked["newAssignee"]
+        if moves:
+            piece.status, piece.term = str(status), None
+        return Verdict()
+
+    def _issue_close(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._touches("issue.close", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        piece = self.pieces[asked["id"]]
+        piece.status, piece.term = "closed", None
+        return Verdict()
+
+    def _dep_add(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._touches("dep.add", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        source, target, kind = asked["id"], asked["dependsOnId"], asked["type"]
+        if source == target:
+            return Verdict("dep_self_loop")
+        if target not in self.pieces:
+            return Verdict("dep_target_not_found")
+        if (target, kind) in self.pieces[source].needs:
+            return Verdict("dep_exists")
+        if kind in BLOCKING and source in self._reach(target):
+            return Verdict("dep_cycle")
+        self.pieces[source].needs.append((target, kind))
+        return Verdict()
+
+    def _dep_remove(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._touches("dep.remove", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        needs = self.pieces[asked["id"]].needs
+        if (asked["dependsOnId"], asked["type"]) not in needs:
+            return Verdict("dep_not_found")
+        needs.remove((asked["dependsOnId"], asked["type"]))
+        return Verdict()
+
+    def _reach(self, issue: str) -> set[str]:
+        """Everything that the issue waits for, directly or not, and the issue itself."""
+        found = {issue}
+        while True:
+            more = {
+                target
+                for source in found
+                for target, kind in self.pieces[source].needs
+                if kind in BLOCKING
+            }
+            if more <= found:
+                return found
+            found |= more

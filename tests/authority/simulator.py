@@ -1,0 +1,471 @@
+"""A world in one thread: an authority that crashes, a disk that lies, a network that loses, clients
+that pause. A seed decides everything, so that a run can be had again.
+
+    clients --requests--> network --batches--> authority --rows--> disk
+       ^------------------ answers <------------'
+
+The auditor reads the disk, and nothing but the disk, and says what must not be there.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import orjson
+
+from tests.fakes.desk import Time, asked, picture
+from tests.fakes.journal import Crash, Disk, MemoryJournal
+from understudy.authority.journal import Row, Unavailable
+from understudy.authority.replay import replay
+from understudy.authority.service import Authority, recover
+from understudy.authority.state import check_invariants
+from understudy.contracts import rfc3339
+from understudy.contracts.reason import Reason
+
+LOST = {
+    "lease_not_found", "lease_issue_closed", "lease_missing", "lease_fence_missing",
+    "lease_fence_unknown", "lease_fence_stale", "lease_stale", "lease_owner_mismatch",
+    "lease_id_mismatch",
+}  # fmt: skip
+FENCED = {
+    "issue.lease_renew", "issue.lease_release", "issue.update", "issue.close", "issue.discover",
+    "sublease.grant",
+}  # fmt: skip
+WISHES = ("renew", "renew", "update", "update", "close", "release", "lend")
+TTL_SECONDS = 30
+
+
+class Violation(AssertionError):
+    """Something happened that must never happen."""
+
+
+def must(fact: object, words: str) -> None:
+    if not fact:
+        raise Violation(words)
+
+
+# --- the auditor --------------------------------------------------------------------------------
+
+
+@dataclass
+class Term:
+    owner: str
+    lease_id: str
+    fence: int
+    deadline_ms: int
+
+
+@dataclass
+class Auditor:
+    """Follows the committed rows and keeps its own book of who holds what."""
+
+    seq: int = 0
+    stamp: tuple[int, int] = (-1, -1)
+    epoch: int = 0
+    fence: int = 0
+    terms: dict[str, Term] = field(default_factory=dict)
+    closed: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
+
+    def follow(self, rows: list[Row]) -> None:
+        for row in rows[self.seq :]:
+            self._order(row)
+            request, answer = orjson.loads(row.request), orjson.loads(row.response)
+            payload = request["payload"]
+            self._once(payload.get("requestId"), answer)
+            if answer["result"] == "accepted":
+                self._accepted(request["action"], payload, answer, row)
+
+    def _order(self, row: Row) -> None:
+        must(row.seq == self.seq + 1, f"row {row.seq} follows row {self.seq}")
+        must((row.wall_ms, row.counter) > self.stamp, f"row {row.seq}: its stamp does not grow")
+        must(row.epoch >= self.epoch, f"row {row.seq}: a deposed epoch wrote it")
+        self.seq, self.stamp, self.epoch = row.seq, (row.wall_ms, row.counter), row.epoch
+
+    def _once(self, request_id: str | None, answer: dict[str, Any]) -> None:
+        must(request_id not in self.named, f"{request_id} was decided twice")
+        if request_id is not None:
+            self.named.add(request_id)
+
+    def _accepted(
+        self, action: str, payload: dict[str, Any], answer: dict[str, Any], row: Row
+    ) -> None:
+        if action.startswith("issue.claim"):
+            if "issue" in answer:
+                self._claimed(payload, answer["issue"], row)
+            return
+        issue = payload.get("id", "")
+        if action in FENCED:
+            self._holder_only(issue, payload, row)
+        if action == "issue.lease_renew":
+            deadline_ms = rfc3339.parse_ms(answer["issue"]["lease"]["expiresAt"])
+            must(deadline_ms is not None, f"row {row.seq}: no deadline")
+            self.terms[issue].deadline_ms = deadline_ms or 0
+        elif action in ("issue.lease_release", "issue.lease_break"):
+            self.terms.pop(issue, None)
+        elif action == "issue.close":
+            self.terms.pop(issue, None)
+            must(issue not in self.closed, f"row {row.seq}: {issue} was done twice")
+            self.closed.add(issue)
+
+    def _claimed(self, payload: dict[str, Any], issue: dict[str, Any], row: Row) -> None:
+        key, lease = issue["id"], issue["lease"]
+        deadline_ms = rfc3339.parse_ms(lease["expiresAt"]) or 0
+        before = self.terms.get(key)
+        must(key not in self.closed, f"row {row.seq}: closed work was handed out")
+        must(lease["owner"] == payload["assignee"], f"row {row.seq}: another owner")
+        if before is not None and row.wall_ms <= before.deadline_ms:
+            must(before.owner == lease["owner"], f"row {row.seq}: {key} has two live holders")
+            must(before.fence == lease["fence"], f"row {row.seq}: a longer term, a new fence")
+            before.deadline_ms = deadline_ms
+            return
+        must(lease["fence"] > self.fence, f"row {row.seq}: its fence does not grow")
+        self.fence = lease["fence"]
+        self.terms[key] = Term(lease["owner"], lease["leaseId"], lease["fence"], deadline_ms)
+
+    def _holder_only(self, issue: str, payload: dict[str, Any], row: Row) -> None:
+        term = self.terms.get(issue)
+        if term is None:
+            must(payload.get("fence") is None, f"row {row.seq}: a fence where nobody holds")
+            return
+        must(payload.get("fence") == term.fence, f"row {row.seq}: a deposed holder was heard")
+        must(row.wall_ms <= term.deadline_ms, f"row {row.seq}: a late holder was heard")
+        must(payload.get("assignee") == term.owner, f"row {row.seq}: a stranger was heard")
+
+
+# --- clients ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Message:
+    client: int
+    action: str
+    payload: dict[str, Any]
+    sent_ms: int  # on the client's steady clock
+
+
+@dataclass
+class Client:
+    """Asks with a request id until it is answered. A pause makes it a zombie that knows nothing."""
+
+    name: str
+    index: int
+    lease_id: str | None  # some bring their own, the same every time
+    count: int = 0
+    waiting: Message | None = None
+    held: dict[str, Any] | None = None
+    safe_until_ms: int = -1  # on the steady clock, from before the claim was sent
+    paused_until_ms: int = -1
+
+    def next_message(self, random: Random, steady_ms: int, *, eager: bool = False) -> Message:
+        if self.waiting is None:
+            self.count += 1
+            action, payload = self._wish("close" if eager else random.choice(WISHES))
+            payload["requestId"] = f"{self.name}.{self.count}"
+            self.waiting = Message(self.index, action, payload, steady_ms)
+        return self.waiting
+
+    def _wish(self, wish: str) -> tuple[str, dict[str, Any]]:
+        if self.held is None:
+            payload: dict[str, Any] = {"assignee": self.name, "leaseTtlSeconds": TTL_SECONDS}
+            if self.lease_id is not None:
+                payload["leaseId"] = self.lease_id
+            return "issue.claim_next", payload
+        held = dict(self.held)
+        match wish:
+            case "renew":
+                return "issue.lease_renew", held | {"leaseTtlSeconds": TTL_SECONDS}
+            case "update":
+                return "issue.update", held | {"notes": f"by {self.name}.{self.count}"}
+            case "close":
+                return "issue.close", held
+            case "release":
+                return "issue.lease_release", held
+            case _:
+                lent = {"holder": "sub", "capabilityScope": ["issue.update"]}
+                return "sublease.grant", held | lent
+
+    def hear(self, message: Message, answer: dict[str, Any]) -> None:
+        """Learn from an answer. One to an older question, or a second one, says nothing new."""
+        if message is not self.waiting:
+            return
+        self.waiting = None
+        failures = answer["failureClasses"]
+        if failures:
+            if failures[0] in LOST:
+                self._drop()
+            return
+        if message.action == "issue.claim_next" and "issue" in answer:
+            issue = answer["issue"]
+            self.held = {
+                "id": issue["id"],
+                "assignee": self.name,
+                "leaseId": issue["lease"]["leaseId"],
+                "fence": issue["lease"]["fence"],
+            }
+            self.safe_until_ms = message.sent_ms + TTL_SECONDS * 1000
+        elif message.action == "issue.lease_renew":
+            self.safe_until_ms = message.sent_ms + TTL_SECONDS * 1000
+        elif message.action in ("issue.close", "issue.lease_release"):
+            self._drop()
+
+    def forget(self) -> None:
+        self.waiting = None
+        self._drop()
+
+    def _drop(self) -> None:
+        self.held, self.safe_until_ms = None, -1
+
+
+# --- the world ----------------------------------------------------------------------------------
+
+
+class World:
+    def __init__(self, seed: int, *, steps: int = 120, snapshots: bool = True) -> None:
+        self.random = Random(seed)
+        self.steps, self.snapshots = steps, snapshots
+        self.time, self.disk, self.auditor = Time(), Disk(), Auditor()
+        self.process: Authority | None = None
+        self.ghosts: list[Authority] = []  # paused processes, replaced meanwhile
+        self.requests: list[Message] = []
+        self.answers: list[tuple[Message, bytes]] = []
+        self.trace = hashlib.sha256()
+        ids = (None, None, "mine")
+        self.clients = [
+            Client(f"c{place}", place, self.random.choice(ids))
+            for place in range(self.random.randint(2, 4))
+        ]
+        self.issues = [f"i{place}" for place in range(self.random.randint(1, 4))]
+
+    def run(self) -> str:
+        """Live through the faults, then heal, then finish; the digest of all that happened."""
+        self._boot()
+        self._lay_out_work()
+        for _ in range(self.steps):
+            self._step()
+            self._check()
+        self._heal()
+        self._prove()
+        self.trace.update(orjson.dumps([row.digest for row in self.disk.rows]))
+        return self.trace.hexdigest()
+
+    def _note(self, *words: object) -> None:
+        self.trace.update(repr(words).encode())
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        events = (
+            (30, self._client_speaks),
+            (25, self._authority_works),
+            (20, self._answer_arrives),
+            (10, self._time_passes),
+            (3, self._deadline_comes),
+            (3, self._network_repeats),
+            (3, self._network_loses),
+            (3, self._client_pauses),
+            (2, self._client_dies),
+            (2, self._disk_will_fail),
+            (2, self._process_dies),
+            (1, self._process_pauses),
+            (1, self._ghost_wakes),
+            (1, self._snapshot),
+            (1, self._wall_clock_is_set_back),
+            (1, self._operator_breaks),
+        )
+        weights = [weight for weight, _ in events]
+        event = self.random.choices([event for _, event in events], weights)[0]
+        self._note(event.__name__)
+        event()
+
+    def _client_speaks(self) -> None:
+        client = self.random.choice(self.clients)
+        if client.paused_until_ms <= self.time.steady_ms:
+            self.requests.append(client.next_message(self.random, self.time.steady_ms))
+
+    def _authority_works(self) -> None:
+        """A batch is taken from the network in any order, decided and committed together."""
+        if self.process is None:
+            self._boot()
+        self.random.shuffle(self.requests)
+        self._work_off(self.random.randint(1, 4))
+
+    def _work_off(self, size: int) -> None:
+        batch, self.requests = self.requests[:size], self.requests[size:]
+        assert self.process is not None
+        if not self._submit(self.process, batch):
+            self.process = None
+
+    def _submit(self, process: Authority, batch: list[Message]) -> bool:
+        """Whether the process lives on. Nobody hears anything of a batch that was not committed."""
+        requests = [asked(each.action, each.payload) for each in batch]
+        try:
+            answers, _ = process.submit(requests)
+        except (Unavailable, Crash) as error:
+            self._note(type(error).__name__)
+            return False
+        for message, answer in zip(batch, answers, strict=True):
+            self._acknowledged(answer)
+            self.answers.append((message, answer))
+            self._note(answer)
+        return True
+
+    def _acknowledged(self, answer: bytes) -> None:
+        seq = orjson.loads(answer)["seq"]
+        row = self.disk.rows[seq - 1] if seq <= len(self.disk.rows) else None
+        must(row is not None and row.response == answer, f"answer {seq} is not in the journal")
+
+    def _answer_arrives(self) -> None:
+        if not self.answers:
+            return
+        place = self.random.randrange(len(self.answers))
+        message, answer = self.answers[place]
+        client = self.clients[message.client]
+        if client.paused_until_ms <= self.time.steady_ms:
+            del self.answers[place]
+            client.hear(message, orjson.loads(answer))
+
+    def _time_passes(self) -> None:
+        self.time.passes(self.random.choice((1, 40, 1_000, 7_000, 20_000)))
+
+    def _deadline_comes(self) -> None:
+        """To the very tick of a deadline, or one past it."""
+        ahead = [
+            term.deadline_ms - self.time.wall_ms
+            for term in self.auditor.terms.values()
+            if term.deadline_ms >= self.time.wall_ms
+        ]
+        if ahead:
+            self.time.passes(self.random.choice(ahead) + self.random.randint(0, 1))
+
+    def _network_repeats(self) -> None:
+        if self.requests:
+            self.requests.append(self.random.choice(self.requests))
+        if self.answers:
+            self.answers.append(self.random.choice(self.answers))
+
+    def _network_loses(self) -> None:
+        for queue in (self.requests, self.answers):
+            if queue:
+                del queue[self.random.randrange(len(queue))]
+
+    def _client_pauses(self) -> None:
+        client = self.random.choice(self.clients)
+        pause_ms = self.random.choice((1_000, TTL_SECONDS * 1000 + 1, 3 * TTL_SECONDS * 1000))
+        client.paused_until_ms = self.time.steady_ms + pause_ms
+
+    def _client_dies(self) -> None:
+        """It comes back under its own name and knows nothing; what it sent may still be on its way."""
+        self.random.choice(self.clients).forget()
+
+    def _disk_will_fail(self) -> None:
+        fault = self.random.choice(("refused", "killed", "killed_late", "refused_late"))
+        self.disk.faults.append(fault)
+
+    def _process_dies(self) -> None:
+        self.process = None
+
+    def _process_pauses(self) -> None:
+        """Another one takes over, and the first does not know."""
+        if self.process is not None:
+            self.ghosts.append(self.process)
+            self.process = None
+
+    def _ghost_wakes(self) -> None:
+        if not self.ghosts:
+            return
+        ghost = self.ghosts.pop(self.random.randrange(len(self.ghosts)))
+        messages = self.requests[: self.random.randint(1, 3)]
+        if messages:
+            self._submit(ghost, messages)
+
+    def _snapshot(self) -> None:
+        if self.snapshots and self.process is not None:
+            self.process.snapshot()
+
+    def _wall_clock_is_set_back(self) -> None:
+        self.time.wall_ms -= self.random.choice((200, 5_000, 3_600_000))
+
+    def _operator_breaks(self) -> None:
+        if self.process is None:
+            return
+        issue = self.random.choice(self.issues)
+        self._operator("issue.lease_break", {"id": issue, "reason": "no sign of life"})
+
+    def _operator(self, action: str, payload: dict[str, Any]) -> None:
+        assert self.process is not None
+        try:
+            answers, _ = self.process.submit([asked(action, payload)])
+        except (Unavailable, Crash):
+            self.process = None
+        else:
+            self._acknowledged(answers[0])
+
+    def _boot(self) -> None:
+        self.process = Authority(MemoryJournal(self.disk), self.time.clock())
+
+    def _lay_out_work(self) -> None:
+        for place, issue in enumerate(self.issues):
+            self._operator("issue.add", {"id": issue, "title": issue, "priority": place % 2})
+
+    # --- what must hold -------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        self.auditor.follow(self.disk.rows)
+        self._one_safe_holder()
+        if self.process is not None:
+            check_invariants(self.process.state)
+
+    def _one_safe_holder(self) -> None:
+        """Even by their own clocks, no two clients think at once that an issue is theirs.
+
+        An operator's break takes a lease from somebody who does not know; the fence takes care.
+        """
+        holders: dict[str, list[str]] = {}
+        for client in self.clients:
+            if client.held is None or client.safe_until_ms < self.time.steady_ms:
+                continue
+            term = self.auditor.terms.get(client.held["id"])
+            if term is not None and client.held["fence"] == term.fence:
+                holders.setdefault(client.held["id"], []).append(client.name)
+        must(all(len(names) == 1 for names in holders.values()), f"two holders: {holders}")
+
+    def _heal(self) -> None:
+        """No more faults: all work is done within a bounded number of rounds."""
+        self.disk.faults.clear()
+        self.ghosts.clear()
+        self._boot()
+        self.time.wall_ms = max(self.time.wall_ms, self.auditor.stamp[0])
+        for _ in range(60):
+            if set(self.issues) <= self.auditor.closed:
+                return
+            self._round()
+            self._check()
+        raise Violation(f"work is never done: {set(self.issues) - self.auditor.closed}")
+
+    def _round(self) -> None:
+        self.time.passes(2_000)
+        for client in self.clients:
+            client.paused_until_ms = -1
+            message = client.next_message(self.random, self.time.steady_ms, eager=True)
+            self.requests.append(message)
+        self._work_off(len(self.requests))
+        for message, answer in self._drained():
+            self.clients[message.client].hear(message, orjson.loads(answer))
+
+    def _drained(self) -> Iterator[tuple[Message, bytes]]:
+        while self.answers:
+            yield self.answers.pop()
+
+    def _prove(self) -> None:
+        journal = MemoryJournal(self.disk)
+        replayed = replay(journal)
+        must(replayed.mismatch is None, str(replayed.mismatch))
+        must(replayed.head == journal.head(), "the head differs after replay")
+        state, head, _ = recover(journal)
+        assert self.process is not None
+        must(head == self.process.head, "the head differs after a restart")
+        must(picture(state) == picture(self.process.state), "the state differs after a restart")
+        must(replayed.reason is not Reason.REPLAY_MISMATCH, "replay has a reason")

@@ -1,0 +1,77 @@
+"""Thousands of small worlds that go wrong in every way, and an authority that must not.
+
+A failing seed is printed. `UNDERSTUDY_SEED=1234 pytest tests/authority/test_simulator.py` runs
+that world alone.
+"""
+
+import os
+from types import ModuleType
+
+import pytest
+
+from tests.authority.simulator import World
+from tests.fakes.mutant import break_rule
+from understudy.authority import clock, lease, service, state, work
+
+CHUNK = 50
+ONLY = os.environ.get("UNDERSTUDY_SEED")
+CHUNKS = [range(int(ONLY), int(ONLY) + 1)] if ONLY else [
+    range(first, first + CHUNK) for first in range(0, 3_000, CHUNK)
+]  # fmt: skip
+
+
+def run(seed: int, *, snapshots: bool = False) -> str:
+    try:
+        return World(seed, snapshots=snapshots).run()
+    except BaseException as error:
+        error.add_note(f"seed {seed}: run it again with UNDERSTUDY_SEED={seed}")
+        raise
+
+
+@pytest.mark.parametrize("seeds", CHUNKS, ids=lambda seeds: f"{seeds.start}+{len(seeds)}")
+def test_no_fault_breaks_a_promise_and_all_work_is_done_once_they_end(seeds: range) -> None:
+    for seed in seeds:
+        run(seed)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 1_234_567])
+def test_a_seed_gives_the_same_bytes_again(seed: int) -> None:
+    assert run(seed) == run(seed)
+
+
+def test_seeds_give_different_worlds() -> None:
+    assert len({run(seed) for seed in range(20)}) == 20
+
+
+@pytest.mark.xfail(reason="a snapshot loses which leases were filed as lapsed, and `dump` is not canonical")
+def test_snapshots_change_nothing_that_replay_can_see() -> None:
+    for seed in range(400):
+        run(seed, snapshots=True)
+
+
+MUTANTS = [
+    (lease, "hold", "request.fence < lease.fence", "False"),
+    (lease, "hold", "stamp.wall_ms > deadline_ms", "False"),
+    (lease, "hold", "stamp.wall_ms > deadline_ms", "stamp.wall_ms > deadline_ms + 10_000"),
+    (lease, "_obstacle", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),
+    (lease, "_obstacle", "lease.owner != assignee", "False"),
+    (lease, "_granted", "fence=stamp.seq", "fence=1"),
+    (lease, "release", "hold(state, request,", "touch(state, request,"),
+    (work, "close", "isinstance(lease, Refused)", "lease is None"),
+    (state, "_remember", "state.answers[request_id] = answer", "pass"),
+    (clock, "HybridClock.next_stamp", "max(self._wall_ms, physical_ms)", "physical_ms"),
+    (service, "Authority._commit", "self._failed = error\n        raise", "pass"),
+    (service, "recover", "apply(state, decode_changes(row.changes))", "pass"),
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "where", "right", "wrong"), MUTANTS, ids=[f"{m[1]}:{m[2][:24]}" for m in MUTANTS]
+)
+def test_a_broken_rule_does_not_survive_the_simulator(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, where: str, right: str, wrong: str
+) -> None:
+    break_rule(monkeypatch, module, where, right, wrong)
+    with pytest.raises((AssertionError, LookupError, AttributeError)):
+        for seed in range(1_000):
+            run(seed)

@@ -1,0 +1,23 @@
+"""A rule broken on purpose, to see whether the tests would notice."""
+
+import inspect
+import textwrap
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+def break_rule(
+    patch: pytest.MonkeyPatch, module: ModuleType, where: str, right: str, wrong: str
+) -> None:
+    """Replace `right` by `wrong` in the source of one function or method (`Class.method`)."""
+    holder: Any = module
+    *path, name = where.split(".")
+    for step in path:
+        holder = getattr(holder, step)
+    source = textwrap.dedent(inspect.getsource(getattr(holder, name)))
+    assert right in source, f"{where} does not say {right!r} any more"
+    broken: dict[str, Any] = {}
+    exec(compile(source.replace(right, wrong), f"<mutant of {where}>", "exec"), vars(module), broken)
+    patch.setattr(holder, name, broken[name])
