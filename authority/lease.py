@@ -37,6 +37,7 @@ from ..contracts.shapes import (
     TimedHeld,
     TimedMutation,
 )
+from ..contracts.transitions import TRANSITIONS, LeaseState, Move
 from .outcome import (
     Accepted,
     Change,
@@ -58,6 +59,25 @@ from .view import instance_view, issue_view, lease_projection, sublease_view
 LENDABLE = frozenset(
     {"issue.update", "issue.close", "issue.discover", "dep.add", "dep.remove", "dep.replace"}
 )
+
+
+# --- the life of a lease ---------------------------------------------------------------------
+
+
+def phase(state: State, resource: str, wall_ms: int) -> LeaseState:
+    """Where a resource's lease stands at a moment."""
+    lease = state.leases.get(resource)
+    if lease is None:
+        before = state.issues[issue_of(resource)].attempts
+        return LeaseState.RELEASED if before else LeaseState.UNCLAIMED
+    if wall_ms > lease.deadline_ms:
+        return LeaseState.EXPIRED
+    return LeaseState.CONTENDED if resource in state.torn else lease.state
+
+
+def step(state: State, resource: str, move: Move, stamp: Stamp) -> LeaseState:
+    """Where a move leads. The guards let no other move through; one that got here is our bug."""
+    return TRANSITIONS[phase(state, resource, stamp.wall_ms), move]
 
 
 # --- the ladder ---------------------------------------------------------------------------------
@@ -228,6 +248,7 @@ def _granted(
     lease = state.leases.get(resource)
     if lease is not None and stamp.wall_ms <= lease.deadline_ms:
         return _extended(state, issue, lease, deadline_ms, stamp)
+    move = Move.CLAIM if lease is None else Move.RECLAIM
     lease = Lease(
         resource=resource,
         lease_id=(lease_id or "").strip(" ") or _derived_id(issue.id, assignee, stamp.seq),
@@ -236,6 +257,7 @@ def _granted(
         ttl_ms=deadline_ms - stamp.wall_ms,
         granted_ms=stamp.wall_ms,
         deadline_ms=deadline_ms,
+        state=step(state, resource, move, stamp),
     )
     members = {"assignee": assignee, "attempts": issue.attempts + 1, "status": "in_progress"}
     return _leased(state, issue, lease, members, stamp)
@@ -272,6 +294,7 @@ def release(state: State, request: Release, stamp: Stamp) -> Outcome:
     lease = hold(state, request, "issue.lease_release", stamp)
     if isinstance(lease, Refused):
         return lease
+    step(state, lease.resource, Move.RELEASE, stamp)
     return _dropped(state, state.issues[request.id], lease, stamp, lease.fence)
 
 
@@ -282,8 +305,8 @@ def reconcile(state: State, request: Reconcile, stamp: Stamp) -> Outcome:
         return lease
     if lease.resource not in state.torn:
         return Refused(Reason.NOT_CONTENDED, f"issue {request.id}", request.id, lease.fence)
-    issue = state.issues[request.id]
-    return _leased(state, issue, lease, _mended(lease), stamp)
+    lease = replace(lease, state=step(state, lease.resource, Move.RECONCILE, stamp))
+    return _leased(state, state.issues[request.id], lease, _mended(lease), stamp)
 
 
 def break_lease(state: State, request: Break, stamp: Stamp) -> Outcome:
@@ -299,6 +322,7 @@ def break_lease(state: State, request: Break, stamp: Stamp) -> Outcome:
     lease = state.leases.get(issue_resource(request.id))
     if lease is None:
         return Refused(Reason.LEASE_MISSING, name, request.id)
+    step(state, lease.resource, Move.BREAK, stamp)
     return _dropped(state, issue, lease, stamp, stamp.seq)
 
 
@@ -309,6 +333,7 @@ def _extended(state: State, issue: Issue, lease: Lease, deadline_ms: int, stamp:
         ttl_ms=deadline_ms - stamp.wall_ms,
         renewed_ms=stamp.wall_ms,
         renewals=lease.renewals + 1,
+        state=step(state, lease.resource, Move.RENEW, stamp),
     )
     members = _mended(lease) if lease.resource in state.torn else {}
     return _leased(state, issue, lease, members, stamp)

@@ -6,8 +6,8 @@
     I4  `ready` holds exactly the open issues whose blockers are all closed.
     I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
 
-Indexes (`ranks`, `ready`, `deadlines`, `overdue`, `torn`, `blocks`) can be rebuilt from the records, and
-`check_invariants` does so in tests.
+The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
+leases were filed as lapsed is history: decisions see it, so images carry it.
 """
 
 from collections import deque
@@ -209,8 +209,11 @@ def _unfile(state: State, lease: Lease) -> None:
 
 
 def _file_lapsed(state: State, wall_ms: int) -> None:
-    lapsed = list(state.deadlines.irange(None, (wall_ms, ""), (True, False)))
-    for entry in lapsed:
+    _file(state, list(state.deadlines.irange(None, (wall_ms, ""), (True, False))))
+
+
+def _file(state: State, entries: list[tuple[int, str]]) -> None:
+    for entry in entries:
         state.deadlines.remove(entry)
         state.overdue.add(state.ranks[issue_of(entry[1])])
 
@@ -279,6 +282,7 @@ class Image(msgspec.Struct, frozen=True):
     issues: list[Issue]
     dependencies: list[Dependency]
     leases: list[Lease]
+    overdue: list[str]  # resources that were filed as lapsed
     subleases: list[Sublease]
     instances: list[Instance]
     policy: Policy
@@ -294,6 +298,7 @@ def dump(state: State) -> bytes:
         issues=[state.issues[key] for key in sorted(state.issues)],
         dependencies=[one for key in sorted(state.dependencies) for one in state.dependencies[key]],
         leases=[state.leases[key] for key in sorted(state.leases)],
+        overdue=sorted(issue_resource(place.issue_id) for place in state.overdue),
         subleases=_flat(state.subleases),
         instances=_flat(state.instances),
         policy=state.policy,
@@ -309,6 +314,7 @@ def load(data: bytes) -> State:
     apply(state, [IssueAdded(each) for each in image.issues])
     apply(state, [DependencyAdded(each) for each in image.dependencies])
     apply(state, [LeasePut(each) for each in image.leases])
+    _file(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
     apply(state, [SubleasePut(each) for each in image.subleases])
     apply(state, [InstancePut(each) for each in image.instances])
     apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])

@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS dependency (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS lease (
     resource TEXT PRIMARY KEY, lease_id TEXT, owner TEXT, fence INTEGER, ttl_ms INTEGER,
-    granted_ms INTEGER, deadline_ms INTEGER, renewed_ms INTEGER, renewals INTEGER
+    granted_ms INTEGER, deadline_ms INTEGER, renewed_ms INTEGER, renewals INTEGER, state TEXT
 ) STRICT;
 CREATE TABLE IF NOT EXISTS sublease (
     resource TEXT, sublease_id TEXT, parent_lease_id TEXT, holder TEXT, capability_scope TEXT,
@@ -111,6 +111,7 @@ class Tables:
                 self._insert("lease", [
                     lease.resource, lease.lease_id, lease.owner, lease.fence, lease.ttl_ms,
                     lease.granted_ms, lease.deadline_ms, lease.renewed_ms, lease.renewals,
+                    lease.state,
                 ])  # fmt: skip
             case LeaseDropped(resource):
                 self._drop_lease(resource)

@@ -16,7 +16,8 @@ from ..contracts.shapes import (
     RecordedLease,
     UpdateIssue,
 )
-from .lease import touch
+from ..contracts.transitions import LeaseState, Move
+from .lease import step, touch
 from .outcome import (
     Accepted,
     Change,
@@ -83,6 +84,9 @@ def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
         if request.status not in ("open", "blocked", "closed"):
             detail = f"issue {issue.id}: {request.status}"
             return Refused(Reason.ISSUE_STATUS_INVALID, detail, issue.id)
+        if lease is not None:
+            move = Move.COMPLETE if request.status == "closed" else Move.RELEASE
+            step(state, lease.resource, move, stamp)
         return _moved(issue, lease, request.status, members, stamp)
     return _set(issue, lease, members, stamp)
 
@@ -92,6 +96,8 @@ def close(state: State, request: CloseIssue, stamp: Stamp) -> Outcome:
     lease = touch(state, request, "issue.close", stamp)
     if isinstance(lease, Refused):
         return lease
+    if lease is not None:
+        step(state, lease.resource, Move.COMPLETE, stamp)
     return _moved(state.issues[request.id], lease, "closed", {}, stamp)
 
 
@@ -259,4 +265,5 @@ def _imported_lease(issue_id: str, lease: RecordedLease, stamp: Stamp) -> Lease 
         deadline_ms=deadline_ms,
         renewed_ms=renewed_ms,
         renewals=int(renewed_ms is not None),
+        state=LeaseState.ACTIVE if renewed_ms is None else LeaseState.RENEWED,
     )

@@ -9,6 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .transitions import LeaseState
+
 
 class Stamp(Struct, frozen=True):
     """Where and when in the journal: the sequence number and the hybrid logical clock."""
@@ -67,6 +69,7 @@ class Lease(Struct, frozen=True, kw_only=True):
     deadline_ms: int
     renewed_ms: int | None = None
     renewals: int = 0
+    state: LeaseState = LeaseState.ACTIVE  # as last written; `phase` adds time and contention
 
 
 class Sublease(Struct, frozen=True, kw_only=True):

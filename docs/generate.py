@@ -1,0 +1,76 @@
+"""Write the tables of `docs/protocol.md` from the tables in the code.
+
+`make docs` runs this; a test fails while the page says something else than the code. Text between
+`<!-- generated: NAME -->` and `<!-- end -->` is replaced, the rest is written by hand.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from understudy.contracts import limits
+from understudy.contracts.reason import FAILURES, Exit
+from understudy.contracts.registry import host_actions
+from understudy.contracts.transitions import TRANSITIONS
+
+PAGE = Path(__file__).with_name("protocol.md")
+_BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def transitions() -> str:
+    rows = [f"| {state} | {move} | {after} |" for (state, move), after in TRANSITIONS.items()]
+    return _table("| from | move | to |", rows)
+
+
+def guards() -> str:
+    ladder = sorted((f for f in FAILURES.values() if f.guard), key=lambda f: f.guard or 0)
+    rows = [f"| {f.guard} | {f.meaning} | `{f.wire}` | {f.retry} |" for f in ladder]
+    return _table("| # | situation | class | try again |", rows)
+
+
+def failures() -> str:
+    rows = [
+        f"| `{f.wire}` | {f.meaning} | {f.blame} | {f.retry} | {int(f.exit)} |"
+        for f in FAILURES.values()
+    ]
+    return _table("| class | meaning | blame | try again | exit |", rows)
+
+
+def exits() -> str:
+    rows = [f"| {code.value} | {code.name.lower().replace('_', ' ')} |" for code in Exit]
+    return _table("| code | meaning |", rows)
+
+
+def actions() -> str:
+    rows = [
+        f"| `{a.action}` | `{a.operation_id}` | {a.operation_class} | {a.world_id or ''} "
+        f"| {', '.join(sorted(a.transports))} | {'yes' if a.built else 'registered'} |"
+        for _, a in sorted(host_actions().items())
+    ]
+    return _table("| action | operation | class | world | transports | built |", rows)
+
+
+def bounds() -> str:
+    names = [name for name in vars(limits) if name.isupper()]
+    return _table("| limit | value |", [f"| {n} | {getattr(limits, n):,} |" for n in names])
+
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    each.__name__: each for each in (transitions, guards, failures, exits, actions, bounds)
+}
+
+
+def generated(page: str) -> str:
+    """The page with every table as the code has it."""
+    return _BLOCK.sub(lambda m: m[1] + "\n" + GENERATORS[m[2]]() + "\n" + m[3], page)
+
+
+def _table(head: str, rows: list[str]) -> str:
+    rule = "|" + " --- |" * (head.count("|") - 1)
+    return "\n".join([head, rule, *rows]) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(generated(PAGE.read_text()))
+    sys.stdout.write(f"wrote {PAGE.name}\n")
