@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test cover check format bench wheel lock clean
+.PHONY: help setup demo test cover check format docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -59,6 +59,9 @@ format: $(READY) ## rewrite the files as check wants them
 ifneq ($(C_FILES),)
 	@$(BIN)/clang-format -i $(C_FILES)
 endif
+
+docs: $(READY) ## write the generated tables of docs/protocol.md
+	@$(BIN)/python docs/generate.py
 
 bench: $(READY) ## run the benchmarks
 	@$(BIN)/python benchmarks/run.py $(ARGS)
