@@ -67,7 +67,9 @@ class HybridClock:
             physical_ms = self._physical_ms() if now_ms is None else now_ms
         wall_ms = max(self._wall_ms, physical_ms)
         counter = self._counter + 1 if wall_ms == self._wall_ms else 0
-        if caller is not None and caller.wall_ms <= wall_ms + limits.CLOCK_DRIFT_MS_MAX:
+        # Measured against the physical clock: against our own, callers could lead it away.
+        bound_ms = max(self._wall_ms, physical_ms + limits.CLOCK_DRIFT_MS_MAX)
+        if caller is not None and caller.wall_ms <= bound_ms:
             if caller.wall_ms > wall_ms:
                 wall_ms, counter = caller.wall_ms, caller.counter + 1
             elif caller.wall_ms == wall_ms:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from ..contracts import shapes
 from ..contracts.reason import Reason
 from ..contracts.records import Policy, Stamp
-from ..contracts.registry import contract_digest
 from ..contracts.request import Request
 from . import dependency, lease, projection, work
 from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
@@ -33,7 +32,12 @@ def decide(state: State, request: Request, stamp: Stamp) -> Outcome:
 
 def policy_digest(request: Request) -> str:
     """The policy that the evidence of a request is bound to."""
-    return request.context.policy_digest or contract_digest()
+    return (request.context.policy_digest or "").strip() or request.policy
+
+
+def instruction_ref(request: Request) -> str | None:
+    """The instruction behind a request; a blank one is none."""
+    return (request.context.instruction_ref or "").strip() or None
 
 
 def _admit(state: State, request: Request, stamp: Stamp) -> Refused | None:
@@ -42,7 +46,8 @@ def _admit(state: State, request: Request, stamp: Stamp) -> Refused | None:
     transport = request.transport
     if shapes.STRENGTH[transport] > shapes.STRENGTH[request.door]:
         return Refused(Reason.TRANSPORT_ESCALATION, f"{transport} through {request.door}")
-    if transport not in action.transports:
+    if not {transport, request.door} <= action.transports:
+        # Through a stronger door nobody gets more by calling it a weaker one.
         mcp_only = action.transports <= {"mcp", "coordinator"}
         reason = Reason.TRANSPORT_MCP_REQUIRED if mcp_only else Reason.TRANSPORT_FORBIDDEN
         return Refused(reason, f"{action.action} through {transport}")
@@ -58,9 +63,9 @@ def _admit(state: State, request: Request, stamp: Stamp) -> Refused | None:
 def _evidence(request: Request) -> Refused | None:
     """What an instruction-linked mutation must bring along."""
     context, action = request.context, request.action
-    if not context.policy_digest or not context.instruction_ref:
+    if not context.policy_digest or not instruction_ref(request):
         return Refused(Reason.EVIDENCE_MISSING, action.action)
-    if context.policy_digest != contract_digest():
+    if context.policy_digest != request.policy:
         return Refused(Reason.POLICY_DIGEST_UNKNOWN, context.policy_digest)
     accepted = {action.capability, "capabilities.change_morphisms.all"}
     if not accepted & set(context.capability_claims):

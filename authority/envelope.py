@@ -6,7 +6,7 @@ envelope before it. `row1_` digests chain them; `st1_` digests chain the changes
 
 from typing import Any
 
-from ..contracts import canonical
+from ..contracts import canonical, limits
 from ..contracts.reason import FAILURES
 from ..contracts.records import Stamp
 from ..contracts.registry import (
@@ -17,7 +17,7 @@ from ..contracts.registry import (
     semantic_digest,
 )
 from ..contracts.request import Garbage, Request, journaled
-from .decide import policy_digest
+from .decide import instruction_ref, policy_digest
 from .journal import Head, Row
 from .outcome import Accepted, Refused, encode_changes
 
@@ -63,8 +63,9 @@ def glimpsed(request: Request, outcome: Accepted | Refused, stamp: Stamp, head: 
 
 def refused_garbage(garbage: Garbage, seq: int) -> bytes:
     """The answer to what never became a request. It is no host action, and has no evidence."""
-    action = host_actions().get((garbage.action or "").strip())
-    name = "transport.dispatch" if garbage.action is None else garbage.action.strip()
+    action = host_actions().get(garbage.action or "")
+    name = "transport.dispatch" if garbage.action is None else garbage.action
+    name = name[: limits.NAME_LENGTH_MAX]
     pseudo = "invalid_request" if garbage.action is None else "unknown"
     action_id = action.action_id if action else f"transport.action.{pseudo}"
     failure = FAILURES[garbage.reason]
@@ -105,7 +106,7 @@ def _effect(
         "witnessRefs": _witness_refs(action, args_digest, outcome),
         "normalizerId": NORMALIZER_ID,
         "policyDigest": policy_digest(request),
-        "instructionRef": context.instruction_ref,
+        "instructionRef": instruction_ref(request),
         "transport": request.transport,
         "issueId": outcome.issue_id,
         "fence": outcome.fence,

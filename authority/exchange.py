@@ -13,15 +13,11 @@ from typing import Any
 
 import msgspec
 
-from ..contracts import canonical, limits, rfc3339
+from ..contracts import canonical, jsonl, limits, rfc3339
 from ..contracts.reason import Reason
 from ..contracts.records import Dependency, Issue, Lease, issue_resource
 from ..contracts.shapes import RecordedIssue
 from .state import State
-
-_KNOWN = frozenset(RecordedIssue.__struct_fields__) - {"extra", "comments"}
-_KNOWN_DEPENDENCY = frozenset({"issue_id", "depends_on_id", "type", "dep_type", "created_by"})
-_KNOWN_LEASE = frozenset({"lease_id", "owner", "acquired_at", "expires_at", "renewed_at"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +48,24 @@ def read_issues(data: bytes, now_text: str) -> tuple[list[dict[str, Any]], list[
     lines = data.split(b"\n")
     for number, line in enumerate(lines, start=1):
         text = line.strip()
-        if not text or text.startswith(b"#"):
-            if text:
-                comments.append(text.decode(errors="replace"))
-            continue
         try:
+            if text.startswith(b"#"):
+                comments.append(_comment(text))
+            if not text or text.startswith(b"#"):
+                continue
             record = _record(text, now_text)
-        except (ValueError, msgspec.ValidationError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             torn = number == len(lines)  # no LF behind it
             reason = Reason.IMPORT_LINE_TORN if torn else Reason.IMPORT_LINE_INVALID
             problems.append(Problem(number, reason, str(error)))
             continue
-        if record["id"] in records:
-            message = f"{record['id']} stands in line {lines_of[record['id']]} too"
+        key = record["id"]
+        if key in records:
+            message = f"{key} stands in line {lines_of[key]} too"
             problems.append(Problem(number, Reason.IMPORT_ID_DUPLICATE, message))
+            comments = records.pop(key)["comments"] + comments
         record["comments"], comments = comments, []
-        records[record["id"]], lines_of[record["id"]] = record, number
+        records[key], lines_of[key] = record, number
     if comments and records:
         records[next(reversed(records))]["comments"] += comments
     return list(records.values()), problems
@@ -81,9 +79,9 @@ def import_payloads(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         if "lease" in record:
             yield {"records": [record]}
             continue
-        length = len(canonical.encode(record))
+        length = len(canonical.encode(record)) + 1
         full = len(batch) >= limits.IMPORT_RECORDS_MAX
-        if batch and (full or size + length > limits.REQUEST_BYTES_MAX):
+        if batch and (full or size + length > limits.IMPORT_BYTES_MAX):
             yield {"records": batch}
             batch, size = [], 0
         batch.append(record)
@@ -92,75 +90,78 @@ def import_payloads(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {"records": batch}
 
 
+def _comment(text: bytes) -> str:
+    comment = text.decode()
+    if {"\0", "\r"} & set(comment) or len(comment) > limits.TEXT_LENGTH_MAX:
+        raise BadLine("the comment cannot be kept")
+    return comment
+
+
 def _record(text: bytes, now_text: str) -> dict[str, Any]:
     """One line as a record; raises `ValueError` with what is wrong."""
-    value = json.loads(text.decode(), object_pairs_hook=_object)
+    value = jsonl.parse_text(text.decode())
     if not isinstance(value, dict):
         raise BadLine("the line is not an object")
-    record = {key: value[key] for key in value.keys() & _KNOWN if value[key] is not None}
-    record["extra"] = _text({key: value[key] for key in value.keys() - _KNOWN})
+    record = {key: value[key] for key in value.keys() & jsonl.KNOWN if value[key] is not None}
+    extra = {key: value[key] for key in value.keys() - jsonl.KNOWN}
     if "metadata" in record:
-        record["metadata"] = _text(record["metadata"])
+        record["metadata"] = jsonl.json_text(record["metadata"])
     if isinstance(record.get("issue_type"), str):
         record["issue_type"] = record["issue_type"].strip().lower()
     if "lease" in record:
-        record["lease"] = _lease(record["lease"])
+        record["lease"], unknown = _lease(record["lease"])
+        extra |= {"lease": unknown} if unknown else {}
     if "dependencies" in record:
-        record["dependencies"] = [_dependency(one) for one in _list(record["dependencies"])]
+        record["dependencies"] = _dependencies(record["dependencies"], record.get("id"))
+    record["extra"] = jsonl.json_text(extra) if extra else ""
     record.setdefault("created_at", now_text)
     record.setdefault("updated_at", record["created_at"])
-    msgspec.convert(record, RecordedIssue)
+    problem = jsonl.record_problem(msgspec.convert(record, RecordedIssue))
+    if problem is not None:
+        raise BadLine(problem)
     for key in ("created_at", "updated_at", "closed_at"):
         if record.get(key) and rfc3339.parse_ms(record[key]) is None:
             raise BadLine(f"`{key}` is no RFC 3339 moment")
-    canonical.decode(canonical.encode(record))  # NUL, lone surrogates, numbers out of range
+    data = canonical.encode(record)
+    canonical.decode(data)  # NUL and numbers out of range
+    if len(data) > limits.IMPORT_BYTES_MAX:
+        raise BadLine(f"the record is longer than {limits.IMPORT_BYTES_MAX} bytes")
     return record
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise BadLine("an object names the same key twice")
-    return value
-
-
-def _lease(value: object) -> dict[str, Any]:
+def _lease(value: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A lease, and the members of it that we do not know."""
     if not isinstance(value, dict):
         raise BadLine("`lease` is not an object")
-    lease = {key: value[key] for key in value.keys() & _KNOWN_LEASE if value[key] is not None}
+    known = value.keys() & jsonl.KNOWN_LEASE
+    lease = {key: value[key] for key in known if value[key] is not None}
     for key in ("acquired_at", "expires_at", "renewed_at"):
         text = lease.get(key)
         if text is not None and (not isinstance(text, str) or rfc3339.parse_ms(text) is None):
             raise BadLine(f"`lease.{key}` is no RFC 3339 moment")
-    return lease
+    return lease, {key: value[key] for key in value.keys() - known}
 
 
-def _dependency(value: object) -> dict[str, Any]:
+def _dependencies(value: object, issue_id: object) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise BadLine("`dependencies` is not a list")
+    return [_dependency(each, issue_id) for each in value]
+
+
+def _dependency(value: object, issue_id: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadLine("a dependency is not an object")
+    if value.get("issue_id", issue_id) != issue_id:
+        raise BadLine("a dependency belongs to another issue")
+    extra = {key: value[key] for key in value.keys() - jsonl.KNOWN_DEPENDENCY}
     link = {
         "depends_on_id": value.get("depends_on_id"),
         "type": value.get("type", value.get("dep_type", "blocks")),
-        "extra": _text({key: value[key] for key in value.keys() - _KNOWN_DEPENDENCY}),
+        "extra": jsonl.json_text(extra) if extra else "",
     }
     if value.get("created_by"):
         link["created_by"] = value["created_by"]
     return link
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise BadLine("`dependencies` is not a list")
-    return value
-
-
-def _text(value: object) -> str:
-    """JSON text of what we keep without understanding it; nothing for nothing."""
-    return (
-        json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-        if value
-        else ""
-    )
 
 
 # --- out ----------------------------------------------------------------------------------------
@@ -218,7 +219,11 @@ def _exported(issue: Issue, lease: Lease | None, links: tuple[Dependency, ...]) 
     _keep(record, "dependencies", [_exported_dependency(link) for link in links])
     if issue.metadata:
         record["metadata"] = json.loads(issue.metadata)
-    return record | (json.loads(issue.extra) if issue.extra else {})
+    extra = json.loads(issue.extra) if issue.extra else {}
+    unknown_of_lease = extra.pop("lease", {})
+    if lease is not None:
+        record["lease"] |= unknown_of_lease
+    return record | extra
 
 
 def _exported_lease(lease: Lease) -> dict[str, Any]:

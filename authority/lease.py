@@ -137,7 +137,7 @@ def _sublease(state: State, lease: Lease, request: Held) -> Sublease | None:
 
 def claim(state: State, request: Claim, stamp: Stamp) -> Outcome:
     """Grant the issue to the first who asks; give its live holder more time; refuse the rest."""
-    assignee = request.assignee.strip(" ")
+    assignee = request.assignee.strip()
     if not assignee:
         return Refused(Reason.ASSIGNEE_INVALID, f"issue {request.id}", request.id)
     deadline_ms = _deadline(request, stamp)
@@ -158,7 +158,7 @@ def claim(state: State, request: Claim, stamp: Stamp) -> Outcome:
 
 def claim_next(state: State, request: ClaimNext, stamp: Stamp) -> Outcome:
     """Grant the first claimable issue: by priority, then age, then id; lapsed ones included."""
-    assignee = request.assignee.strip(" ")
+    assignee = request.assignee.strip()
     if not assignee:
         return Refused(Reason.ASSIGNEE_INVALID, "claim_next")
     deadline_ms = _deadline(request, stamp)
@@ -251,7 +251,7 @@ def _granted(
     move = Move.CLAIM if lease is None else Move.RECLAIM
     lease = Lease(
         resource=resource,
-        lease_id=(lease_id or "").strip(" ") or _derived_id(issue.id, assignee, stamp.seq),
+        lease_id=(lease_id or "").strip() or _derived_id(issue.id, assignee, stamp.seq),
         owner=assignee,
         fence=stamp.seq,
         ttl_ms=deadline_ms - stamp.wall_ms,
@@ -276,9 +276,9 @@ def _token(text: str) -> str:
 
 def renew(state: State, request: Renew, stamp: Stamp) -> Outcome:
     """Move the deadline; keep the term and its fence."""
-    if not (request.assignee or "").strip(" "):
+    if not (request.assignee or "").strip():
         return Refused(Reason.ASSIGNEE_INVALID, f"issue {request.id}", request.id)
-    if request.lease_id is not None and not request.lease_id.strip(" "):
+    if request.lease_id is not None and not request.lease_id.strip():
         return Refused(Reason.LEASE_ID_MISMATCH, f"issue {request.id}", request.id)
     deadline_ms = _deadline(request, stamp)
     if isinstance(deadline_ms, Refused):
@@ -383,7 +383,7 @@ def grant_sublease(state: State, request: GrantSublease, stamp: Stamp) -> Outcom
     if isinstance(deadline_ms, Refused):
         return deadline_ms
     name = f"issue {request.id}"
-    if not request.holder.strip(" "):
+    if not request.holder.strip():
         return Refused(Reason.ASSIGNEE_INVALID, name, request.id)
     for action in request.capability_scope:
         if action not in LENDABLE:
@@ -401,7 +401,7 @@ def grant_sublease(state: State, request: GrantSublease, stamp: Stamp) -> Outcom
         resource=lease.resource,
         sublease_id=sublease_id,
         parent_lease_id=lease.lease_id,
-        holder=request.holder.strip(" "),
+        holder=request.holder.strip(),
         capability_scope=tuple(sorted(set(request.capability_scope))),
         granted_ms=stamp.wall_ms,
         deadline_ms=deadline_ms,
@@ -468,7 +468,7 @@ def close_instance(state: State, request: CloseInstance, stamp: Stamp) -> Outcom
 
 def _deadline(request: TimedMutation | TimedHeld, stamp: Stamp) -> int | Refused:
     """The deadline that a request asks for; both ways of asking have the same bounds."""
-    ttl_seconds, text = request.lease_ttl_seconds, (request.lease_expires_at or "").strip(" ")
+    ttl_seconds, text = request.lease_ttl_seconds, (request.lease_expires_at or "").strip()
     if text and ttl_seconds is not None:
         return Refused(Reason.EXPIRY_AMBIGUOUS, f"{ttl_seconds} seconds and {text}")
     if not text:

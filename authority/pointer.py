@@ -20,7 +20,7 @@ def find(value: object, pointer: str) -> object:
 
 
 def patched(document: Any, patches: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401
-    """A changed copy. A path that leads nowhere raises `LookupError`: such a patch shows nothing."""
+    """A changed copy. A path that leads nowhere raises `LookupError`: the patch shows nothing."""
     document = deepcopy(document)
     for patch in patches:
         if patch["path"] == "":
@@ -37,7 +37,7 @@ def _change(document: object, patch: Mapping[str, Any]) -> None:
     if isinstance(place, list):
         key = len(place) if key == "-" else int(key)
     elif not isinstance(place, dict):
-        raise LookupError(f"{patch['path']} leads nowhere")
+        raise LookupError(f"{patch['path']} leads nowhere")  # noqa: TRY004 - data, not a type
     if patch["op"] != "add" and find(document, patch["path"]) is ABSENT:
         raise LookupError(f"{patch['path']} is not there")
     match patch["op"], place:

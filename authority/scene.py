@@ -11,9 +11,11 @@ Vectors are scenes with expectations. A scene is a table with these members:
 
 import base64
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import orjson
@@ -97,6 +99,13 @@ def require_boundary(name: str) -> Callable[[Path], Boundary]:
     if name not in BOUNDARIES:
         raise UnknownBoundary(f"no boundary `{name}`; there is {', '.join(sorted(BOUNDARIES))}")
     return BOUNDARIES[name]
+
+
+def scratch() -> "TemporaryDirectory[str]":
+    """A folder for one run; in memory where there is such a place, for no vector loses power."""
+    memory = "/dev/shm"  # noqa: S108 - the folder below it has a name of its own
+    usable = os.access(memory, os.W_OK)
+    return TemporaryDirectory(prefix="understudy-", dir=memory if usable else None)
 
 
 def make_state(state_dir: Path) -> None:
@@ -216,7 +225,8 @@ def _raw(item: Mapping[str, Any]) -> bytes:
     if "rawBase64" in item:
         return base64.b64decode(item["rawBase64"])
     part = item["rawRepeat"]
-    return (part["head"] + part["unit"] * part["times"] + part["tail"]).encode()
+    text: str = part["head"] + part["unit"] * part["times"] + part["tail"]
+    return text.encode()
 
 
 def _encoded(request: Mapping[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -41,8 +42,21 @@ _LOCK = "lock"
 _TIMELESS = frozenset({"issue.import", "policy.set"})
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Answers that may leave once their rows are committed after row `after_seq`."""
+
+    answers: list[bytes]
+    rows: list[Row]
+    after_seq: int
+
+
 class Authority:
-    """Decides for one journal. Use `open_authority` for one in a state directory."""
+    """Decides for one journal, in two steps: `propose` in memory, `commit` on disk.
+
+    The next batch may be proposed while the last one is being committed, by another thread. Either
+    step failing leaves memory and disk apart, and the authority does neither again.
+    """
 
     def __init__(self, journal: Journal, physical_ms: SteadyClock | None = None) -> None:
         self.journal = journal
@@ -50,21 +64,44 @@ class Authority:
         wall_ms, counter = (last.wall_ms, last.counter) if last else (0, 0)
         self._clock = HybridClock(journal.node(), physical_ms or SteadyClock(), wall_ms, counter)
         self._epoch: int | None = None
-        self._failed: Unavailable | None = None
+        self._failed: BaseException | None = None
+        self._uncommitted: dict[int, bytes] = {}  # first answers whose rows are on their way
         snapshot = journal.snapshot()
         self._snapshot_seq = snapshot.head.seq if snapshot else 0
         self.garbage_count = 0
 
     def submit(self, batch: Sequence[Request | Garbage]) -> tuple[list[bytes], list[Row]]:
         """Decide in order, commit once; the answers, and the rows that were written for them."""
-        if self._failed is not None:
-            raise self._failed
+        proposal = self.propose(batch)
+        self.commit(proposal)
+        if self.head.seq - self._snapshot_seq >= limits.SNAPSHOT_ROWS:
+            self.snapshot()
+        return proposal.answers, proposal.rows
+
+    def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
+        """Decide in order. Nobody may hear of it before it is committed."""
+        self._refuse_after_failure()
         rows: list[Row] = []
-        before_seq = self.head.seq
-        answers = [self._answer(each, rows) for each in batch]
-        if rows:
-            self._commit(rows, before_seq)
-        return answers, rows
+        after_seq = self.head.seq
+        try:
+            answers = [self._answer(each, rows) for each in batch]
+        except BaseException as error:
+            self._failed = error
+            raise
+        return Proposal(answers, rows, after_seq)
+
+    def commit(self, proposal: Proposal) -> None:
+        """Put the rows on disk, in the order in which they were proposed."""
+        self._refuse_after_failure()
+        if not proposal.rows:
+            return
+        try:
+            self.journal.append(proposal.rows, proposal.after_seq, proposal.rows[0].epoch)
+        except BaseException as error:
+            self._failed = error
+            raise
+        for row in proposal.rows:
+            self._uncommitted.pop(row.seq, None)
 
     def snapshot(self) -> None:
         """Save the next start from folding the rows up to here."""
@@ -84,7 +121,7 @@ class Authority:
         )
         outcome = decide(self.state, asked, stamp)
         if isinstance(outcome, Repeated):
-            return with_mark(self._first_answer(outcome.seq, rows), asked.id)
+            return with_mark(self._first_answer(outcome.seq), asked.id)
         if not recorded:
             return with_mark(glimpsed(asked, outcome, stamp, self.head), asked.id)
         if self._epoch is None:
@@ -93,25 +130,22 @@ class Authority:
         self._clock.advance(stamp)
         apply(self.state, outcome.changes)
         rows.append(row)
+        if asked.request_id is not None:
+            self._uncommitted[row.seq] = row.response
         return with_mark(row.response, asked.id)
 
-    def _first_answer(self, seq: int, rows: list[Row]) -> bytes:
-        for row in rows:
-            if row.seq == seq:
-                return row.response
-        row_before = self.journal.row(seq)
-        assert row_before is not None, "a remembered answer is a row"
-        return row_before.response
+    def _first_answer(self, seq: int) -> bytes:
+        if seq in self._uncommitted:
+            return self._uncommitted[seq]
+        row = self.journal.row(seq)
+        assert row is not None, "a remembered answer is a row"
+        return row.response
 
-    def _commit(self, rows: list[Row], before_seq: int) -> None:
-        assert self._epoch is not None
-        try:
-            self.journal.append(rows, before_seq, self._epoch)
-        except Unavailable as error:
-            self._failed = error
-            raise
-        if self.head.seq - self._snapshot_seq >= limits.SNAPSHOT_ROWS:
-            self.snapshot()
+    def _refuse_after_failure(self) -> None:
+        if isinstance(self._failed, Unavailable):
+            raise self._failed
+        if self._failed is not None:
+            raise Unavailable(Reason.JOURNAL_WRITE_FAILED, repr(self._failed)) from self._failed
 
 
 def recover(journal: Journal) -> tuple[State, Head, Row | None]:
@@ -121,13 +155,21 @@ def recover(journal: Journal) -> tuple[State, Head, Row | None]:
     """
     state, head, last = State(), Head(), None
     snapshot = journal.snapshot()
-    if snapshot is not None and snapshot.sound:
-        state, head = load(snapshot.image), snapshot.head
-        last = journal.row(head.seq)
+    if snapshot is not None:
+        last = journal.row(snapshot.head.seq)
+        if last is None:
+            detail = f"row {snapshot.head.seq}, of which there is a snapshot, is missing"
+            raise Unavailable(Reason.JOURNAL_CORRUPT, detail)
+        if snapshot.sound and _head(last) == snapshot.head:
+            state, head = load(snapshot.image), snapshot.head
     for row in journal.read(head.seq):
         _fold(state, row, head)
-        head, last = Head(row.seq, row.digest, row.state_digest), row
+        head, last = _head(row), row
     return state, head, last
+
+
+def _head(row: Row) -> Head:
+    return Head(row.seq, row.digest, row.state_digest)
 
 
 def _fold(state: State, row: Row, head: Head) -> None:
@@ -156,7 +198,9 @@ class Office:
         self._lock = _lock(state_dir / _LOCK) if writable else None
         self.journal = SqliteJournal(state_dir / JOURNAL, read_only=not writable)
         self.authority = Authority(self.journal)
-        self._trajectory = Trajectory(state_dir / TRAJECTORY) if writable else None
+        self._trajectory = None
+        if writable:
+            self._trajectory = Trajectory(state_dir / TRAJECTORY, self.authority.head.seq)
         self._wrote = False
 
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
@@ -192,7 +236,9 @@ class Office:
         if self._wrote:
             from .tables import Tables  # noqa: PLC0415 - only writers need it
 
-            Tables(self.state_dir / TABLES).follow(self.journal)
+            tables = Tables(self.state_dir / TABLES)
+            tables.follow(self.journal)
+            tables.close()
         self.journal.close()
         if self._lock is not None:
             os.close(self._lock)

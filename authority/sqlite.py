@@ -6,6 +6,7 @@ meta       node, epoch, format version
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -80,13 +81,13 @@ class SqliteJournal:
         return self._meta("node")
 
     def acquire_epoch(self) -> int:
-        with self._db:
+        with _naming(Reason.JOURNAL_WRITE_FAILED), self._db:
             epoch = int(self._meta("epoch")) + 1
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
         return epoch
 
     def append(self, rows: Sequence[Row], expected_seq: int, epoch: int) -> None:
-        try:
+        with _naming(Reason.JOURNAL_WRITE_FAILED):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._refuse_strangers(expected_seq, epoch)
@@ -102,34 +103,33 @@ class SqliteJournal:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
-        except apsw.Error as error:
-            raise Unavailable(Reason.JOURNAL_WRITE_FAILED, str(error)) from error
 
     def read(self, after_seq: int = 0) -> Iterator[Row]:
         query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq"  # noqa: S608
-        try:
+        with _naming(Reason.JOURNAL_CORRUPT):
             for values in self._db.execute(query, (after_seq,)):
                 yield _row(values)
-        except apsw.Error as error:
-            raise Unavailable(Reason.JOURNAL_CORRUPT, str(error)) from error
 
     def row(self, seq: int) -> Row | None:
         query = f"SELECT {_COLUMNS} FROM journal WHERE seq = ?"  # noqa: S608
-        values = self._db.execute(query, (seq,)).fetchone()
+        with _naming(Reason.JOURNAL_CORRUPT):
+            values = self._db.execute(query, (seq,)).fetchone()
         return None if values is None else _row(values)
 
     def last_seq(self) -> int:
-        return int(self._db.execute("SELECT coalesce(max(seq), 0) FROM journal").get)
+        with _naming(Reason.JOURNAL_CORRUPT):
+            return int(self._db.execute("SELECT coalesce(max(seq), 0) FROM journal").get)
 
     def snapshot(self) -> Snapshot | None:
         query = "SELECT seq, digest, state_digest, image, image_digest FROM snapshot"
-        values = self._db.execute(query).fetchone()
+        with _naming(Reason.JOURNAL_CORRUPT):
+            values = self._db.execute(query).fetchone()
         return None if values is None else Snapshot(Head(*values[:3]), values[3], values[4])
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
         head = snapshot.head
         values = (head.seq, head.digest, head.state_digest, snapshot.image, snapshot.digest)
-        with self._db:
+        with _naming(Reason.JOURNAL_WRITE_FAILED), self._db:
             failpoint("snapshot.begun")
             self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)", values)
 
@@ -137,7 +137,8 @@ class SqliteJournal:
         self._db.close()
 
     def _meta(self, key: str) -> str:
-        return str(self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).get)
+        with _naming(Reason.JOURNAL_CORRUPT):
+            return str(self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).get)
 
     def _refuse_strangers(self, expected_seq: int, epoch: int) -> None:
         if int(self._meta("epoch")) != epoch:
@@ -150,6 +151,17 @@ class SqliteJournal:
         found = (self._db.pragma("application_id"), self._db.pragma("user_version"))
         if found != (_APPLICATION_ID, _VERSION):
             raise Unavailable(Reason.JOURNAL_CORRUPT, f"{path}: format {found}")
+
+
+@contextmanager
+def _naming(reason: Reason) -> Iterator[None]:
+    """What SQLite raises, as a failure with a class. Damage is damage, whoever meets it."""
+    try:
+        yield
+    except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
+        raise Unavailable(Reason.JOURNAL_CORRUPT, str(error)) from error
+    except apsw.Error as error:
+        raise Unavailable(reason, str(error)) from error
 
 
 def _values(row: Row) -> tuple[object, ...]:

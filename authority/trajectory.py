@@ -49,9 +49,13 @@ def line(row: Row) -> bytes:
 class Trajectory:
     """Appends what the journal has and the file has not."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, last_seq: int) -> None:
         self.path = path
         self._seq = _mend(path)
+        if self._seq > last_seq:
+            # The journal lost rows that were answered; going on would give out fences again.
+            detail = f"{path} knows row {self._seq}, the journal ends with row {last_seq}"
+            raise Unavailable(Reason.TRAJECTORY_MISMATCH, detail)
 
     def follow(self, journal: Journal, rows: Iterable[Row], last_seq: int) -> None:
         """Bring the file up to row `last_seq`; `rows` are those at hand, the rest is read."""

@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..contracts import canonical, documents, limits
 from ..contracts.registry import contract_digest
 from . import faults, verdicts
 from .pointer import ABSENT, find
-from .scene import CONTRACT_DIGEST, Answer, make_state, play, proof, require_boundary
+from .scene import CONTRACT_DIGEST, Answer, make_state, play, proof, require_boundary, scratch
 
 ROOT = documents.ROOT / "vectors"
 SHELVES = ("golden", "adversarial", "invariance")
@@ -228,7 +227,7 @@ def _essence(answer: Answer) -> object:
 
 
 def _played(scene: Mapping[str, Any], boundary: str) -> tuple[list[Answer], str, list[str]]:
-    with TemporaryDirectory(prefix="understudy-") as folder:
+    with scratch() as folder:
         state_dir = Path(folder)
         make_state(state_dir)
         answers = play(scene, boundary, state_dir)

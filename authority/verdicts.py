@@ -8,7 +8,6 @@ import base64
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -30,7 +29,7 @@ from ..contracts.retry import (
 from ..contracts.worlds import world_registry_check
 from .exchange import export_issues, import_payloads, read_issues
 from .pointer import patched
-from .scene import make_state, play
+from .scene import make_state, play, scratch
 from .service import JOURNAL, recover
 from .sqlite import SqliteJournal
 
@@ -76,7 +75,7 @@ def _world_check(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tree_check(body: Mapping[str, Any], *, quick: bool) -> dict[str, Any]:
-    with TemporaryDirectory(prefix="understudy-") as folder:
+    with scratch() as folder:
         root = Path(folder)
         copy_documents(root)
         for name, document in _damaged(body).items():
@@ -142,7 +141,7 @@ def _policy(body: Mapping[str, Any]) -> RetryPolicy | PolicyRefused:
     document = _damaged(body)["retryPolicy"]
     if body.get("sealed"):
         document["policyDigest"] = policy_digest(document)
-    with TemporaryDirectory(prefix="understudy-") as folder:
+    with scratch() as folder:
         path = Path(folder) / "retry-policy.json"
         match body.get("policyFile", "present"):
             case "present":
@@ -177,7 +176,7 @@ def _exported(records: list[dict[str, Any]]) -> str:
         {"door": "cli", "request": {"action": "issue.import", "payload": payload}}
         for payload in import_payloads(records)
     ]
-    with TemporaryDirectory(prefix="understudy-") as folder:
+    with scratch() as folder:
         make_state(Path(folder))
         for answer in play({"requests": steps}, "reference", Path(folder)):
             assert answer.value["result"] == "accepted", answer.value["diagnostic"]

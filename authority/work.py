@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..contracts import limits, rfc3339
+from ..contracts.jsonl import record_problem
 from ..contracts.reason import Reason
 from ..contracts.records import Dependency, Issue, Lease, Stamp, issue_resource
 from ..contracts.shapes import (
@@ -55,8 +56,8 @@ def add(state: State, request: AddIssue, stamp: Stamp) -> Outcome:
         notes=request.notes,
         priority=request.priority,
         issue_type=request.issue_type,
-        assignee=request.assignee.strip(" "),
-        owner=request.owner.strip(" "),
+        assignee=request.assignee.strip(),
+        owner=request.owner.strip(),
         labels=tuple(dict.fromkeys(request.labels)),
         ephemeral=request.ephemeral,
         created_at=now,
@@ -79,7 +80,7 @@ def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
         if (value := getattr(request, name)) is not None and value != getattr(issue, name)
     }
     if request.new_assignee is not None:
-        members["assignee"] = request.new_assignee.strip(" ")
+        members["assignee"] = request.new_assignee.strip()
     if request.status is not None and request.status != issue.status:
         if request.status not in ("open", "blocked", "closed"):
             detail = f"issue {issue.id}: {request.status}"
@@ -88,6 +89,15 @@ def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
             move = Move.COMPLETE if request.status == "closed" else Move.RELEASE
             step(state, lease.resource, move, stamp)
         return _moved(issue, lease, request.status, members, stamp)
+    if (
+        lease is not None
+        and members.get("assignee") == lease.owner
+        and lease.resource in state.torn
+    ):
+        # Naming the owner again is a reconciliation by hand.
+        lease = replace(lease, state=step(state, lease.resource, Move.RECONCILE, stamp))
+        accepted = _set(issue, lease, members, stamp)
+        return Accepted((*accepted.changes, LeasePut(lease)), accepted.body, issue.id, lease.fence)
     return _set(issue, lease, members, stamp)
 
 
@@ -210,6 +220,10 @@ def _no_room(state: State, issue_id: str, pending: int = 0) -> Refused | None:
 
 
 def _imported(record: RecordedIssue, stamp: Stamp) -> list[Change] | Refused:
+    problem = record_problem(record)
+    if problem is not None:
+        detail = f"issue {record.id}: {problem}"
+        return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, record.id)
     for text in (record.created_at, record.updated_at, record.closed_at):
         if text and rfc3339.parse_ms(text) is None:
             detail = f"issue {record.id}: {text} is no RFC 3339 moment"

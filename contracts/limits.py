@@ -14,6 +14,7 @@ TEXT_LENGTH_MAX = 131_072  # description, design, acceptance criteria, notes
 REASON_LENGTH_MAX = 1_024  # why a lease was broken, an issue closed
 REF_LENGTH_MAX = 1_024  # worktree, runtime and instruction references
 LABELS_MAX = 64
+COMMENTS_MAX = 256  # comment lines above one record of issues.jsonl
 CAPABILITIES_MAX = 64
 
 # --- leases ------------------------------------------------------------------------------------
@@ -30,6 +31,7 @@ ANSWERS_MAX = 65_536  # request ids whose first answer is still known
 PROJECTION_IDS_MAX = 64  # stale or contended ids listed in one answer
 LIST_MAX = 10_000  # issues in one answer of a read
 IMPORT_RECORDS_MAX = 256  # records in one row of an import
+IMPORT_BYTES_MAX = REQUEST_BYTES_MAX - 1_024  # their bytes, with room for the request around them
 
 # --- time --------------------------------------------------------------------------------------
 CLOCK_DRIFT_MS_MAX = 500  # how far ahead of us a caller's stamp may be

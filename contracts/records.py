@@ -21,7 +21,7 @@ class Stamp(Struct, frozen=True):
     node: str
 
 
-class Issue(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Issue(Struct, frozen=True, kw_only=True):
     """One piece of work. Field names and defaults are those of `issues.jsonl`."""
 
     id: str
@@ -47,7 +47,7 @@ class Issue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: int = 0  # grants so far; counted at the claim
 
 
-class Dependency(Struct, frozen=True, omit_defaults=True):
+class Dependency(Struct, frozen=True):
     """`issue_id` depends on `depends_on_id`."""
 
     issue_id: str

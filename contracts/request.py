@@ -11,7 +11,7 @@ import msgspec
 
 from . import canonical, limits
 from .reason import Reason
-from .registry import HostAction, host_actions
+from .registry import HostAction, contract_digest, host_actions
 from .shapes import SHAPES, Context, Mutation, Shape, Transport
 
 _MEMBERS = frozenset({"id", "action", "payload", "context", "now"})
@@ -23,6 +23,7 @@ class Door:
 
     transport: Transport
     frozen_clock: bool = False
+    policy: str = ""  # the contract's digest; only a replay names another than the one in force
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Request:
     payload: Shape
     context: Context
     door: Transport
+    policy: str  # the digest of the contract in force when the request came in
     args: bytes
     id: str | int | None = None  # the caller's own mark, given back with the answer
     now_ms: int | None = None  # a frozen clock, where the door allows it
@@ -94,7 +96,7 @@ def build(value: dict[str, Any], door: Door) -> Request | Garbage:
             return Garbage(Reason.CLOCK_NOT_FROZEN, f"now {now_ms}", name, mark)
         if not 0 <= now_ms <= limits.NOW_MS_MAX:
             return Garbage(Reason.REQUEST_INVALID, "`now` is out of range", name, mark)
-    action = host_actions().get(name.strip())
+    action = host_actions().get(name)
     if action is None:
         return Garbage(Reason.ACTION_UNKNOWN, name[: limits.NAME_LENGTH_MAX], name, mark)
     if not action.built:
@@ -108,14 +110,14 @@ def journaled(request: Request) -> bytes:
     if request.now_ms is not None:
         head["now"] = request.now_ms
     data = canonical.encode(head | {"door": request.door})
-    # Members are sorted, and `payload` comes last.
-    return data[:-1] + b',"payload":' + request.args + b"}"
+    # Members are sorted: `payload` and `policy` come last.
+    return data[:-1] + b',"payload":' + request.args + b',"policy":"%b"}' % request.policy.encode()
 
 
 def restore(data: bytes) -> Request | Garbage:
     """The request that `journaled` wrote."""
     value = canonical.decode(data)
-    door = Door(value.pop("door"), frozen_clock=True)
+    door = Door(value.pop("door"), frozen_clock=True, policy=value.pop("policy"))
     return build(value, door)
 
 
@@ -126,17 +128,31 @@ def _typed(
     mark: str | int | None,
     now_ms: int | None,
 ) -> Request | Garbage:
-    payload = value.get("payload", {})
+    payload = _given(value, "payload")
     try:
-        context = msgspec.convert(value.get("context") or {}, Context)
+        context = msgspec.convert(_given(value, "context"), Context)
     except msgspec.ValidationError as error:
         return Garbage(Reason.REQUEST_INVALID, f"context: {error}", action.action, mark)
     try:
-        shape = msgspec.convert({} if payload is None else payload, SHAPES[action.action])
+        shape = msgspec.convert(payload, SHAPES[action.action])
     except msgspec.ValidationError as error:
         return Garbage(_payload_reason(action.action), str(error), action.action, mark)
-    args = canonical.encode({} if payload is None else payload)
-    return Request(action, shape, context, door.transport, args, mark, now_ms)
+    return Request(
+        action=action,
+        payload=shape,
+        context=context,
+        door=door.transport,
+        policy=door.policy or contract_digest(),
+        args=canonical.encode(payload),
+        id=mark,
+        now_ms=now_ms,
+    )
+
+
+def _given(value: dict[str, Any], name: str) -> Any:  # noqa: ANN401
+    """A member that may be left out or null."""
+    given = value.get(name)
+    return {} if given is None else given
 
 
 def _payload_reason(action: str) -> Reason:
@@ -149,5 +165,6 @@ def _payload_reason(action: str) -> Reason:
 
 
 def _plain(context: Context) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(context)
-    return plain
+    """What the context says, without what it leaves out."""
+    members = msgspec.to_builtins(context)
+    return {name: value for name, value in members.items() if value not in (None, (), [])}

@@ -17,7 +17,7 @@ LINE_PATTERN = r"^[^\u0000-\u001f\u007f]*$(?!\n)"
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 Name = Annotated[str, Meta(pattern=LINE_PATTERN, max_length=limits.NAME_LENGTH_MAX)]
-RequestId = Annotated[
+Mark = Annotated[  # a name that is there
     str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.NAME_LENGTH_MAX)
 ]
 Title = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.TITLE_LENGTH_MAX)]
@@ -43,7 +43,7 @@ class Shape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, renam
 class Mutation(Shape, frozen=True, kw_only=True):
     """Anything that may change state. The same `requestId` gets the first answer again."""
 
-    request_id: RequestId | None = None
+    request_id: Mark | None = None
 
 
 class Held(Mutation, frozen=True, kw_only=True):
@@ -177,8 +177,8 @@ class DiscoverIssue(Held, frozen=True, kw_only=True):
 class RecordedLease(Struct, frozen=True, forbid_unknown_fields=True):
     """A lease as it stands in `issues.jsonl`."""
 
-    lease_id: Name
-    owner: Name
+    lease_id: Mark
+    owner: Mark
     acquired_at: Name
     expires_at: Name
     renewed_at: Name | None = None
@@ -200,7 +200,7 @@ class RecordedIssue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     design: Text = ""
     acceptance_criteria: Text = ""
     notes: Text = ""
-    status: Name = "open"
+    status: Mark = "open"
     priority: Priority = 2
     issue_type: IssueType = "task"
     assignee: Name = ""
@@ -211,11 +211,13 @@ class RecordedIssue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     closed_at: Name = ""
     ephemeral: bool = False
     mol_type: Name = ""
-    labels: tuple[Name, ...] = ()
-    dependencies: tuple[RecordedDependency, ...] = ()
+    labels: Annotated[tuple[Name, ...], Meta(max_length=limits.LABELS_MAX)] = ()
+    dependencies: Annotated[
+        tuple[RecordedDependency, ...], Meta(max_length=limits.DEPENDENCIES_PER_ISSUE_MAX)
+    ] = ()
     metadata: Text = ""
     extra: Text = ""
-    comments: tuple[Text, ...] = ()
+    comments: Annotated[tuple[Text, ...], Meta(max_length=limits.COMMENTS_MAX)] = ()
 
 
 class ImportIssues(Mutation, frozen=True, kw_only=True):
@@ -290,7 +292,6 @@ class Context(
     kw_only=True,
     forbid_unknown_fields=True,
     rename="camel",
-    omit_defaults=True,
 ):
     """Through which door, under which policy, with which rights."""
 

@@ -325,10 +325,12 @@ def journal_row() -> dict[str, Any]:
             "payload": {"id": "bd-1"},
             "context": {"transport": "mcp", "instructionRef": "i"},
             "door": "mcp",
+            "policy": "pol1_" + DIGEST,
         },
-        "response": {"result": "accepted"},
-        "changes": [{}],
+        "response": response(),
+        "changes": [{"change": "issue.set"}],
         "digest": "row1_" + DIGEST,
+        "stateDigest": "st1_" + DIGEST,
     }
 
 
@@ -386,7 +388,10 @@ def vector() -> dict[str, Any]:
         "why": "it shows",
         "clause": "002 6.1",
         "kind": "dispatch",
-        "steps": [],
+        "requests": [],
+        "expect": [{"result": "accepted", "failureClasses": []}],
+        "sha256": "0" * 64,
+        "journal": "row1_" + "0" * 64,
     }
 
 

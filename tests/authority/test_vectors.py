@@ -1,0 +1,169 @@
+"""Every vector holds, every failure class has one, and the runner notices what is wrong."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from understudy.authority import vectors
+from understudy.authority.faults import RESTING, RUNNING
+from understudy.authority.scene import UnknownBoundary
+from understudy.authority.vectors import Result, Vector, failure_classes, load_vectors, run_vector
+from understudy.contracts import limits
+from understudy.contracts.check import validator
+from understudy.contracts.reason import Reason
+from understudy.contracts.shapes import SHAPES
+
+VECTORS = load_vectors()
+EVERY = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)
+VERDICTS = ("check", "evidence", "import", "retry", "fault")
+
+
+def written(folder: Path, body: dict[str, Any]) -> Vector:
+    """A vector of our own, as a file below a folder."""
+    path = folder / body["suite"] / "golden" / f"{body['name']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(vectors.text(body), "utf-8")
+    (vector,) = load_vectors(folder)
+    return vector
+
+
+def copied(folder: Path, vector_id: str, **members: object) -> Vector:
+    """A published vector with some members changed."""
+    (vector,) = [each for each in VECTORS if each.id == vector_id]
+    return written(folder, {**vector.body, **members})
+
+
+@EVERY
+def test_vector_holds(vector: Vector, request: pytest.FixtureRequest) -> None:
+    judge = vectors.rewrite if request.config.getoption("--rewrite-vectors") else run_vector
+    result: Result = judge(vector)
+    assert [*result.problems, *result.stale] == []
+    answer_schema = validator("response")
+    for data in result.answers:
+        assert [error.message for error in answer_schema.iter_errors(orjson.loads(data))] == []
+
+
+@EVERY
+def test_vector_is_written_as_vectors_are(vector: Vector) -> None:
+    errors = [
+        f"{error.json_path}: {error.message}"
+        for error in validator("vector").iter_errors(vector.body)
+    ]
+    assert errors == []
+    assert (vector.suite, vector.name) == (vector.body["suite"], vector.body["name"])
+    assert vector.shelf in vectors.SHELVES
+    assert vector.path.read_text("utf-8") == vectors.text(vector.body)
+    assert all(hasattr(limits, name) for name in vector.body.get("limits", {}))
+
+
+def test_there_are_vectors_of_every_kind_on_every_shelf() -> None:
+    assert len(VECTORS) >= 150
+    assert {vector.shelf for vector in VECTORS} == {*vectors.SHELVES}
+    assert {vector.body["kind"] for vector in VECTORS} == {"dispatch", *VERDICTS}
+
+
+def test_no_two_vectors_share_a_name_or_a_reason_to_exist() -> None:
+    for counts in (
+        Counter((vector.suite, vector.name) for vector in VECTORS),
+        Counter((vector.suite, vector.body["why"]) for vector in VECTORS),
+    ):
+        assert [each for each, count in counts.items() if count > 1] == []
+
+
+def test_every_failure_class_has_a_vector() -> None:
+    shown = set().union(*map(failure_classes, VECTORS))
+    assert {reason.wire for reason in Reason} - shown == set()
+
+
+def test_every_action_that_is_built_is_granted_and_refused_by_a_vector() -> None:
+    granted: set[str] = set()
+    refused: set[str] = set()
+    for vector in VECTORS:
+        for data in run_vector(vector).answers if vector.body["kind"] == "dispatch" else ():
+            answer = orjson.loads(data)
+            (granted if answer["result"] == "accepted" else refused).add(answer["action"])
+    harmless = {"dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check"}
+    assert SHAPES.keys() - granted == set()
+    assert SHAPES.keys() - refused == harmless
+
+
+def test_every_fault_has_a_vector() -> None:
+    inflicted = {vector.body["fault"] for vector in VECTORS if vector.body["kind"] == "fault"}
+    assert inflicted == RESTING.keys() | RUNNING.keys()
+
+
+# --- the runner itself --------------------------------------------------------------------------
+
+
+def test_a_wrong_expectation_is_noticed(tmp_path: Path) -> None:
+    vector = copied(tmp_path, "fence/adversarial/guard_06_fence_of_an_earlier_term")
+    vector.body["expect"][-1]["failureClasses"] = ["lease_stale"]
+    (problem,) = run_vector(vector).problems
+    assert "lease_fence_stale" in problem
+    assert not run_vector(vector).ok
+
+
+@pytest.mark.parametrize("kind", VERDICTS)
+def test_a_wrong_verdict_is_noticed(kind: str, tmp_path: Path) -> None:
+    vector = next(each for each in VECTORS if each.body["kind"] == kind)
+    wrong = {**vector.body["expect"], "failureClasses": ["something_else"]}
+    assert run_vector(written(tmp_path, {**vector.body, "expect": wrong})).problems
+
+
+@pytest.mark.parametrize("member", vectors.WRITTEN)
+def test_a_wrong_digest_is_noticed(member: str, tmp_path: Path) -> None:
+    digest = "0" * 64 if member == "sha256" else "row1_" + "0" * 64
+    result = run_vector(copied(tmp_path, "lease/golden/claim_grants_the_issue", **{member: digest}))
+    assert result.problems == ()
+    (stale,) = result.stale
+    assert stale.startswith(f"{member}: ")
+
+
+def test_a_missing_answer_is_noticed(tmp_path: Path) -> None:
+    vector = copied(tmp_path, "lease/golden/claim_grants_the_issue", requests=[])
+    assert run_vector(vector).problems == ("2 answers are expected, 0 came",)
+
+
+def test_variants_that_differ_are_noticed(tmp_path: Path) -> None:
+    vector = copied(tmp_path, "hostile/invariance/the_order_of_keys")
+    raw = vector.body["variants"][1]["requests"][0]
+    raw["raw"] = raw["raw"].replace('"priority":1', '"priority":2')
+    assert any("is not that of variant 1" in each for each in run_vector(vector).problems)
+
+
+def test_a_vector_that_raises_is_a_failure_and_no_traceback(tmp_path: Path) -> None:
+    result = run_vector(copied(tmp_path, "lease/golden/claim_grants_the_issue", kind="magic"))
+    assert result.problems == ("ValueError: there is no kind of vector `magic`",)
+
+
+def test_lowered_limits_are_back_afterwards() -> None:
+    before = limits.ISSUES_MAX
+    (vector,) = [each for each in VECTORS if each.body.get("limits", {}).get("ISSUES_MAX")]
+    assert run_vector(vector).ok
+    assert before == limits.ISSUES_MAX
+
+
+def test_an_unknown_boundary_is_an_error() -> None:
+    with pytest.raises(UnknownBoundary, match="there is reference"):
+        run_vector(VECTORS[0], "telepathy")
+
+
+def test_rewrite_fills_in_digests_and_nothing_else(tmp_path: Path) -> None:
+    published = copied(tmp_path, "lease/golden/claim_grants_the_issue")
+    bare = {name: value for name, value in published.body.items() if name not in vectors.WRITTEN}
+    vector = written(tmp_path, bare)
+    assert not run_vector(vector).ok
+    assert vectors.rewrite(vector).ok
+    assert json.loads(vector.path.read_text("utf-8")) == published.body
+
+
+def test_rewrite_leaves_a_vector_alone_whose_expectations_do_not_hold(tmp_path: Path) -> None:
+    vector = copied(tmp_path, "lease/golden/claim_grants_the_issue", sha256="0" * 64)
+    vector.body["expect"][0]["result"] = "rejected"
+    before = vector.path.read_text("utf-8")
+    assert vectors.rewrite(vector).problems
+    assert vector.path.read_text("utf-8") == before

@@ -1,0 +1,576 @@
+"""What really leaves the authority, held against the schemas that are published for it.
+
+A long day at one authority: every action is granted and refused, garbage comes in between, and each
+answer, effect, journal row, trajectory line and exported record is shown to its schema.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.fakes.desk import START_MS, Time
+from understudy.authority.exchange import export_issues, import_payloads, read_issues
+from understudy.authority.journal import Row
+from understudy.authority.service import Authority
+from understudy.authority.sqlite import SqliteJournal
+from understudy.authority.trajectory import Trajectory
+from understudy.contracts import canonical, limits
+from understudy.contracts.check import document_findings, validator
+from understudy.contracts.reason import Reason
+from understudy.contracts.registry import contract_digest, host_actions
+from understudy.contracts.request import Door, parse
+from understudy.contracts.shapes import SHAPES, Transport
+
+Document = dict[str, Any]
+NODE = "n1"
+ALL = "capabilities.change_morphisms.all"
+
+
+class Day:
+    """An authority on a disk, and everything that came out of it."""
+
+    def __init__(self, folder: Path) -> None:
+        SqliteJournal.create(folder / "journal.db", NODE)
+        self.journal = SqliteJournal(folder / "journal.db")
+        self.time = Time()
+        self.authority = Authority(self.journal, self.time.clock())
+        self.trajectory = Trajectory(folder / "trajectory.jsonl", 0)
+        self.answers: list[Document] = []
+
+    def send(self, *lines: bytes, door: Transport = "mcp", frozen: bool = False) -> list[Document]:
+        """One batch of raw lines through one door."""
+        batch = [parse(line, Door(door, frozen_clock=frozen)) for line in lines]
+        data, rows = self.authority.submit(batch)
+        self.trajectory.follow(self.journal, rows, self.authority.head.seq)
+        answers: list[Document] = [orjson.loads(each) for each in data]
+        self.answers += answers
+        return answers
+
+    def ask(
+        self,
+        action: str,
+        payload: Document | None = None,
+        /,
+        *,
+        door: Transport = "mcp",
+        **top: object,
+    ) -> Document:
+        line = canonical.encode({"action": action, "payload": payload or {}, **top})
+        return self.send(line, door=door, frozen="now" in top)[0]
+
+    def grant(self, action: str, door: Transport = "mcp", /, **payload: object) -> Document:
+        answer = self.ask(action, payload, door=door)
+        assert answer["result"] == "accepted", answer["diagnostic"]
+        return answer
+
+    def refuse(
+        self, reason: Reason, action: str, door: Transport = "mcp", /, **payload: object
+    ) -> None:
+        self.refused(reason, self.ask(action, payload, door=door))
+
+    def refused(self, reason: Reason, answer: Document) -> None:
+        assert answer["failureClasses"] == [reason.wire], answer
+
+    def claim(self, issue_id: str, assignee: str = "ann", **payload: object) -> Document:
+        """Claim, and give back what the holder must show from now on."""
+        answer = self.grant("issue.claim", id=issue_id, assignee=assignee, **payload)
+        lease = answer["issue"]["lease"]
+        return {
+            "id": issue_id,
+            "assignee": assignee,
+            "leaseId": lease["leaseId"],
+            "fence": lease["fence"],
+        }
+
+    def rows(self) -> list[Row]:
+        return list(self.journal.read())
+
+
+# --- the day ------------------------------------------------------------------------------------
+
+
+def live(day: Day, patch: pytest.MonkeyPatch) -> None:
+    """Everything that can be asked, at least once with success and once without."""
+    _import(day)
+    _work(day)
+    _dependencies(day)
+    _leases(day)
+    _lent(day, patch)
+    _reads(day)
+    _doors(day)
+    _garbage(day)
+    _policies(day)
+    _full(day, patch)
+
+
+LEASE = {
+    "owner": "zoe",
+    "acquired_at": "2027-01-15T07:00:00.5Z",
+    "expires_at": "2027-01-15T09:00:00Z",
+}
+IMPORTED: tuple[Document, ...] = (
+    {
+        "id": "in-1",
+        "title": "t",
+        "status": "in_progress",
+        "assignee": "zoe",
+        "lease": LEASE | {"lease_id": "l", "renewed_at": "2027-01-15T07:30:00Z"},
+        "created_at": "2026-01-01T00:00:00.123456789Z",
+        "updated_at": "2026-01-01 00:00:00+02:00",
+        "theirs": {"x": 1.5},
+        "metadata": {"pi": 3.14, "n": None},
+    },
+    {
+        "id": "in-2",
+        "title": "",
+        "status": "closed",
+        "closed_at": "2026-01-01t00:00:00z",
+        "labels": ["a", "b"],
+    },
+    {
+        "id": "in-3",
+        "title": "t",
+        "dependencies": [
+            {"depends_on_id": "in-4", "type": "blocks", "created_by": "c", "w": 0.5},
+            {"depends_on_id": "gone", "dep_type": "waits-for"},
+        ],
+    },
+    {"id": "in-4", "title": "t", "dependencies": [{"depends_on_id": "in-3", "type": "blocks"}]},
+    {
+        "id": "in-5",
+        "title": "t",
+        "status": "in_progress",
+        "assignee": "yan",  # and not the owner of the lease
+        "lease": LEASE | {"lease_id": "m"},
+    },
+    {"id": "in-6", "title": "t", "status": "someday", "issue_type": "epic", "priority": -1},
+)
+
+
+def _import(day: Day) -> None:
+    lines = [b"# two lines", b"# of comment", *(orjson.dumps(record) for record in IMPORTED), b""]
+    records, problems = read_issues(b"\n".join(lines), "2026-01-01T00:00:00Z")
+    assert problems == []
+    for payload in import_payloads(records):
+        day.grant("issue.import", "cli", **payload)
+    again = {"records": [{"id": "in-2", "title": "t", "created_at": "x", "updated_at": "x"}]}
+    day.refuse(Reason.ISSUE_EXISTS, "issue.import", "cli", **again)
+    again["records"][0]["id"] = "in-7"
+    day.refuse(Reason.ISSUE_PAYLOAD_INVALID, "issue.import", "cli", **again)
+    day.refuse(Reason.TRANSPORT_FORBIDDEN, "issue.import", **again)
+    day.grant("issue.lease_projection")
+    held = {"id": "in-5", "assignee": "zoe", "leaseId": "m"}
+    fence = day.authority.state.leases["issue/in-5"].fence
+    day.grant("issue.lease_reconcile", **held, fence=fence)
+    day.refuse(Reason.NOT_CONTENDED, "issue.lease_reconcile", **held, fence=fence)
+
+
+def _work(day: Day) -> None:
+    for number in range(1, 10):
+        day.grant("issue.add", id=f"i{number}", title=f"Grüße {number}", labels=["x", "y", "x"])
+    day.grant("issue.add", title="named after its row", description="d\n\x1f", ephemeral=True)
+    day.refuse(Reason.ISSUE_EXISTS, "issue.add", id="i1", title="t")
+    day.refuse(Reason.ISSUE_PAYLOAD_INVALID, "issue.add", id="i1")
+    day.grant(
+        "issue.update", id="i9", title="u", priority=0, issueType="epic", owner="o", labels=[]
+    )
+    day.grant("issue.update", id="i9", title="u")
+    day.grant("issue.update", id="i9", status="blocked")
+    day.refuse(Reason.ISSUE_STATUS_INVALID, "issue.update", id="i9", status="in_progress")
+    day.refuse(Reason.LEASE_NOT_FOUND, "issue.update", id="nowhere", title="t")
+    day.grant("issue.discover", id="i9", newId="i10", title="found", issueType="epic")
+    day.grant("issue.discover", id="i9", title="found too")
+    day.refuse(Reason.ISSUE_EXISTS, "issue.discover", id="i9", newId="i10", title="found")
+    day.grant("issue.close", id="i8", reason="done", requestId="close-i8")
+    day.grant("issue.close", id="i8", reason="done", requestId="close-i8")
+    day.refuse(Reason.REQUEST_ID_CONFLICT, "issue.close", id="i9", requestId="close-i8")
+    day.refuse(Reason.ISSUE_CLOSED, "issue.close", id="i8", requestId="close-i8-again")
+    day.refuse(Reason.ISSUE_CLOSED, "issue.close", id="i8", requestId="close-i8-again")
+    day.grant("issue.update", id="i8", status="open")
+
+
+def _dependencies(day: Day) -> None:
+    day.grant("dep.add", id="i6", dependsOnId="i7", createdBy="c")
+    day.grant("dep.add", id="i6", dependsOnId="i8", type="related")
+    day.refuse(Reason.DEPENDENCY_EXISTS, "dep.add", id="i6", dependsOnId="i7")
+    day.refuse(Reason.DEPENDENCY_SELF, "dep.add", id="i6", dependsOnId="i6")
+    day.refuse(Reason.DEPENDENCY_TARGET_MISSING, "dep.add", id="i6", dependsOnId="nowhere")
+    day.refuse(Reason.DEPENDENCY_CYCLE, "dep.add", id="i7", dependsOnId="i6", type="waits-for")
+    day.refuse(Reason.DEPENDENCY_PAYLOAD_INVALID, "dep.add", id="i7", dependsOnId="i6", type="x")
+    day.grant("dep.replace", id="i6", dependsOnId="i8", type="related", newDependsOnId="i9")
+    day.refuse(
+        Reason.DEPENDENCY_MISSING, "dep.replace", id="i6", dependsOnId="i9", newDependsOnId="i1"
+    )
+    day.grant("dep.remove", id="i6", dependsOnId="i9", type="related")
+    day.refuse(Reason.DEPENDENCY_MISSING, "dep.remove", id="i6", dependsOnId="i9")
+    day.grant("dep.diagnostics")
+    day.refuse(Reason.DEPENDENCY_PAYLOAD_INVALID, "dep.diagnostics", deep=True)
+
+
+def _leases(day: Day) -> None:
+    held = day.claim("i1", leaseTtlSeconds=60, requestId="claim-i1")
+    day.claim("i1", leaseExpiresAt="2027-01-15T08:02:00Z")
+    day.refuse(Reason.LEASE_CONTENDED, "issue.claim", id="i1", assignee="bob")
+    day.refuse(Reason.ASSIGNEE_INVALID, "issue.claim", id="i1", assignee=" ")
+    day.refuse(Reason.TTL_INVALID, "issue.claim", id="i2", assignee="ann", leaseTtlSeconds=29)
+    day.refuse(Reason.EXPIRY_INVALID, "issue.claim", id="i2", assignee="ann", leaseExpiresAt="soon")
+    both = {"leaseTtlSeconds": 60, "leaseExpiresAt": "2027-01-15T08:02:00Z"}
+    day.refuse(Reason.EXPIRY_AMBIGUOUS, "issue.claim", id="i2", assignee="ann", **both)
+    day.refuse(Reason.LEASE_NOT_FOUND, "issue.claim", id="nowhere", assignee="ann")
+    day.refuse(Reason.ISSUE_BLOCKED, "issue.claim", id="i6", assignee="ann")
+    day.refuse(Reason.LEASE_PAYLOAD_INVALID, "issue.claim", id="../x", assignee="ann")
+    day.refuse(Reason.FENCE_MISSING, "issue.update", id="i1", title="t")
+    day.refuse(Reason.FENCE_UNKNOWN, "issue.update", **held | {"fence": 2**53 - 1}, title="t")
+    day.refuse(Reason.FENCE_STALE, "issue.update", **held | {"fence": 0}, title="t")
+    day.refuse(Reason.OWNER_MISMATCH, "issue.update", **held | {"assignee": "bob"}, title="t")
+    day.refuse(Reason.LEASE_ID_MISMATCH, "issue.update", **held | {"leaseId": "x"}, title="t")
+    day.refuse(Reason.LEASE_MISSING, "issue.update", id="i2", fence=1, title="t")
+    day.grant("issue.update", **held, title="t")
+    day.grant("issue.update", **held, newAssignee="somebody else")
+    day.grant("issue.lease_projection")
+    day.grant("issue.lease_renew", **held, leaseTtlSeconds=60)
+    day.refuse(Reason.TRANSPORT_MCP_REQUIRED, "issue.lease_renew", "cli", **held)
+    day.refuse(Reason.TRANSPORT_MCP_REQUIRED, "issue.lease_release", "local-repl", **held)
+    day.time.passes(60_001)
+    day.refuse(Reason.LEASE_STALE, "issue.lease_renew", **held)
+    day.grant("issue.ready")
+    day.grant("issue.check")
+    day.refuse(Reason.ASSIGNEE_INVALID, "issue.claim_next")
+    day.grant("issue.claim_next", assignee="bob", labels=["x"], issueType="task", leaseId="own")
+    day.grant("issue.claim_next", assignee="bob", labels=["no such label"])
+    held = day.claim("i3")
+    day.grant("issue.lease_release", **held)
+    day.refuse(Reason.LEASE_MISSING, "issue.lease_release", **held)
+    day.refuse(Reason.BREAK_REASON_MISSING, "issue.lease_break", id="i3")
+    day.refuse(Reason.LEASE_MISSING, "issue.lease_break", id="i3", reason="why not")
+    day.claim("i3", "bob")
+    day.grant("issue.lease_break", id="i3", reason="it hangs")
+    day.grant("issue.close", **day.claim("i3"))
+    day.refuse(Reason.ISSUE_CLOSED, "issue.claim", id="i3", assignee="ann")
+
+
+def _lent(day: Day, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits, "SUBLEASES_PER_LEASE_MAX", 2)
+    patch.setattr(limits, "INSTANCES_PER_LEASE_MAX", 2)
+    held = day.claim("i4")
+    scope = {"holder": "sub", "capabilityScope": ["issue.update", "issue.update", "dep.add"]}
+    day.grant("sublease.grant", **held, **scope, newSubleaseId="s1", leaseTtlSeconds=30)
+    day.refuse(Reason.SUBLEASE_EXISTS, "sublease.grant", **held, **scope, newSubleaseId="s1")
+    day.grant("sublease.grant", **held, holder="nobody", capabilityScope=[])
+    day.refuse(Reason.SUBLEASES_FULL, "sublease.grant", **held, **scope)
+    day.refuse(
+        Reason.CAPABILITY_UNKNOWN, "sublease.grant", **held, holder="s", capabilityScope=["x"]
+    )
+    lent = held | {"assignee": "sub", "subleaseId": "s1"}
+    day.grant("issue.update", **lent, title="by a subagent")
+    day.refuse(Reason.CAPABILITY_MISSING, "issue.close", **lent)
+    day.grant("instance.open", **held, instanceId="w1", worktreeRef="/w", runtimeRef="pid:7")
+    day.grant("instance.open", **held, instanceId="w2")
+    day.refuse(Reason.INSTANCE_EXISTS, "instance.open", **held, instanceId="w1")
+    day.refuse(Reason.INSTANCES_FULL, "instance.open", **held, instanceId="w3")
+    day.grant("issue.show", id="i4")
+    day.grant("issue.lease_projection")
+    day.grant("sublease.revoke", **held, revokedSubleaseId="s1")
+    day.refuse(Reason.SUBLEASE_MISSING, "sublease.revoke", **held, revokedSubleaseId="s1")
+    day.grant("instance.close", **held, instanceId="w1")
+    day.refuse(Reason.INSTANCE_MISSING, "instance.close", **held, instanceId="w1")
+
+
+def _reads(day: Day) -> None:
+    for issue_id in sorted(day.authority.state.issues):
+        day.grant("issue.show", id=issue_id)
+    day.refuse(Reason.ISSUE_NOT_FOUND, "issue.show", id="nowhere")
+    day.grant("issue.list")
+    day.grant("issue.list", status="open", label="x", issueType="task", assignee="")
+    for action in ("issue.ready", "issue.blocked", "issue.check", "issue.backend_status"):
+        day.grant(action)
+        day.refuse(Reason.ISSUE_PAYLOAD_INVALID, action, deep=True)
+    day.refuse(Reason.ISSUE_PAYLOAD_INVALID, "issue.list", status=1)
+    day.refuse(Reason.LEASE_PAYLOAD_INVALID, "issue.lease_projection", deep=True)
+    for action in host_actions():
+        day.grant("world.route_binding", operationAction=action)
+    day.refuse(Reason.ACTION_UNKNOWN, "world.route_binding", operationAction="x")
+
+
+def _doors(day: Day) -> None:
+    marks: Sequence[str | int] = ("", "é" * 256, 0, -(2**53) + 1, 2**53 - 1)
+    for mark in marks:
+        assert day.ask("issue.backend_status", id=mark)["id"] == mark
+        assert day.ask("issue.nothing", id=mark)["id"] == mark
+    for door in ("local-repl", "cli", "mcp", "coordinator"):
+        day.ask("issue.add", {"title": "t"}, door=door, context={"transport": "local-repl"})
+    escalated = {"transport": "coordinator"}
+    day.refused(Reason.TRANSPORT_ESCALATION, day.ask("issue.ready", context=escalated))
+    context = {
+        "escalatedFrom": "cli",
+        "policyDigest": contract_digest(),
+        "instructionRef": "instruction://1",
+        "capabilityClaims": [ALL],
+        "stamp": {"wallMs": START_MS, "counter": 7, "node": "caller"},
+    }
+    held = day.claim("i5")
+    assert day.ask("issue.lease_renew", held, context=context)["effect"]["escalatedFrom"] == "cli"
+    ahead = {"stamp": {"wallMs": limits.WALL_MS_MAX, "counter": 0, "node": "fast"}}
+    day.refused(Reason.CLOCK_DRIFT, day.ask("issue.ready", context=ahead))
+    for now in (0, day.time.wall_ms + 1):
+        assert day.ask("issue.add", {"title": "t"}, now=now)["result"] == "accepted"
+
+
+GARBAGE: dict[bytes, Reason] = {
+    b"": Reason.REQUEST_INVALID,
+    b"\xff\xfe": Reason.REQUEST_INVALID,
+    b"{": Reason.REQUEST_INVALID,
+    b"[" * 5_000: Reason.REQUEST_INVALID,
+    b"null": Reason.REQUEST_INVALID,
+    b"[]": Reason.REQUEST_INVALID,
+    b'"issue.ready"': Reason.REQUEST_INVALID,
+    b"NaN": Reason.REQUEST_INVALID,
+    b"{}": Reason.REQUEST_INVALID,
+    b'{"action":7}': Reason.REQUEST_INVALID,
+    b'{"action":""}': Reason.REQUEST_INVALID,
+    b'{"action":"issue.ready","action":"issue.ready"}': Reason.REQUEST_INVALID,
+    b'{"action":"issue.ready","id":true}': Reason.REQUEST_INVALID,
+    b'{"action":"issue.ready","id":1.5}': Reason.REQUEST_INVALID,
+    b'{"action":"issue.ready","id":9007199254740992}': Reason.REQUEST_INVALID,
+    b'{"action":"issue.ready","surprise":1,"id":3}': Reason.REQUEST_INVALID,
+    b'{"action":"issue.ready","context":7,"id":"m"}': Reason.REQUEST_INVALID,
+    b'{"action":"issue.ready","context":{"transport":"pigeon"}}': Reason.REQUEST_INVALID,
+    b'{"action":"issue.ready","now":"noon"}': Reason.REQUEST_INVALID,
+    b'{"action":"issue.ready","now":5}': Reason.CLOCK_NOT_FROZEN,
+    b'{"action":"issue.steal"}': Reason.ACTION_UNKNOWN,
+    b'{"action":"issue.steal\\n\\u0007\\u2028\\"<b>"}': Reason.ACTION_UNKNOWN,
+    b'{"action":"' + b"x" * 10_000 + b'"}': Reason.ACTION_UNKNOWN,
+    b'{"action":"fiber.spawn","payload":{}}': Reason.ACTION_UNIMPLEMENTED,
+    b'{"action":"issue.show","payload":[]}': Reason.ISSUE_PAYLOAD_INVALID,
+    b'{"action":"issue.claim","payload":{"id":"\\u0001"}}': Reason.LEASE_PAYLOAD_INVALID,
+    b'{"action":"dep.add"}': Reason.DEPENDENCY_PAYLOAD_INVALID,
+    b'{"action":"issue.show","payload":{"id":"' + b"x" * 2**20 + b'"}}': Reason.REQUEST_TOO_LARGE,
+}
+
+
+def _garbage(day: Day) -> None:
+    before = day.authority.head
+    for answer, reason in zip(day.send(*GARBAGE), GARBAGE.values(), strict=True):
+        day.refused(reason, answer)
+        assert "effect" not in answer
+    for action in host_actions():  # each with a member that no action has
+        day.refuse(_invalid(action), action, surprise=1)
+    assert day.authority.head == before
+
+
+def _invalid(action: str) -> Reason:
+    if not host_actions()[action].built:
+        return Reason.ACTION_UNIMPLEMENTED
+    family, _, verb = action.partition(".")
+    if family == "dep":
+        return Reason.DEPENDENCY_PAYLOAD_INVALID
+    leases = family in ("sublease", "instance") or verb.startswith(("lease", "claim"))
+    return Reason.LEASE_PAYLOAD_INVALID if leases else Reason.ISSUE_PAYLOAD_INVALID
+
+
+def _policies(day: Day) -> None:
+    day.refuse(Reason.TRANSPORT_FORBIDDEN, "policy.set", mutation="open")
+    day.grant("policy.set", "cli")
+    day.grant("policy.set", "cli", evidenceReads=True)
+    for action in ("issue.ready", "issue.list", "issue.lease_projection", "dep.diagnostics"):
+        assert day.grant(action)["effect"]["prev"] is not None
+    day.refuse(Reason.ISSUE_NOT_FOUND, "issue.show", id="nowhere")
+    day.grant("issue.show", id="in-1")
+    day.grant("world.route_binding", operationAction="issue.claim")
+    day.grant("policy.set", "cli", mutation="instruction-linked")
+    day.refuse(Reason.EVIDENCE_MISSING, "issue.add", title="t")
+    context = {"policyDigest": contract_digest(), "instructionRef": "instruction://2"}
+    denied = day.ask("issue.add", {"title": "t"}, context=context)
+    day.refused(Reason.CAPABILITY_CLAIM_MISSING, denied)
+    other = context | {"policyDigest": "pol1_" + "0" * 64}
+    day.refused(Reason.POLICY_DIGEST_UNKNOWN, day.ask("issue.add", {"title": "t"}, context=other))
+    linked = context | {"capabilityClaims": [ALL]}
+    assert day.ask("issue.add", {"title": "t"}, context=linked)["result"] == "accepted"
+    answer = day.ask("policy.set", {"mutation": "open"}, door="cli", context=linked)
+    assert answer["policy"] == {"mutation": "open", "evidenceReads": True}
+
+
+def _full(day: Day, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits, "DEPENDENCIES_PER_ISSUE_MAX", 1)
+    day.refuse(Reason.DEPENDENCIES_FULL, "dep.add", id="i6", dependsOnId="i1", type="related")
+    patch.setattr(limits, "LIST_MAX", 2)
+    assert day.grant("issue.list")["truncated"] is True
+    patch.setattr(limits, "ISSUES_MAX", 3)
+    day.refuse(Reason.ISSUES_FULL, "issue.add", title="t")
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
+    day = Day(tmp_path_factory.mktemp("day"))
+    with pytest.MonkeyPatch.context() as patch:
+        live(day, patch)
+    yield day
+    day.journal.close()
+
+
+# --- and what came out of it --------------------------------------------------------------------
+
+
+def test_the_day_was_full(day: Day) -> None:
+    seen = {(answer["action"], answer["result"]) for answer in day.answers}
+    assert {(action, result) for action in SHAPES for result in ("accepted", "rejected")} <= seen
+    classes = {name for answer in day.answers for name in answer["failureClasses"]}
+    asked_for = {reason.wire for reason in Reason if reason < Reason.IMPORT_LINE_INVALID}
+    assert asked_for - classes == set()
+    assert len(day.answers) > 300
+    assert len(day.rows()) > 100
+
+
+def test_every_answer_is_a_response(day: Day) -> None:
+    for answer in day.answers:
+        assert document_findings("response", answer, answer["action"]) == []
+
+
+def test_every_effect_is_a_host_effect(day: Day) -> None:
+    effects = [answer["effect"] for answer in day.answers if "effect" in answer]
+    assert len(effects) > 200
+    for effect in effects:
+        assert document_findings("host-effect", effect, effect["action"]) == []
+
+
+def row_document(row: Row) -> Document:
+    """A row of the journal as JSON: what the columns hold, under the names of the schema."""
+    return {
+        "seq": row.seq,
+        "epoch": row.epoch,
+        "stamp": {"wallMs": row.wall_ms, "counter": row.counter, "node": row.node},
+        "request": orjson.loads(row.request),
+        "response": orjson.loads(row.response),
+        "changes": orjson.loads(row.changes),
+        "digest": row.digest,
+        "stateDigest": row.state_digest,
+    }
+
+
+def test_every_row_is_a_journal_row(day: Day) -> None:
+    for row in day.rows():
+        document = row_document(row)
+        assert document_findings("journal-row", document, f"row {row.seq}") == []
+        assert document_findings("response", document["response"], f"row {row.seq}") == []
+        assert all("change" in change for change in document["changes"])
+
+
+def test_every_journaled_request_is_a_request(day: Day) -> None:
+    for row in day.rows():
+        request = orjson.loads(row.request)
+        del request["door"], request["policy"]
+        assert document_findings("request", request, f"row {row.seq}") == []
+
+
+def test_a_refusal_is_remembered_and_changes_nothing_else(day: Day) -> None:
+    kept = [
+        document["changes"]
+        for document in map(row_document, day.rows())
+        if document["response"]["result"] == "rejected"
+    ]
+    assert {len(changes) for changes in kept} == {0, 1}
+    assert {change["change"] for changes in kept for change in changes} == {"answered"}
+
+
+def test_every_line_of_the_trajectory_is_a_trajectory_row(day: Day) -> None:
+    lines = day.trajectory.path.read_bytes().splitlines()
+    assert len(lines) == len(day.rows())
+    for number, line in enumerate(lines, start=1):
+        assert document_findings("trajectory-row", orjson.loads(line), f"line {number}") == []
+
+
+def test_every_exported_line_is_an_issue_record(day: Day) -> None:
+    lines = export_issues(day.authority.state).splitlines()
+    records = [orjson.loads(line) for line in lines if not line.startswith(b"#")]
+    assert len(records) == len(day.authority.state.issues) > 20
+    assert any("lease" in record for record in records)
+    for record in records:
+        assert document_findings("issue-record", record, record["id"]) == []
+
+
+# --- the schemas are not generous ---------------------------------------------------------------
+
+
+def widened(value: object, path: str = "$") -> Iterator[tuple[str, Any]]:
+    """A value with one unknown member in one of its objects, for each of them."""
+    if isinstance(value, dict):
+        yield path, {**value, "surprise": 1}
+        for name in value.keys() - {"metadata"}:  # what we keep without understanding it
+            for where, new in widened(value[name], f"{path}.{name}"):
+                yield where, {**value, name: new}
+    elif isinstance(value, list) and value:
+        for where, new in widened(value[0], f"{path}[0]"):
+            yield where, [new, *value[1:]]
+
+
+def test_no_object_of_an_answer_takes_an_unknown_member(day: Day) -> None:
+    judge, seen = validator("response"), set[tuple[str, str]]()
+    for answer in day.answers:
+        for path, document in widened(answer):
+            if (answer["action"], path) in seen:
+                continue
+            seen.add((answer["action"], path))
+            assert not judge.is_valid(document), path
+    assert len(seen) > 100
+
+
+@pytest.mark.parametrize("member", ["issue", "issues", "leaseProjection", "items", "sublease"])
+def test_a_refusal_has_no_body(day: Day, member: str) -> None:
+    body = next(answer[member] for answer in day.answers if member in answer)
+    refusal = next(answer for answer in day.answers if answer["result"] == "rejected")
+    assert document_findings("response", {**refusal, member: body})
+
+
+def test_only_what_never_became_a_request_has_no_evidence(day: Day) -> None:
+    for answer in day.answers:
+        if answer["result"] == "accepted":
+            bare = {key: answer[key] for key in answer.keys() - {"effect", "stamp"}}
+            assert document_findings("response", bare)
+
+
+def test_a_refused_row_that_changes_something_is_no_journal_row(day: Day) -> None:
+    rows = [row_document(row) for row in day.rows()]
+    granted = next(row for row in rows if row["changes"])
+    for row in rows:
+        if row["response"]["result"] == "rejected":
+            assert document_findings("journal-row", {**row, "changes": granted["changes"]})
+
+
+# --- debts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "context",
+    [{"policyDigest": "none"}, {"instructionRef": ""}, {"instructionRef": " "}],
+)
+def test_evidence_is_well_formed_whatever_the_context(tmp_path: Path, context: Document) -> None:
+    day = Day(tmp_path)
+    answer = day.ask("issue.add", {"title": "t"}, context=context)
+    day.journal.close()
+    assert document_findings("response", answer) == []
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000 ", "\u2028"])
+def test_a_holder_has_a_name(tmp_path: Path, blank: str) -> None:
+    day = Day(tmp_path)
+    day.grant("issue.add", id="a", title="t")
+    answer = day.ask("issue.claim", {"id": "a", "assignee": blank})
+    day.journal.close()
+    assert answer["failureClasses"] == [Reason.ASSIGNEE_INVALID.wire]
+
+
+@pytest.mark.parametrize(
+    ("action", "payload"),
+    [("policy.set", {"evidenceReads": True}), ("issue.import", {"records": []})],
+)
+def test_a_request_gains_nothing_by_weakening_its_door(
+    tmp_path: Path, action: str, payload: Document
+) -> None:
+    day = Day(tmp_path)
+    day.refuse(Reason.TRANSPORT_FORBIDDEN, action, **payload)
+    answer = day.ask(action, payload, context={"transport": "cli"})
+    day.journal.close()
+    assert answer["result"] == "rejected"
