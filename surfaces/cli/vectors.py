@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from ...authority.vectors import Result, Vector
+    from ...authority.conformance.vectors import Result, Vector
 
 
 @click.group()
@@ -55,8 +55,8 @@ def run_command(
 
     --rewrite changes the digests alone, and only where every expectation of the vector holds.
     """
-    from ...authority import vectors as runner  # noqa: PLC0415 - a heavy import, for this command
-    from ...authority.scene import UnknownBoundary, require_boundary  # noqa: PLC0415
+    from ...authority.conformance import vectors as runner  # noqa: PLC0415 - a heavy import, for this command
+    from ...authority.conformance.scene import UnknownBoundary, require_boundary  # noqa: PLC0415
 
     mode = boundary or (ctx.find_root().obj or {}).get("boundary") or "reference"
     try:
@@ -74,7 +74,7 @@ def run_command(
 
 
 def _chosen(suite: str | None, names: Sequence[str]) -> "list[Vector]":
-    from ...authority.vectors import load_vectors  # noqa: PLC0415
+    from ...authority.conformance.vectors import load_vectors  # noqa: PLC0415
 
     chosen = [
         vector

@@ -8,10 +8,16 @@ from typing import Any
 import orjson
 import pytest
 
-from understudy.authority import vectors
-from understudy.authority.faults import RESTING, RUNNING
-from understudy.authority.scene import UnknownBoundary
-from understudy.authority.vectors import Result, Vector, failure_classes, load_vectors, run_vector
+from understudy.authority.conformance import vectors
+from understudy.authority.conformance.faults import RESTING, RUNNING
+from understudy.authority.conformance.scene import UnknownBoundary
+from understudy.authority.conformance.vectors import (
+    Result,
+    Vector,
+    failure_classes,
+    load_vectors,
+    run_vector,
+)
 from understudy.contracts import limits
 from understudy.contracts.check import validator
 from understudy.contracts.reason import Reason

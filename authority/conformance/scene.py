@@ -20,16 +20,16 @@ from typing import Any, Protocol
 
 import orjson
 
-from ..contracts import canonical
-from ..contracts.registry import contract_digest
-from ..contracts.request import Door, parse
-from .exchange import import_payloads, read_issues
-from .replay import replay
-from .service import JOURNAL, TABLES, TRAJECTORY, Office, recover
-from .sqlite import SqliteJournal
-from .state import State, check_invariants, dump, load
-from .tables import Tables
-from .trajectory import verify
+from ...contracts import canonical
+from ...contracts.registry import contract_digest
+from ...contracts.request import Door, parse
+from ..exchange import import_payloads, read_issues
+from ..replay import replay
+from ..service import JOURNAL, TABLES, TRAJECTORY, Office, recover
+from ..sqlite import SqliteJournal
+from ..state import State, check_invariants, dump, load
+from ..tables import Tables
+from ..trajectory import verify
 
 NODE = "vector"  # the name of the authority's clock in every vector
 CONTRACT_DIGEST = "$contractDigest"  # stands for the digest of the contract in force

@@ -18,16 +18,16 @@ from typing import Any
 
 import apsw
 
-from ..contracts import canonical, check, documents, limits
-from ..contracts.reason import Reason
-from ..contracts.request import Door, parse
-from . import service
-from .journal import Unavailable
-from .replay import replay
+from ...contracts import canonical, check, documents, limits
+from ...contracts.reason import Reason
+from ...contracts.request import Door, parse
+from .. import service
+from ..journal import Unavailable
+from ..replay import replay
+from ..service import JOURNAL, TRAJECTORY, Authority, Office
+from ..sqlite import SqliteJournal
+from ..trajectory import verify
 from .scene import make_state, play, proof, scratch
-from .service import JOURNAL, TRAJECTORY, Authority, Office
-from .sqlite import SqliteJournal
-from .trajectory import verify
 from .verdicts import copy_documents
 
 _LATER_MS = 5_000_000

@@ -12,12 +12,12 @@ from typing import Any
 
 import orjson
 
-from ..contracts import documents, pins
-from ..contracts.check import check_all, startup_check
-from ..contracts.evidence import factor, parse_routes, route_findings
-from ..contracts.reason import Reason
-from ..contracts.registry import host_actions
-from ..contracts.retry import (
+from ...contracts import documents, pins
+from ...contracts.check import check_all, startup_check
+from ...contracts.evidence import factor, parse_routes, route_findings
+from ...contracts.reason import Reason
+from ...contracts.registry import host_actions
+from ...contracts.retry import (
     PolicyRefused,
     RetryPolicy,
     backoff_ms,
@@ -26,12 +26,12 @@ from ..contracts.retry import (
     policy_digest,
     retry_decision,
 )
-from ..contracts.worlds import world_registry_check
-from .exchange import export_issues, import_payloads, read_issues
+from ...contracts.worlds import world_registry_check
+from ..exchange import export_issues, import_payloads, read_issues
+from ..service import JOURNAL, recover
+from ..sqlite import SqliteJournal
 from .pointer import patched
 from .scene import make_state, play, scratch
-from .service import JOURNAL, recover
-from .sqlite import SqliteJournal
 
 DOCUMENTS = {
     "siteInput": documents.SITE_INPUT,

@@ -1,0 +1,1 @@
+"""Conformance: vectors, what runs them, and the faults that they inflict."""
