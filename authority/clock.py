@@ -68,7 +68,8 @@ class HybridClock:
         wall_ms = max(self._wall_ms, physical_ms)
         counter = self._counter + 1 if wall_ms == self._wall_ms else 0
         # Measured against the physical clock: against our own, callers could lead it away.
-        bound_ms = max(self._wall_ms, physical_ms + limits.CLOCK_DRIFT_MS_MAX)
+        drift_ms = min(physical_ms + limits.CLOCK_DRIFT_MS_MAX, limits.NOW_MS_MAX)
+        bound_ms = max(self._wall_ms, drift_ms)
         if caller is not None and caller.wall_ms <= bound_ms:
             if caller.wall_ms > wall_ms:
                 wall_ms, counter = caller.wall_ms, caller.counter + 1

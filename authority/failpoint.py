@@ -13,7 +13,7 @@ NAMES = (
     "append.committed",
     "trajectory.written",
     "trajectory.synced",
-    "answer.sent",
+    "answer.ready",
     "snapshot.begun",
     "tables.written",
 )

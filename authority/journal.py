@@ -9,8 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from ..contracts import canonical
 from ..contracts.reason import FAILURES, Reason
+from .outcome import Change, decode_changes
 
 GENESIS = "row1_" + "0" * 64  # what the first row is chained to
 STATE_GENESIS = "st1_" + "0" * 64
@@ -67,11 +70,22 @@ class Unavailable(Exception):
         self.reason = reason
 
 
+def changes_of(row: Row) -> list[Change]:
+    """What a row changed; `Unavailable` where its bytes are not what an authority writes."""
+    try:
+        return decode_changes(row.changes)
+    except msgspec.MsgspecError as error:
+        raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {row.seq}: its changes") from error
+
+
 class Journal(Protocol):
     """What an engine must do. SQLite is the embedded one."""
 
     def node(self) -> str:
         """The name of the authority's clock."""
+
+    def epoch(self) -> int:
+        """The newest epoch that was taken."""
 
     def acquire_epoch(self) -> int:
         """Take over: from now on only this epoch appends."""

@@ -107,7 +107,8 @@ def hold(state: State, request: Held, action: str, stamp: Stamp) -> Lease | Refu
     if stamp.wall_ms > deadline_ms:  # 7: on the tick itself it still holds
         detail = f"{name}: it held until {rfc3339.answer_text(deadline_ms)}"
         return Refused(Reason.LEASE_STALE, detail, request.id, lease.fence)
-    if request.assignee != (sublease.holder if sublease else lease.owner):  # 8
+    assignee = (request.assignee or "").strip()
+    if assignee != (sublease.holder if sublease else lease.owner):  # 8
         return Refused(Reason.OWNER_MISMATCH, name, request.id, lease.fence)
     if request.lease_id != lease.lease_id or (request.sublease_id and not sublease):  # 9
         return Refused(Reason.LEASE_ID_MISMATCH, name, request.id, lease.fence)

@@ -1,8 +1,8 @@
 """Reads: what the state looks like at a moment. Nothing here changes anything."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -23,6 +23,8 @@ from .view import (
     lease_view,
     sublease_view,
 )
+
+_Hung = TypeVar("_Hung")  # a sublease or an instance
 
 
 def list_issues(state: State, request: ListIssues, stamp: Stamp) -> Outcome:
@@ -65,8 +67,8 @@ def show(state: State, request: ShowIssue, stamp: Stamp) -> Outcome:
         "closedAt": issue.closed_at or None,
         "blockedBy": state.blockers(issue.id),
         "dependencies": [dependency_view(one) for one in state.dependencies.get(issue.id, ())],
-        "subleases": [sublease_view(one) for one in state.subleases.get(resource, {}).values()],
-        "instances": [instance_view(one) for one in state.instances.get(resource, {}).values()],
+        "subleases": _views(state.subleases, resource, sublease_view),
+        "instances": _views(state.instances, resource, instance_view),
     }
     if issue.metadata:
         view["metadata"] = orjson.Fragment(issue.metadata)
@@ -86,10 +88,10 @@ def leases(state: State, stamp: Stamp) -> Outcome:
             "lease": lease_view(state.leases[resource], stamp.wall_ms),
             "contended": issue.id in contended,
         }
-        if subleases := state.subleases.get(resource):
-            item["subleases"] = [sublease_view(one) for one in subleases.values()]
-        if instances := state.instances.get(resource):
-            item["instances"] = [instance_view(one) for one in instances.values()]
+        if state.subleases.get(resource):
+            item["subleases"] = _views(state.subleases, resource, sublease_view)
+        if state.instances.get(resource):
+            item["instances"] = _views(state.instances, resource, instance_view)
         items.append(item)
     projection = lease_projection(state, stamp.wall_ms)
     projection["staleIssueIds"] = sorted(state.stale_ids(stamp.wall_ms))
@@ -165,6 +167,13 @@ def _fits(issue: Issue, request: ListIssues) -> bool:
         and (request.issue_type is None or issue.issue_type == request.issue_type)
         and (request.assignee is None or issue.assignee == request.assignee)
     )
+
+
+def _views(
+    nested: dict[str, dict[str, _Hung]], resource: str, view: Callable[[_Hung], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What hangs on a lease, by id: an image of the state does not keep another order."""
+    return [view(one) for _, one in sorted(nested.get(resource, {}).items())]
 
 
 def _view(state: State, issue: Issue, stamp: Stamp) -> dict[str, Any]:

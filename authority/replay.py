@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..contracts import limits
 from ..contracts.reason import Reason
 from ..contracts.records import Stamp
 from ..contracts.request import Garbage, restore
 from .decide import decide
 from .envelope import sealed
-from .journal import Head, Journal, Row
+from .journal import Head, Journal, Row, Snapshot
 from .outcome import Repeated
 from .state import State, apply, dump
 
@@ -30,10 +31,16 @@ def replay(journal: Journal, progress: Callable[[int], None] = lambda _: None) -
     """Compare every stored answer, envelope, change and digest; stop at the first that differs."""
     state, head = State(), Head()
     snapshot = journal.snapshot()
+    epoch = 1
     for row in journal.read():
         problem, head_after = _step(state, row, head)
+        if not epoch <= row.epoch <= journal.epoch():
+            problem = (
+                f"its epoch {row.epoch} comes after {epoch}, and the newest is {journal.epoch()}"
+            )
+        epoch = row.epoch
         if problem is None and snapshot is not None and snapshot.head.seq == row.seq:
-            problem = _snapshot_problem(snapshot.image, snapshot.head, state, head_after)
+            problem = _snapshot_problem(snapshot, state, head_after)
         if problem is not None:
             return Replayed(head.seq, head, f"row {head.seq + 1}: {problem}")
         head = head_after
@@ -46,9 +53,11 @@ def replay(journal: Journal, progress: Callable[[int], None] = lambda _: None) -
 def _step(state: State, row: Row, head: Head) -> tuple[str | None, Head]:
     if row.seq != head.seq + 1:
         return "it is missing", head
+    if not 0 <= row.wall_ms <= limits.NOW_MS_MAX + limits.COUNTER_MAX:
+        return "its stamp is from no clock", head
     try:
         request = restore(row.request)
-    except (ValueError, KeyError) as error:
+    except ValueError as error:
         return f"its request cannot be read: {error}", head
     if isinstance(request, Garbage):
         return f"its request is none: {request.detail}", head
@@ -64,7 +73,8 @@ def _step(state: State, row: Row, head: Head) -> tuple[str | None, Head]:
     return None, head_after
 
 
-def _snapshot_problem(image: bytes, at: Head, state: State, head: Head) -> str | None:
-    if at != head:
+def _snapshot_problem(snapshot: Snapshot, state: State, head: Head) -> str | None:
+    if snapshot.head != head:
         return "the snapshot is chained to another row"
-    return None if dump(state) == image else "the snapshot differs from the state"
+    same = snapshot.image == dump(state) and snapshot.sound
+    return None if same else "the snapshot differs from the state"

@@ -9,13 +9,14 @@ disk, so the authority answers nothing more; a new one starts from the journal.
 import fcntl
 import os
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import apsw
 import orjson
 
 from ..contracts import limits
@@ -27,8 +28,8 @@ from .clock import HybridClock, SteadyClock
 from .decide import decide
 from .envelope import chain_state, glimpsed, refused_garbage, sealed, with_mark
 from .failpoint import failpoint
-from .journal import Head, Journal, Row, Snapshot, Unavailable
-from .outcome import Repeated, decode_changes
+from .journal import Head, Journal, Row, Snapshot, Unavailable, changes_of
+from .outcome import Repeated
 from .sqlite import SqliteJournal
 from .state import State, apply, dump, load
 from .trajectory import Trajectory
@@ -105,6 +106,7 @@ class Authority:
 
     def snapshot(self) -> None:
         """Save the next start from folding the rows up to here."""
+        self._refuse_after_failure()
         self.journal.put_snapshot(Snapshot.of(self.head, dump(self.state)))
         self._snapshot_seq = self.head.seq
 
@@ -117,7 +119,7 @@ class Authority:
             self.head.seq + (1 if recorded else 0),
             now_ms=asked.now_ms,
             caller=asked.context.stamp,
-            timeless=asked.action.action in _TIMELESS,
+            timeless=asked.action.action in _TIMELESS and asked.context.stamp is None,
         )
         outcome = decide(self.state, asked, stamp)
         if isinstance(outcome, Repeated):
@@ -179,7 +181,7 @@ def _fold(state: State, row: Row, head: Head) -> None:
         raise Unavailable(
             Reason.JOURNAL_CORRUPT, f"row {row.seq}: its changes are not its digest's"
         )
-    apply(state, decode_changes(row.changes))
+    apply(state, changes_of(row))
 
 
 # --- in a state directory -----------------------------------------------------------------------
@@ -189,19 +191,20 @@ class Office:
     """An authority, its lock and its projections, in a state directory."""
 
     def __init__(self, state_dir: Path, *, writable: bool = True) -> None:
-        if not (state_dir / JOURNAL).exists():
-            raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
         report = startup_check()
         if report["result"] != "accepted":
             raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
         self.state_dir = state_dir
-        self._lock = _lock(state_dir / _LOCK) if writable else None
-        self.journal = SqliteJournal(state_dir / JOURNAL, read_only=not writable)
-        self.authority = Authority(self.journal)
         self._trajectory = None
-        if writable:
-            self._trajectory = Trajectory(state_dir / TRAJECTORY, self.authority.head.seq)
         self._wrote = False
+        with ExitStack() as opened:
+            if writable:
+                opened.enter_context(locked(state_dir))
+            self.journal = opened.enter_context(open_journal(state_dir, read_only=not writable))
+            self.authority = Authority(self.journal)
+            if writable:
+                self._trajectory = Trajectory(state_dir / TRAJECTORY, self.authority.head.seq)
+            self._opened = opened.pop_all()
 
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
         """The answers; when they come back, their rows and their evidence are on disk."""
@@ -209,7 +212,7 @@ class Office:
         if self._trajectory is not None:
             self._trajectory.follow(self.journal, rows, self.authority.head.seq)
         self._wrote = self._wrote or bool(rows)
-        failpoint("answer.sent")
+        failpoint("answer.ready")
         return answers
 
     def ask(
@@ -233,15 +236,21 @@ class Office:
 
     def close(self) -> None:
         """Let go; the SQL tables catch up last, when nobody waits for them any more."""
-        if self._wrote:
-            from .tables import Tables  # noqa: PLC0415 - only writers need it
+        with self._opened:
+            if self._wrote:
+                self._follow_with_tables()
 
-            tables = Tables(self.state_dir / TABLES)
-            tables.follow(self.journal)
-            tables.close()
-        self.journal.close()
-        if self._lock is not None:
-            os.close(self._lock)
+    def _follow_with_tables(self) -> None:
+        """They are a projection: if they cannot follow, that takes nobody's answer away."""
+        from .tables import Tables  # noqa: PLC0415 - only writers need it
+
+        try:
+            with closing(Tables(self.state_dir / TABLES)) as tables:
+                tables.follow(self.journal)
+        except apsw.Error as error:
+            import logging  # noqa: PLC0415 - only in trouble
+
+            logging.getLogger(__name__).warning("%s is behind: %s", TABLES, error)
 
     def __enter__(self) -> Self:
         return self
@@ -255,8 +264,26 @@ class Office:
         self.close()
 
 
-def _lock(path: Path) -> int:
+@contextmanager
+def locked(state_dir: Path) -> Iterator[None]:
     """Hold the state directory; the operating system lets go of it however we end."""
+    handle = _lock(state_dir / _LOCK)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def open_journal(state_dir: Path, *, read_only: bool) -> Iterator[SqliteJournal]:
+    """The journal of a state directory, and nothing else of it."""
+    if not (state_dir / JOURNAL).exists():
+        raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
+    with closing(SqliteJournal(state_dir / JOURNAL, read_only=read_only)) as journal:
+        yield journal
+
+
+def _lock(path: Path) -> int:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

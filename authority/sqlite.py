@@ -41,6 +41,7 @@ CREATE TABLE snapshot (
 ) STRICT;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 """
+_TYPES = (int, int, int, int, str, bytes, bytes, bytes, str, str)
 _COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
 
 
@@ -55,13 +56,16 @@ class SqliteJournal:
             self._check_format(path)
             if not read_only:
                 self._db.pragma("synchronous", "FULL")
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeEncodeError) as error:
             raise _unavailable(error, path) from error
 
     @classmethod
     def create(cls, path: Path, node: str) -> None:
         """Make an empty journal; an existing one is left alone."""
-        db = apsw.Connection(str(path))
+        try:
+            db = apsw.Connection(str(path))
+        except (apsw.Error, UnicodeEncodeError) as error:
+            raise _unavailable(error, path) from error
         try:
             db.set_busy_timeout(5_000)
             db.pragma("journal_mode", "wal")
@@ -80,9 +84,12 @@ class SqliteJournal:
     def node(self) -> str:
         return self._meta("node")
 
+    def epoch(self) -> int:
+        return int(self._meta("epoch"))
+
     def acquire_epoch(self) -> int:
         with _naming(Reason.JOURNAL_WRITE_FAILED), self._db:
-            epoch = int(self._meta("epoch")) + 1
+            epoch = self.epoch() + 1
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
         return epoch
 
@@ -124,7 +131,11 @@ class SqliteJournal:
         query = "SELECT seq, digest, state_digest, image, image_digest FROM snapshot"
         with _naming(Reason.JOURNAL_CORRUPT):
             values = self._db.execute(query).fetchone()
-        return None if values is None else Snapshot(Head(*values[:3]), values[3], values[4])
+        if values is None:
+            return None
+        if tuple(map(type, values)) != (int, str, str, bytes, str):
+            raise Unavailable(Reason.JOURNAL_CORRUPT, "a column of the snapshot has another type")
+        return Snapshot(Head(*values[:3]), values[3], values[4])
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
         head = snapshot.head
@@ -141,7 +152,7 @@ class SqliteJournal:
             return str(self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).get)
 
     def _refuse_strangers(self, expected_seq: int, epoch: int) -> None:
-        if int(self._meta("epoch")) != epoch:
+        if self.epoch() != epoch:
             raise Unavailable(Reason.JOURNAL_DEPOSED, f"epoch {epoch}")
         last = self.last_seq()
         if last != expected_seq:
@@ -158,7 +169,7 @@ def _naming(reason: Reason) -> Iterator[None]:
     """What SQLite raises, as a failure with a class. Damage is damage, whoever meets it."""
     try:
         yield
-    except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError) as error:
         raise Unavailable(Reason.JOURNAL_CORRUPT, str(error)) from error
     except apsw.Error as error:
         raise Unavailable(reason, str(error)) from error
@@ -172,11 +183,15 @@ def _values(row: Row) -> tuple[object, ...]:
 
 
 def _row(values: tuple[object, ...]) -> Row:
-    return Row(*values)  # type: ignore[arg-type]  # STRICT tables hold what the columns say
+    if tuple(map(type, values)) != _TYPES:
+        # SQLite checks types when it writes; bits that flip later are found here.
+        raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {values[0]}: a column has another type")
+    return Row(*values)  # type: ignore[arg-type]  # just checked
 
 
-def _unavailable(error: apsw.Error, path: Path) -> Unavailable:
-    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError):
+def _unavailable(error: apsw.Error | UnicodeEncodeError, path: Path) -> Unavailable:
+    denied = apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError | UnicodeEncodeError
+    if isinstance(error, denied):
         return Unavailable(Reason.STATE_DIR_DENIED, f"{path}: {error}")
     if isinstance(error, apsw.FullError | apsw.IOError):
         return Unavailable(Reason.JOURNAL_WRITE_FAILED, f"{path}: {error}")

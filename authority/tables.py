@@ -11,7 +11,7 @@ import apsw
 
 from ..contracts.records import BLOCKING_TYPES, Issue
 from .failpoint import failpoint
-from .journal import Journal
+from .journal import Journal, changes_of
 from .outcome import (
     Answered,
     Change,
@@ -27,7 +27,6 @@ from .outcome import (
     PolicySet,
     SubleaseDropped,
     SubleasePut,
-    decode_changes,
 )
 
 _SCHEMA = """
@@ -84,7 +83,7 @@ class Tables:
         count = 0
         with self._db:
             for row in journal.read(self.watermark()):
-                for change in decode_changes(row.changes):
+                for change in changes_of(row):
                     self._make(change)
                 self._db.execute("UPDATE watermark SET seq = ?", (row.seq,))
                 count += 1

@@ -23,7 +23,14 @@ _TAIL_BYTES = 65_536  # more than a line; a longer last line is found by reading
 
 def line(row: Row) -> bytes:
     """The trajectory's line for a row; a row without exactly one route to Ev is refused."""
-    effect = orjson.loads(row.response)["effect"]
+    try:
+        effect = orjson.loads(row.response)["effect"]
+        return _step(row, effect)
+    except (ValueError, LookupError, TypeError) as error:
+        raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {row.seq}: its answer") from error
+
+
+def _step(row: Row, effect: dict[str, Any]) -> bytes:
     step: dict[str, Any] = {
         "schema": 1,
         "stepKind": STEP_KIND,
@@ -51,7 +58,7 @@ class Trajectory:
 
     def __init__(self, path: Path, last_seq: int) -> None:
         self.path = path
-        self._seq = _mend(path)
+        self._seq: int | None = _mend(path)
         if self._seq > last_seq:
             # The journal lost rows that were answered; going on would give out fences again.
             detail = f"{path} knows row {self._seq}, the journal ends with row {last_seq}"
@@ -59,11 +66,14 @@ class Trajectory:
 
     def follow(self, journal: Journal, rows: Iterable[Row], last_seq: int) -> None:
         """Bring the file up to row `last_seq`; `rows` are those at hand, the rest is read."""
+        if self._seq is None:
+            self._seq = _mend(self.path)
         fresh = [row for row in rows if row.seq > self._seq]
         if (fresh and fresh[0].seq != self._seq + 1) or (not fresh and last_seq > self._seq):
             fresh = list(journal.read(self._seq))
         if not fresh:
             return
+        self._seq = None  # until it is known how much of it is there
         with self.path.open("ab") as file:
             file.write(b"".join(line(row) for row in fresh))
             file.flush()
@@ -94,7 +104,8 @@ def verify(path: Path, journal: Journal) -> tuple[int, str | None]:
     for row in journal.read():
         found = next(lines, None)
         if found is None:
-            return seen, f"row {row.seq} is missing"
+            behind = "the next command that writes fills it in, or `understudy rebuild`"
+            return seen, f"row {row.seq} is missing; {behind}"
         problem = _problem(found, row, prev)
         if problem is not None:
             return seen, f"row {row.seq}: {problem}"
@@ -109,7 +120,7 @@ def _problem(found: bytes, row: Row, prev: str) -> str | None:
         effect = orjson.loads(found)["effect"]
         digest = canonical.digest("row1", canonical.encode(effect))
         chained = effect["prev"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return "the line is no step of ours"
     if digest != row.digest:
         return f"its envelope has the digest {digest}, the journal {row.digest}"
@@ -141,5 +152,5 @@ def _mend(path: Path) -> int:
     last = whole.rstrip(b"\n").rpartition(b"\n")[2]
     try:
         return int(orjson.loads(last)["effect"]["seq"]) if last else 0
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         raise Unavailable(Reason.TRAJECTORY_MISMATCH, f"{path}: its last line") from None

@@ -48,6 +48,9 @@ def record_problem(record: RecordedIssue) -> str | None:
         return "`extra.lease` is not an object of unknown members"
     if any(not isinstance(link, dict) or link.keys() & KNOWN_DEPENDENCY for link in links):
         return "the `extra` of a dependency is not an object of unknown members"
+    targets = [(link.depends_on_id, link.type) for link in record.dependencies]
+    if len(set(targets)) != len(targets):
+        return "a dependency stands twice"
     if any(not text.startswith("#") or {"\n", "\r"} & set(text) for text in record.comments):
         return "a comment is not one line that begins with #"
     if record.lease and not (record.lease.owner.strip() and record.lease.lease_id.strip()):

@@ -36,7 +36,7 @@ IMPORT_BYTES_MAX = REQUEST_BYTES_MAX - 1_024  # their bytes, with room for the r
 # --- time --------------------------------------------------------------------------------------
 CLOCK_DRIFT_MS_MAX = 500  # how far ahead of us a caller's stamp may be
 WALL_MS_MAX = 253_402_300_799_999  # the last millisecond that RFC 3339 can name
-NOW_MS_MAX = WALL_MS_MAX - 86_400_000  # a frozen clock leaves room for the longest lease
+NOW_MS_MAX = WALL_MS_MAX - 172_800_000  # every clock leaves room for the longest lease
 COUNTER_MAX = 65_535  # events in one millisecond before the clock borrows the next
 
 # --- commit ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import msgspec
 from . import canonical, limits
 from .reason import Reason
 from .registry import HostAction, contract_digest, host_actions
-from .shapes import SHAPES, Context, Mutation, Shape, Transport
+from .shapes import SHAPES, STRENGTH, Context, Mutation, Shape, Transport
 
 _MEMBERS = frozenset({"id", "action", "payload", "context", "now"})
 
@@ -115,8 +115,10 @@ def journaled(request: Request) -> bytes:
 
 
 def restore(data: bytes) -> Request | Garbage:
-    """The request that `journaled` wrote."""
+    """The request that `journaled` wrote; `ValueError` for bytes that it did not write."""
     value = canonical.decode(data)
+    if not isinstance(value, dict) or value.get("door") not in STRENGTH or "policy" not in value:
+        raise ValueError("it was not written by an authority")
     door = Door(value.pop("door"), frozen_clock=True, policy=value.pop("policy"))
     return build(value, door)
 

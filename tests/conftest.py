@@ -1,6 +1,18 @@
-"""What all tests share: the switch that fills in the digests of vectors anew."""
+"""What all tests share: one profile for Hypothesis, and the switch that rewrites vectors."""
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+# The same examples on every machine. Explaining a failure can take minutes that a signal of
+# pytest-timeout does not end, since Hypothesis takes it for one more failure to explain.
+settings.register_profile(
+    "house",
+    derandomize=True,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("house")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,7 +12,7 @@ from ...contracts.reason import Exit
 from ...contracts.worlds import world_registry_check
 from .session import Leave, Session, common, print_json
 
-_file = click.Path(path_type=Path, dir_okay=False)
+_file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
 
 
 @click.command()
@@ -60,7 +60,7 @@ def _load(path: Path | None, shipped: str) -> Any:  # noqa: ANN401
     if path is None:
         return documents.load(shipped)
     try:
-        return orjson.loads(path.read_bytes())
+        return orjson.loads(path.read_bytes()) or {}  # `null` is a document, and a bad one
     except orjson.JSONDecodeError as error:
         raise click.UsageError(f"{path} is not JSON: {error}") from None
 

@@ -9,7 +9,7 @@ import click
 from ...contracts import limits
 from ...contracts.reason import Reason
 from ...contracts.request import Door, Garbage, Request, parse
-from .session import Session, common
+from .session import Session, common, print_bytes
 
 _CHUNK_BYTES = 262_144
 
@@ -30,16 +30,17 @@ def dispatch(session: Session, *, frozen_clock: bool) -> None:
     """
     door = Door("mcp", frozen_clock=frozen_clock)
     with session.office(writable=True) as office:
-        for batch in _batches(sys.stdin.fileno(), door):
-            answers = office.submit(batch)
-            sys.stdout.buffer.write(b"".join(answer + b"\n" for answer in answers))
-            sys.stdout.buffer.flush()
+        for batch in _batches(door):
+            print_bytes(b"".join(answer + b"\n" for answer in office.submit(batch)))
         if office.authority.garbage_count:
             click.echo(f"{office.authority.garbage_count} lines were no requests", err=True)
 
 
-def _batches(handle: int, door: Door) -> Iterator[list[Request | Garbage]]:
+def _batches(door: Door) -> Iterator[list[Request | Garbage]]:
     """Whatever has arrived, as far as it is whole lines, in batches of at most `BATCH_MAX`."""
+    if sys.stdin is None:  # whoever started us closed it
+        return
+    handle = sys.stdin.fileno()
     rest, skipping = b"", False
     while chunk := os.read(handle, _CHUNK_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")

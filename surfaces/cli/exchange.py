@@ -1,6 +1,5 @@
 """`understudy import` and `understudy export`: the file that other tools read and write."""
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,23 @@ from ...authority import exchange
 from ...contracts import canonical, rfc3339
 from ...contracts.reason import BY_WIRE, FAILURES, Exit
 from ...contracts.request import Door, build
-from .session import Leave, Session, common, print_json
+from .options import context, mutation
+from .session import Leave, Session, common, print_bytes, print_json
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--skip-bad", is_flag=True, help="Import the good lines of a damaged file.")
 @click.option("--skip-existing", is_flag=True, help="Leave issues alone that exist already.")
+@mutation
 @common
 def import_file(
-    session: Session, file: Path | None, *, skip_bad: bool, skip_existing: bool
+    session: Session,
+    file: Path | None,
+    *,
+    skip_bad: bool,
+    skip_existing: bool,
+    **options: Any,  # noqa: ANN401
 ) -> None:
     """Take over FILE (default: issues.jsonl in the state directory), whole or not at all.
 
@@ -60,13 +66,19 @@ def import_file(
             ]
             _finish(session, report, Exit.CONFLICT)
         door = Door("cli")
+        evidence = context(options)
         batch = [
-            build({"action": "issue.import", "payload": payload}, door)
+            build({"action": "issue.import", "payload": payload, "context": evidence}, door)
             for payload in exchange.import_payloads(records)
         ]
         for answer in map(orjson.loads, office.submit(batch)):
             if answer["result"] != "accepted":
-                raise AssertionError(answer["diagnostic"])  # the file was checked above
+                # The records were examined above; what is left is who asks, the same for all rows.
+                reason = BY_WIRE[answer["failureClasses"][0]]
+                report["result"], report["failureClasses"] = "rejected", [reason.wire]
+                problem = {"line": None, "failureClass": reason.wire}
+                report["problems"].append(problem | {"message": answer["diagnostic"]})
+                _finish(session, report, FAILURES[reason].exit)
             report["imported"] += answer["imported"]
     _finish(session, report, Exit.OK)
 
@@ -83,8 +95,7 @@ def export_file(session: Session, file: str | None) -> None:
         data = exchange.export_issues(office.authority.state)
         count, seq = len(office.authority.state.issues), office.authority.head.seq
     if file == "-":
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        print_bytes(data)
         return
     path = Path(file) if file else session.state_dir / "issues.jsonl"
     exchange.write_file(path, data)

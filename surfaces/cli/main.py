@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.exceptions import NoSuchCommand
 
 from ... import __version__
 
@@ -32,6 +33,13 @@ _COMMANDS = {
 
 class _Lazy(click.Group):
     """A group that knows its commands by name and imports one only to run it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx)
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)

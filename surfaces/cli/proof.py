@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +10,8 @@ import click
 
 from ...authority import replay as replaying
 from ...authority import trajectory
-from ...authority.journal import GENESIS, Unavailable
-from ...authority.service import JOURNAL, TABLES, TRAJECTORY
-from ...authority.sqlite import SqliteJournal
+from ...authority.journal import GENESIS
+from ...authority.service import TABLES, TRAJECTORY, locked, open_journal
 from ...authority.tables import Tables
 from ...contracts.reason import Exit, Reason
 from .session import Leave, Session, common, print_json
@@ -25,10 +24,12 @@ def replay(session: Session) -> None:
 
     The first row that differs is named, and the exit code is 9.
     """
-    journal = _journal(session)
-    with _progress(journal.last_seq()) as bar:
+    # The journal alone: proof must not lean on the state that it is to prove.
+    with (
+        open_journal(session.state_dir, read_only=True) as journal,
+        _progress(journal.last_seq()) as bar,
+    ):
         result = replaying.replay(journal, _stepper(bar.update))
-    journal.close()
     wrong = [] if result.reason is None else [result.reason.wire]
     report = {
         "result": "rejected" if wrong else "accepted",
@@ -49,11 +50,10 @@ def verify(session: Session) -> None:
 
     The first line that differs is named, and the exit code is 9.
     """
-    journal = _journal(session)
-    seen, problem = trajectory.verify(session.state_dir / TRAJECTORY, journal)
-    last = journal.row(journal.last_seq())
-    head = last.digest if last else GENESIS
-    journal.close()
+    with open_journal(session.state_dir, read_only=True) as journal:
+        seen, problem = trajectory.verify(session.state_dir / TRAJECTORY, journal)
+        last = journal.row(journal.last_seq())
+        head = last.digest if last else GENESIS
     report = {
         "result": "rejected" if problem else "accepted",
         "failureClasses": [Reason.TRAJECTORY_MISMATCH.wire] if problem else [],
@@ -68,13 +68,15 @@ def verify(session: Session) -> None:
 @common
 def rebuild(session: Session) -> None:
     """Make the SQL tables and the trajectory anew from the journal."""
-    with session.office(writable=True) as office:
+    with (
+        locked(session.state_dir),
+        open_journal(session.state_dir, read_only=True) as journal,
+    ):
         for suffix in ("", "-wal", "-shm"):
             (session.state_dir / (TABLES + suffix)).unlink(missing_ok=True)
-        tables = Tables(session.state_dir / TABLES)
-        tables.follow(office.journal)
-        rows = trajectory.rewrite(session.state_dir / TRAJECTORY, office.journal)
-        tables.close()
+        with closing(Tables(session.state_dir / TABLES)) as tables:
+            tables.follow(journal)
+        rows = trajectory.rewrite(session.state_dir / TRAJECTORY, journal)
     _finish(session, {"result": "accepted", "rows": rows}, f"rebuilt from {rows} rows")
 
 
@@ -86,14 +88,6 @@ def _finish(session: Session, report: Mapping[str, object], said: str) -> None:
         click.echo(said if accepted else f"error: {said}", err=not accepted)
     if not accepted:
         raise Leave(Exit.CHECK_FAILED)
-
-
-def _journal(session: Session) -> SqliteJournal:
-    """The journal as it lies there: proof must not lean on the state that it is to prove."""
-    path = session.state_dir / JOURNAL
-    if not path.exists():
-        raise Unavailable(Reason.STATE_DIR_MISSING, str(session.state_dir))
-    return SqliteJournal(path, read_only=True)
 
 
 def _progress(rows: int) -> AbstractContextManager[Any]:

@@ -1,5 +1,6 @@
 """What all commands share: the state directory, the door, printing, and leaving with a code."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import orjson
 
 from ...authority.journal import Unavailable
 from ...authority.service import Office
-from ...contracts.reason import BY_WIRE, FAILURES, Exit
+from ...contracts.reason import BY_WIRE, FAILURES, Exit, Reason
 from ...contracts.shapes import Transport
 
 BOUNDARIES = ("reference",)
@@ -49,7 +50,7 @@ class Session:
             try:
                 return office.ask(action, payload, context, transport=transport)
             except ValueError as error:
-                raise click.UsageError(f"an argument is not UTF-8 text ({error})") from None
+                raise click.UsageError(f"an argument is no text or number: {error}") from None
 
     def finish(self, answer: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
         """Print an answer, and leave with the code of its first failure class."""
@@ -102,8 +103,20 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def print_json(value: object) -> None:
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_SORT_KEYS) + b"\n")
-    sys.stdout.buffer.flush()
+    try:
+        line = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        # A path or an argument that is not UTF-8, for which JSON has no spelling.
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        line = text.encode(errors="replace")
+    print_bytes(line + b"\n")
+
+
+def print_bytes(data: bytes) -> None:
+    """Standard output, which whoever started us may have closed."""
+    if sys.stdout is not None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
 
 def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
@@ -120,7 +133,10 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        error.show()
+        if as_json:
+            _complain(Reason.REQUEST_INVALID.wire, error.format_message(), as_json=True)
+        else:
+            error.show()
         return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)

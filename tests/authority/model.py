@@ -1,4 +1,4 @@
-"""A tiny model of the lease protocol, written from its rules and sharing no code with the authority.
+"""A tiny model of the lease protocol, written from its rules, without the authority's code.
 
 It knows work, terms and time, and answers one question: what must become of this request now?
 """
@@ -49,7 +49,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Accepted where `failure` is None. `fence` is the term's, where one was given or made longer."""
+    """Accepted where `failure` is None. `fence` is that of a term given or made longer."""
 
     failure: str | None = None
     issue: str | None = None

@@ -11,7 +11,7 @@ import pytest
 
 from tests.authority.simulator import World
 from tests.fakes.mutant import break_rule
-from understudy.authority import clock, lease, service, state, work
+from understudy.authority import clock, decide, lease, service, work
 
 CHUNK = 50
 ONLY = os.environ.get("UNDERSTUDY_SEED")
@@ -20,9 +20,9 @@ CHUNKS = [range(int(ONLY), int(ONLY) + 1)] if ONLY else [
 ]  # fmt: skip
 
 
-def run(seed: int, *, snapshots: bool = False) -> str:
+def run(seed: int) -> str:
     try:
-        return World(seed, snapshots=snapshots).run()
+        return World(seed).run()
     except BaseException as error:
         error.add_note(f"seed {seed}: run it again with UNDERSTUDY_SEED={seed}")
         raise
@@ -43,12 +43,6 @@ def test_seeds_give_different_worlds() -> None:
     assert len({run(seed) for seed in range(20)}) == 20
 
 
-@pytest.mark.xfail(reason="a snapshot loses which leases were filed as lapsed, and `dump` is not canonical")
-def test_snapshots_change_nothing_that_replay_can_see() -> None:
-    for seed in range(400):
-        run(seed, snapshots=True)
-
-
 MUTANTS = [
     (lease, "hold", "request.fence < lease.fence", "False"),
     (lease, "hold", "stamp.wall_ms > deadline_ms", "False"),
@@ -56,12 +50,11 @@ MUTANTS = [
     (lease, "_obstacle", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),
     (lease, "_obstacle", "lease.owner != assignee", "False"),
     (lease, "_granted", "fence=stamp.seq", "fence=1"),
-    (lease, "release", "hold(state, request,", "touch(state, request,"),
     (work, "close", "isinstance(lease, Refused)", "lease is None"),
-    (state, "_remember", "state.answers[request_id] = answer", "pass"),
+    (decide, "_recall", "answer is None", "True"),
     (clock, "HybridClock.next_stamp", "max(self._wall_ms, physical_ms)", "physical_ms"),
-    (service, "Authority._commit", "self._failed = error\n        raise", "pass"),
-    (service, "recover", "apply(state, decode_changes(row.changes))", "pass"),
+    (service, "Authority.commit", "self._failed = error\n        raise", "pass"),
+    (service, "_fold", "apply(state, ", "(lambda _: None)("),
 ]
 
 
@@ -72,6 +65,10 @@ def test_a_broken_rule_does_not_survive_the_simulator(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, where: str, right: str, wrong: str
 ) -> None:
     break_rule(monkeypatch, module, where, right, wrong)
-    with pytest.raises((AssertionError, LookupError, AttributeError)):
+
+    def worlds() -> None:
         for seed in range(1_000):
             run(seed)
+
+    with pytest.raises((AssertionError, LookupError, AttributeError)):
+        worlds()

@@ -28,11 +28,9 @@ texts = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ["", "\x00"[:0], "\x01\x1f", "\x7f", "\x80\x9f", "\u2028\u2029", "\ufffe", "\U0010ffff", '"\\/']
 )
 plain_texts = texts.filter(lambda text: "\0" not in text)
-# A text that begins with a colon has a test of its own below.
-calm_texts = plain_texts.filter(lambda text: not text.startswith(":"))
 keys = st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=8)
 numbers = st.integers(-limits.INTEGER_MAX, limits.INTEGER_MAX)
-scalars = st.none() | st.booleans() | numbers | calm_texts
+scalars = st.none() | st.booleans() | numbers | plain_texts
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4)
 )
@@ -52,7 +50,6 @@ def test_what_is_encoded_is_decoded_to_itself(value: Any) -> None:  # noqa: ANN4
     assert canonical.decode(data) == value
 
 
-@pytest.mark.xfail(reason="a text that begins with a colon is taken for a key that comes twice")
 @pytest.mark.parametrize("text", [":", ":x", ": :"])
 def test_a_text_may_begin_with_a_colon(text: str) -> None:
     assert canonical.decode(canonical.encode({"title": text})) == {"title": text}

@@ -8,6 +8,7 @@ from understudy.authority.journal import Head, Row, Snapshot, Unavailable
 from understudy.contracts.reason import Reason
 
 Fault = Literal["refused", "killed", "killed_late", "refused_late"]
+FAULTS: tuple[Fault, ...] = ("refused", "killed", "killed_late", "refused_late")
 
 
 class Crash(BaseException):
@@ -33,6 +34,9 @@ class MemoryJournal:
 
     def node(self) -> str:
         return self.disk.node
+
+    def epoch(self) -> int:
+        return self.disk.epoch
 
     def acquire_epoch(self) -> int:
         self.disk.epoch += 1

@@ -1,6 +1,7 @@
 """A rule broken on purpose, to see whether the tests would notice."""
 
 import inspect
+import sys
 import textwrap
 from types import ModuleType
 from typing import Any
@@ -16,8 +17,14 @@ def break_rule(
     *path, name = where.split(".")
     for step in path:
         holder = getattr(holder, step)
-    source = textwrap.dedent(inspect.getsource(getattr(holder, name)))
+    sound = getattr(holder, name)
+    source = textwrap.dedent(inspect.getsource(sound))
     assert right in source, f"{where} does not say {right!r} any more"
     broken: dict[str, Any] = {}
-    exec(compile(source.replace(right, wrong), f"<mutant of {where}>", "exec"), vars(module), broken)
+    exec(
+        compile(source.replace(right, wrong), f"<mutant of {where}>", "exec"), vars(module), broken
+    )
     patch.setattr(holder, name, broken[name])
+    for other in [each for key, each in sys.modules.items() if key.startswith("understudy.")]:
+        if vars(other).get(name) is sound:  # others have it by name
+            patch.setattr(other, name, broken[name])

@@ -1,0 +1,194 @@
+"""The real command line in real processes: start it, talk to it, stop it, and leave none behind."""
+
+import os
+import queue
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import apsw
+import orjson
+
+UNDERSTUDY = Path(sys.executable).with_name("understudy")
+PATIENCE_SECONDS = 60  # far beyond anything that works
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """Ours without what would change a command's behaviour or its speed."""
+    drop = ("UNDERSTUDY_", "PYTHONDONTWRITEBYTECODE", "NO_COLOR", "COLUMNS")
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
+    return ours | changes
+
+
+def understudy(
+    *arguments: str | bytes | Path,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [UNDERSTUDY, *arguments],
+        input=stdin,
+        capture_output=True,
+        cwd=cwd,
+        env=environment(**(env or {})),
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+def report_of(*arguments: str | Path) -> dict[str, Any]:
+    """What a command says with --json; it must succeed."""
+    done = understudy(*arguments, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    report: dict[str, Any] = orjson.loads(done.stdout)
+    return report
+
+
+def encoded(requests: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(orjson.dumps(request) + b"\n" for request in requests)
+
+
+class Dispatch:
+    """A running `understudy dispatch`. Leaving the block ends it, whatever happened."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *flags: str,
+        failpoint: str | None = None,
+        file_bytes_max: int | None = None,
+    ) -> None:
+        changes = {} if failpoint is None else {"UNDERSTUDY_FAILPOINT": failpoint}
+        if file_bytes_max is not None:
+            # A limit on files would also cut off the bytecode that Python writes.
+            changes["PYTHONDONTWRITEBYTECODE"] = "1"
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self.process = subprocess.Popen(
+            [UNDERSTUDY, "dispatch", "--state-dir", state_dir, *flags],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=environment(**changes),
+            preexec_fn=None if file_bytes_max is None else lambda: _limit_files(file_bytes_max),  # noqa: PLW1509
+        )
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self._said.close()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are; a process that is gone reads nothing."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+
+    def send(self, *requests: dict[str, Any]) -> None:
+        self.write(encoded(requests))
+
+    def line(self) -> bytes:
+        """The next answer without its line feed; nothing when there are no more."""
+        line = self._lines.get(timeout=PATIENCE_SECONDS)
+        if not line:
+            self._lines.put(line)  # the end stays the end
+        return line.removesuffix(b"\n")
+
+    def answer(self) -> dict[str, Any]:
+        line = self.line()
+        assert line, self.complaint()
+        value: dict[str, Any] = orjson.loads(line)
+        return value
+
+    def ask(self, action: str, now: int | None = None, /, **payload: object) -> dict[str, Any]:
+        """One request, and its answer."""
+        request: dict[str, Any] = {"action": action, "payload": payload}
+        self.send(request if now is None else request | {"now": now})
+        return self.answer()
+
+    def hang_up(self) -> None:
+        """No more requests."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+    def finish(self) -> int:
+        """Hang up, and wait for the end; what was said meanwhile can still be read."""
+        self.hang_up()
+        return self.wait()
+
+    def wait(self) -> int:
+        code = self.process.wait(PATIENCE_SECONDS)
+        self._reader.join(PATIENCE_SECONDS)
+        return code
+
+    def rest(self) -> list[bytes]:
+        """All answers that are still to come; the process must be about to end."""
+        lines = []
+        while line := self.line():
+            lines.append(line)
+        return lines
+
+    def complaint(self) -> str:
+        """What was said on stderr so far."""
+        self._said.seek(0)
+        return self._said.read().decode()
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to this process and no other; with SIGKILL also wait for its end."""
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        if number is signal.SIGKILL:
+            self.process.wait(PATIENCE_SECONDS)
+            self._reader.join(PATIENCE_SECONDS)
+            for pipe in (self.process.stdin, self.process.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):
+                        pipe.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.endswith(b"\n"):  # what a kill cut off is no answer
+                self._lines.put(line)
+        self._lines.put(b"")
+
+
+def journal_rows(state_dir: Path) -> list[tuple[Any, ...]]:
+    """Every row of the journal, read past our own code: seq, epoch, request, response."""
+    db = apsw.Connection(str(state_dir / "journal.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        query = "SELECT seq, epoch, request, response FROM journal ORDER BY seq"
+        return db.execute(query).fetchall()
+    finally:
+        db.close()
+
+
+def _limit_files(size: int) -> None:
+    """Every write beyond this offset fails with EFBIG, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

@@ -1,0 +1,359 @@
+"""Every command of `understudy`, for people and for programs, and what they all have in common."""
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import pytest
+
+from tests.surfaces.conftest import Run, Scene
+from tests.surfaces.process import UNDERSTUDY, environment, journal_rows, understudy
+from understudy.contracts.registry import contract_digest
+from understudy.surfaces.cli.main import cli
+
+# Leaf command -> what it is given in the scene, and what it then says to people.
+COMMANDS: dict[str, tuple[list[str], str]] = {
+    "init": ([], "exists: "),
+    "issue add": (["new", "--type", "epic", "--label", "x", "--owner", "o"], "added us-"),
+    "issue list": ([], "a  P1  open"),
+    "issue ready": ([], "a  P1  open"),
+    "issue blocked": ([], "waits for a"),
+    "issue show": (["w"], "what is to be done"),
+    "issue leases": ([], "contended"),
+    "issue claim": (["a", "--assignee", "bob", "--ttl", "60"], "holder  bob"),
+    "issue next": (["--assignee", "bob", "--label", "red"], "a  in_progress  first"),
+    "issue renew": (["w", "HOLDER", "--ttl", "90"], "fence   "),
+    "issue release": (["w", "HOLDER"], "released w"),
+    "issue reconcile": (["t", "TORN"], "reconciled t"),
+    "issue break": (["w", "--reason", "gone"], "broke the lease of w"),
+    "issue update": (["w", "HOLDER", "--notes", "half"], "updated w"),
+    "issue discover": (["w", "found", "HOLDER", "--new-id", "n"], "discovered n"),
+    "issue close": (["w", "HOLDER", "--reason", "done"], "closed w"),
+    "dep add": (["a", "w", "--type", "related"], "a related w"),
+    "dep remove": (["b", "a"], "no longer: b blocks a"),
+    "dep replace": (["b", "a", "w"], "b blocks w"),
+    "dep diagnostics": ([], "no cycles, nothing missing"),
+    "sublease grant": (["w", "HOLDER", "--holder", "s", "--scope", "issue.close"], "of s: issue"),
+    "sublease revoke": (["w", "s1", "HOLDER"], "revoked s1"),
+    "instance open": (["w", "tree2", "HOLDER"], "opened tree2"),
+    "instance close": (["w", "tree1", "HOLDER"], "closed tree1"),
+    "policy show": ([], "mutations: open; reads: not journaled"),
+    "policy set": (["--evidence-reads"], "reads: journaled"),
+    "import": (["more.jsonl"], "imported 1, skipped 0"),
+    "export": (["out.jsonl"], "wrote 4 issues"),
+    "replay": ([], "rows replay to the same bytes"),
+    "verify": ([], "rows are chained without a gap"),
+    "rebuild": ([], "rebuilt from "),
+    "check": ([], "contract: accepted"),
+    "world-registry-check": ([], "contract: accepted"),
+}
+# They need no state directory, and take their time; dispatch has a file of its own.
+APART = {"dispatch", "vectors list", "vectors run", "demo"}
+EXIT_CODES = (
+    "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",
+    "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed", "75 try later",
+    "78 configuration",
+)  # fmt: skip
+
+
+def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
+    (tmp_path / "more.jsonl").write_bytes(b'{"id":"m","title":"more"}\n')
+    words = name.split()
+    for word in COMMANDS[name][0]:
+        words += {"HOLDER": scene.holder, "TORN": scene.torn_holder}.get(word, (word,))
+    return words
+
+
+def _leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
+    if not isinstance(command, click.Group):
+        yield " ".join(path)
+        return
+    ctx = click.Context(command)
+    for name in command.list_commands(ctx):
+        leaf = command.get_command(ctx, name)
+        assert leaf is not None
+        yield from _leaves(leaf, (*path, name))
+
+
+# --- every command ------------------------------------------------------------------------------
+
+
+def test_every_command_is_tried_here() -> None:
+    assert set(_leaves(cli)) == set(COMMANDS) | APART
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_speaks_to_people(scene: Scene, name: str, tmp_path: Path) -> None:
+    said = scene.run(*_arguments(scene, name, tmp_path))
+    assert (said.code, said.err) == (0, "")
+    assert COMMANDS[name][1] in said.out
+    assert said.out.endswith("\n")
+    assert "\x1b" not in said.out, "colour is for terminals"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_speaks_to_programs(scene: Scene, name: str, tmp_path: Path) -> None:
+    said = scene.run(*_arguments(scene, name, tmp_path), "--json")
+    assert (said.code, said.err) == (0, "")
+    assert said.json["result"] == "accepted"
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "dispatch"])
+def test_a_command_explains_itself(bare: Run, name: str) -> None:
+    said = bare(*name.split(), "--help")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"Usage: understudy {name} ")
+    assert "--json" in said.out
+    assert "--state-dir" in said.out
+
+
+def test_the_first_help_names_commands_exit_codes_and_a_beginning(bare: Run) -> None:
+    for arguments in (["--help"], ["-h"], ["issue", "-h"]):
+        assert bare(*arguments).code == 0
+    said = bare("--help").out
+    for name in (*{name.split()[0] for name in COMMANDS}, "dispatch", "vectors", "demo"):
+        assert f"\n  {name} " in said
+    for code in EXIT_CODES:
+        assert code in " ".join(said.split())
+    assert "understudy init" in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["vectors", "run", "--suite", "fence"], ["vectors", "list"], ["demo"]],
+    ids=" ".join,
+)
+def test_a_command_that_needs_no_state_directory_speaks_to_people_and_programs(
+    tmp_path: Path, words: list[str]
+) -> None:
+    to_people = understudy(*words, cwd=tmp_path)
+    to_programs = understudy(*words, "--json", cwd=tmp_path)
+    assert to_people.returncode == to_programs.returncode == 0, to_people.stderr.decode()
+    assert to_people.stdout.decode().count("\n") > 1
+    assert isinstance(orjson.loads(to_programs.stdout), dict)
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_the_version_is_printed(bare: Run) -> None:
+    said = bare("--version")
+    assert (said.code, said.out.split()[0]) == (0, "understudy,")
+
+
+# --- programs -----------------------------------------------------------------------------------
+
+
+def test_issues_are_listed_for_programs_under_issues(scene: Scene) -> None:
+    listed = scene.run("issue", "list", "--json").json
+    assert [issue["id"] for issue in listed["issues"]] == ["a", "b", "t", "w"]
+    assert listed["issues"][3]["lease"]["fence"] == scene.fence
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        (["--status", "in_progress"], ["w"]),
+        (["--label", "red"], ["a"]),
+        (["--type", "epic"], []),
+        (["--assignee", "ada"], ["w"]),
+        (["--status", "open", "--label", "blue"], []),
+    ],
+)
+def test_a_list_is_filtered(scene: Scene, options: list[str], ids: list[str]) -> None:
+    listed = scene.run("issue", "list", *options, "--json").json
+    assert [issue["id"] for issue in listed["issues"]] == ids
+
+
+def test_nothing_is_said_as_nothing(call: Run) -> None:
+    for words, text in (
+        (["issue", "list"], "nothing\n"),
+        (["issue", "leases"], "no leases\n"),
+        (["issue", "next", "--assignee", "ada"], "nothing is ready\n"),
+    ):
+        said = call(*words)
+        assert (said.code, said.out) == (0, text)
+
+
+def test_a_read_leaves_no_row_unless_reads_are_evidence(scene: Scene, state_dir: Path) -> None:
+    rows = len(journal_rows(state_dir))
+    scene.run("issue", "list")
+    assert len(journal_rows(state_dir)) == rows
+    scene.run("policy", "set", "--evidence-reads")
+    scene.run("issue", "list")
+    assert len(journal_rows(state_dir)) == rows + 2
+    assert scene.run("replay").code == scene.run("verify").code == 0
+
+
+def test_the_same_request_id_gets_the_same_answer(scene: Scene) -> None:
+    words = ("issue", "add", "once", "--request-id", "r1", "--json")
+    assert scene.run(*words).out == scene.run(*words).out
+    other = scene.run("issue", "add", "twice", "--request-id", "r1", "--json")
+    assert (other.code, other.json["failureClasses"]) == (5, ["request_id_conflict"])
+
+
+@pytest.mark.parametrize("action", ["renew", "release"])
+def test_commands_for_actions_of_the_mcp_door_escalate_and_the_evidence_says_so(
+    scene: Scene, action: str
+) -> None:
+    effect = scene.run("issue", action, "w", *scene.holder, "--json").json["effect"]
+    assert (effect["transport"], effect["escalatedFrom"]) == ("mcp", "cli")
+    assert effect["resultClass"] == "accepted"
+
+
+@pytest.mark.parametrize("name", ["issue close", "issue update", "sublease revoke"])
+def test_other_commands_are_of_the_command_line_door(
+    scene: Scene, name: str, tmp_path: Path
+) -> None:
+    effect = scene.run(*_arguments(scene, name, tmp_path), "--json").json["effect"]
+    assert effect["transport"] == "cli"
+    assert "escalatedFrom" not in effect
+
+
+def test_a_change_brings_its_evidence_along(scene: Scene) -> None:
+    assert scene.run("policy", "set", "--mutation", "instruction-linked").code == 0
+    bare_add = scene.run("issue", "add", "x", "--json")
+    assert (bare_add.code, bare_add.json["failureClasses"]) == (
+        4,
+        ["mutation.use_evidence_missing"],
+    )
+    evidence = ("--policy-digest", contract_digest(), "--instruction", "instruction://1")
+    missing = scene.run("issue", "add", "x", *evidence, "--json").json
+    assert missing["failureClasses"] == ["mutation.capability_claim_missing"]
+    claims = ("--capability", "capabilities.change_morphisms.all")
+    added = scene.run("issue", "add", "x", *evidence, *claims, "--json").json
+    assert added["effect"]["instructionRef"] == "instruction://1"
+
+
+# --- where the state is -------------------------------------------------------------------------
+
+
+def test_the_state_directory_is_named_before_or_after_the_command_or_in_the_environment(
+    bare: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = {name: tmp_path / name for name in ("first", "second", "third", ".premath")}
+    for name, folder in folders.items():
+        assert bare("init", "--state-dir", folder).code == 0
+        assert bare("issue", "add", name, "--id", name.strip("."), "--state-dir", folder).code == 0
+
+    def listed(*words: object) -> str:
+        return str(bare(*words, "--json").json["issues"][0]["title"])
+
+    assert listed("issue", "list") == ".premath"
+    monkeypatch.setenv("UNDERSTUDY_STATE_DIR", str(folders["third"]))
+    assert listed("issue", "list") == "third"
+    assert listed("--state-dir", folders["first"], "issue", "list") == "first"
+    assert listed("issue", "list", "--state-dir", folders["second"]) == "second"
+    nearer = ("--state-dir", folders["first"], "issue", "list", "--state-dir", folders["second"])
+    assert listed(*nearer) == "second", "the nearer one wins"
+
+
+def test_init_makes_a_directory_once(bare: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "er"
+    first = bare("init", "--state-dir", folder, "--node", "n1", "--json").json
+    second = bare("init", "--state-dir", folder, "--node", "n2", "--json").json
+    assert (first["created"], second["created"]) == (True, False)
+    assert folder.stat().st_mode & 0o077 == 0, "nobody else reads it"
+    stamp = bare("issue", "add", "x", "--state-dir", folder, "--json").json["stamp"]
+    assert stamp["node"] == "n1"
+
+
+# --- a worker's environment ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def worker_environment(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def set_up(**changes: str) -> None:
+        known = {"ISSUE": "w", "LEASE": "lease-w", "FENCE": str(scene.fence), "ASSIGNEE": "ada"}
+        for name, value in (known | changes).items():
+            monkeypatch.setenv(f"UNDERSTUDY_{name}", value)
+
+    return set_up
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["issue", "update", "w", "--notes", "x"],
+        ["issue", "renew", "w"],
+        ["issue", "release", "w"],
+        ["issue", "discover", "w", "found"],
+        ["issue", "close", "w"],
+        ["dep", "add", "w", "a"],
+        ["sublease", "revoke", "w", "s1"],
+        ["instance", "close", "w", "tree1"],
+    ],
+    ids=" ".join,
+)
+def test_a_worker_s_environment_names_the_holder_of_its_own_issue(
+    scene: Scene, worker_environment: Callable[..., None], words: list[str]
+) -> None:
+    assert scene.run(*words).code != 0
+    worker_environment()
+    assert scene.run(*words).code == 0
+
+
+def test_a_worker_s_environment_says_nothing_about_other_issues(
+    scene: Scene, worker_environment: Callable[..., None]
+) -> None:
+    worker_environment(ISSUE="a")
+    refused = scene.run("issue", "close", "w", "--json")
+    assert (refused.code, refused.json["failureClasses"]) == (6, ["lease_fence_missing"])
+    worker_environment()
+    assert scene.run("issue", "update", "a", "--notes", "free").code == 0, "not leased, no holder"
+
+
+def test_what_is_said_on_the_command_line_beats_the_environment(
+    scene: Scene, worker_environment: Callable[..., None]
+) -> None:
+    worker_environment(FENCE="1", LEASE="another", ASSIGNEE="bob")
+    assert scene.run("issue", "close", "w").code == 6
+    assert scene.run("issue", "close", "w", *scene.holder).code == 0
+
+
+@pytest.mark.parametrize("fence", ["", "x", "-1", "1.5", "²"])
+def test_a_fence_in_the_environment_that_is_no_number_is_no_fence(
+    scene: Scene, worker_environment: Callable[..., None], fence: str
+) -> None:
+    worker_environment(FENCE=fence)
+    refused = scene.run("issue", "close", "w", "--json")
+    assert (refused.code, refused.json["failureClasses"]) == (6, ["lease_fence_missing"])
+
+
+def test_a_claim_takes_its_name_from_the_environment(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_ASSIGNEE", "eve")
+    assert scene.run("issue", "next", "--json").json["issue"]["lease"]["owner"] == "eve"
+
+
+# --- speed --------------------------------------------------------------------------------------
+
+
+def test_a_simple_command_costs_little_more_than_its_libraries(
+    scene: Scene, state_dir: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    commands = {
+        "python": [sys.executable, "-c", "pass"],
+        "libraries": [sys.executable, "-c", "import apsw, click, msgspec, orjson"],
+        "issue list": [str(UNDERSTUDY), "issue", "list", "--state-dir", str(state_dir)],
+    }
+    best = {name: min(_cpu_seconds(words) for _ in range(5)) for name, words in commands.items()}
+    with capsysbinary.disabled():
+        print("\nCPU:", *(f"{name} {cost * 1000:.0f} ms" for name, cost in best.items()))  # noqa: T201
+    # A bare interpreter is no yardstick: what it costs hangs on what else its venv loads.
+    assert best["issue list"] < 3 * best["libraries"]
+
+
+def _cpu_seconds(command: list[str]) -> float:
+    before = _children()
+    subprocess.run(command, env=environment(), capture_output=True, check=True)
+    return _children() - before
+
+
+def _children() -> float:
+    usage: Any = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return float(usage.ru_utime + usage.ru_stime)
