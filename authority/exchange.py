@@ -54,7 +54,7 @@ def read_issues(data: bytes, now_text: str) -> tuple[list[dict[str, Any]], list[
             if not text or text.startswith(b"#"):
                 continue
             record = _record(text, now_text)
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError) as error:
             torn = number == len(lines)  # no LF behind it
             reason = Reason.IMPORT_LINE_TORN if torn else Reason.IMPORT_LINE_INVALID
             problems.append(Problem(number, reason, str(error)))

@@ -267,6 +267,7 @@ class Office:
 @contextmanager
 def locked(state_dir: Path) -> Iterator[None]:
     """Hold the state directory; the operating system lets go of it however we end."""
+    _require(state_dir)
     handle = _lock(state_dir / _LOCK)
     try:
         yield
@@ -277,10 +278,14 @@ def locked(state_dir: Path) -> Iterator[None]:
 @contextmanager
 def open_journal(state_dir: Path, *, read_only: bool) -> Iterator[SqliteJournal]:
     """The journal of a state directory, and nothing else of it."""
-    if not (state_dir / JOURNAL).exists():
-        raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
+    _require(state_dir)
     with closing(SqliteJournal(state_dir / JOURNAL, read_only=read_only)) as journal:
         yield journal
+
+
+def _require(state_dir: Path) -> None:
+    if not (state_dir / JOURNAL).exists():
+        raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
 
 
 def _lock(path: Path) -> int:

@@ -54,6 +54,9 @@ class SqliteJournal:
             self._db = apsw.Connection(str(path), flags=flags)
             self._db.set_busy_timeout(5_000)
             self._check_format(path)
+            # Old rows are looked up while another thread commits, and a connection has one user.
+            self._archive = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            self._archive.set_busy_timeout(5_000)
             if not read_only:
                 self._db.pragma("synchronous", "FULL")
         except (apsw.Error, UnicodeEncodeError) as error:
@@ -120,7 +123,7 @@ class SqliteJournal:
     def row(self, seq: int) -> Row | None:
         query = f"SELECT {_COLUMNS} FROM journal WHERE seq = ?"  # noqa: S608
         with _naming(Reason.JOURNAL_CORRUPT):
-            values = self._db.execute(query, (seq,)).fetchone()
+            values = self._archive.execute(query, (seq,)).fetchone()
         return None if values is None else _row(values)
 
     def last_seq(self) -> int:
@@ -145,6 +148,7 @@ class SqliteJournal:
             self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)", values)
 
     def close(self) -> None:
+        self._archive.close()
         self._db.close()
 
     def _meta(self, key: str) -> str:

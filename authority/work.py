@@ -77,7 +77,8 @@ def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
     members = {
         name: value
         for name in _PLAIN
-        if (value := getattr(request, name)) is not None and value != getattr(issue, name)
+        if (value := _clean(name, getattr(request, name))) is not None
+        and value != getattr(issue, name)
     }
     if request.new_assignee is not None:
         members["assignee"] = request.new_assignee.strip()
@@ -89,12 +90,7 @@ def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
             move = Move.COMPLETE if request.status == "closed" else Move.RELEASE
             step(state, lease.resource, move, stamp)
         return _moved(issue, lease, request.status, members, stamp)
-    if (
-        lease is not None
-        and members.get("assignee") == lease.owner
-        and lease.resource in state.torn
-    ):
-        # Naming the owner again is a reconciliation by hand.
+    if lease is not None and _mends(state, issue, lease, members):
         lease = replace(lease, state=step(state, lease.resource, Move.RECONCILE, stamp))
         accepted = _set(issue, lease, members, stamp)
         return Accepted((*accepted.changes, LeasePut(lease)), accepted.body, issue.id, lease.fence)
@@ -173,6 +169,12 @@ def _reopening(state: State, request: UpdateIssue) -> bool:
     return not request.lease_id and not request.sublease_id and request.fence is None
 
 
+def _mends(state: State, issue: Issue, lease: Lease, members: dict[str, Any]) -> bool:
+    """Whether an update is a reconciliation by hand: it names the owner again."""
+    named_again = issue.status == "in_progress" and members.get("assignee") == lease.owner
+    return named_again and lease.resource in state.torn
+
+
 def _moved(
     issue: Issue, lease: Lease | None, status: str, members: dict[str, Any], stamp: Stamp
 ) -> Accepted:
@@ -199,6 +201,13 @@ def _set(issue: Issue, lease: Lease | None, members: dict[str, Any], stamp: Stam
     issue = replace(issue, **members)
     body = {"changed": True, "issue": issue_view(issue, lease, stamp.wall_ms)}
     return Accepted((IssueSet(issue.id, members),), body, issue.id, fence)
+
+
+def _clean(name: str, value: Any) -> Any:  # noqa: ANN401 - a member of any kind
+    """A member as `add` would have taken it."""
+    if name == "labels" and value is not None:
+        return tuple(dict.fromkeys(value))
+    return value.strip() if name == "owner" and value is not None else value
 
 
 def _fresh_id(state: State, stamp: Stamp) -> str:

@@ -6,8 +6,10 @@ member, open a second line, or be anything else than JSON.
 """
 
 import json
+import re
 from typing import Any
 
+from . import limits
 from .shapes import RecordedDependency, RecordedIssue, RecordedLease
 
 KNOWN = frozenset(RecordedIssue.__struct_fields__) - {"extra", "comments"}
@@ -16,6 +18,9 @@ KNOWN_DEPENDENCY = (frozenset(RecordedDependency.__struct_fields__) - {"extra"})
     "issue_id",
     "dep_type",
 }
+
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 def json_text(value: object) -> str:
@@ -26,7 +31,10 @@ def json_text(value: object) -> str:
 
 
 def parse_text(text: str) -> Any:  # noqa: ANN401 - whatever somebody else's tool wrote
-    """Strict JSON with floats: `ValueError` for double keys, NaN, and numbers beyond a double."""
+    """Strict JSON with floats: `ValueError` for double keys, NaN, numbers beyond a double, and
+    more nesting than `TEXT_DEPTH_MAX`, which would make the verdict depend on our own stack."""
+    if _depth(text) > limits.TEXT_DEPTH_MAX:
+        raise ValueError(f"nested deeper than {limits.TEXT_DEPTH_MAX}")
     value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     json.dumps(value, allow_nan=False)  # 1e999 reads as infinity
     return value
@@ -39,7 +47,7 @@ def record_problem(record: RecordedIssue) -> str | None:
             parse_text(record.metadata)
         extra = parse_text(record.extra) if record.extra else {}
         links = [parse_text(link.extra) for link in record.dependencies if link.extra]
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return f"a text that should be JSON is not: {error}"
     if not isinstance(extra, dict) or extra.keys() & (KNOWN - {"lease"}):
         return "`extra` is not an object of unknown members"
@@ -56,6 +64,15 @@ def record_problem(record: RecordedIssue) -> str | None:
     if record.lease and not (record.lease.owner.strip() and record.lease.lease_id.strip()):
         return "its lease has no owner or no id"
     return None
+
+
+def _depth(text: str) -> int:
+    """How deep the brackets go, whether or not the rest is JSON."""
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A limit that is met is a refusal with a class, never a crash and never silent lo
 # --- numbers and text --------------------------------------------------------------------------
 INTEGER_MAX = 2**53 - 1  # what a JSON reader with doubles still reads exactly
 JSON_DEPTH_MAX = 32  # deeper than any payload of ours, far from any parser's stack
+TEXT_DEPTH_MAX = 64  # the same for JSON text that an imported record carries along
 REQUEST_BYTES_MAX = 1_048_576  # one line on a door
 ID_LENGTH_MAX = 128  # issue, job, instance and sublease ids
 NAME_LENGTH_MAX = 256  # assignees, owners, lease ids, request ids, node names

@@ -139,7 +139,6 @@ def deep_down(levels: int, call: Callable[[], Result]) -> Result:
     return call() if levels == 0 else deep_down(levels - 1, call)
 
 
-@pytest.mark.xfail(reason="XXX #2: nested texts of an import are parsed until the stack is full")
 def test_a_decision_does_not_depend_on_how_deep_the_stack_is() -> None:
     """Replay runs under other frames than the door that took the request."""
     for depth in (30, 300, 600, 800, 900, 1_000, 5_000):

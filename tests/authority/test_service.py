@@ -154,7 +154,6 @@ def test_what_was_proposed_after_a_failed_commit_is_never_committed() -> None:
     assert journal.disk.rows == []
 
 
-@pytest.mark.xfail(reason="XXX #2: SQLite refuses a connection that another thread is using")
 def test_an_old_answer_is_found_while_another_thread_commits(tmp_path: Path) -> None:
     SqliteJournal.create(tmp_path / "journal.db", "n1")
     journal = SqliteJournal(tmp_path / "journal.db")

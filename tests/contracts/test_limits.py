@@ -24,7 +24,7 @@ from understudy.authority.outcome import (
 from understudy.authority.service import Office
 from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.state import State, apply
-from understudy.contracts import canonical, limits, rfc3339
+from understudy.contracts import canonical, jsonl, limits, rfc3339
 from understudy.contracts.reason import Reason
 from understudy.contracts.records import Dependency, Issue, Lease, Stamp, Sublease
 from understudy.contracts.request import Door, Garbage, Request, parse
@@ -350,6 +350,15 @@ def test_a_row_imports_so_many_records() -> None:
     ]
     assert fits("issue.import", {"records": records[1:]})
     assert not fits("issue.import", {"records": records})
+
+
+@stands_on("TEXT_DEPTH_MAX")
+def test_a_text_that_is_carried_along_is_nested_only_so_deep() -> None:
+    text = "[" * limits.TEXT_DEPTH_MAX + "]" * limits.TEXT_DEPTH_MAX
+    assert jsonl.parse_text(text) is not None
+    with pytest.raises(ValueError, match="deeper"):
+        jsonl.parse_text(f"[{text}]")
+    assert jsonl.parse_text('"' + "[" * 999 + '"') == "[" * 999
 
 
 @stands_on("COMMENTS_MAX")
