@@ -1,1 +1,19 @@
-"""The law: the only room where a lease changes hands."""
+"""The law: the only room where a lease changes hands.
+
+Other rooms take what they need from here; `exchange`, `replay`, `tables`, `trajectory` and
+`conformance` are modules that a command loads when it needs them.
+"""
+
+from .journal import GENESIS, Unavailable
+from .service import TABLES, TRAJECTORY, Office, create_state_dir, locked, open_journal
+
+__all__ = [
+    "GENESIS",
+    "TABLES",
+    "TRAJECTORY",
+    "Office",
+    "Unavailable",
+    "create_state_dir",
+    "locked",
+    "open_journal",
+]

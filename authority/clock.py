@@ -11,9 +11,7 @@ on from the journal's last row.
 import time
 from collections.abc import Callable
 
-from ..contracts import limits
-from ..contracts.records import Stamp
-from ..contracts.shapes import CallerStamp
+from ..contracts import CallerStamp, Stamp, limits
 
 _SLEW_PER_MILLION = 500  # as slow as ntpd: a minute moves by at most 30 ms
 _JUMP_NS = 1_000_000_000  # a wall clock further off than this has been set, and is not followed

@@ -6,10 +6,7 @@ Order: the door, the caller's clock, the evidence, the memory of request ids, th
 
 from dataclasses import replace
 
-from ..contracts import shapes
-from ..contracts.reason import Reason
-from ..contracts.records import Policy, Stamp
-from ..contracts.request import Request
+from ..contracts import Policy, Reason, Request, Stamp, shapes
 from . import dependency, lease, projection, work
 from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
 from .state import State

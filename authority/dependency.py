@@ -1,9 +1,16 @@
 """Dependencies: which issue waits for which. Blocking ones never close a cycle."""
 
-from ..contracts import limits
-from ..contracts.reason import Reason
-from ..contracts.records import BLOCKING_TYPES, Dependency, Lease, Stamp
-from ..contracts.shapes import AddDependency, RemoveDependency, ReplaceDependency
+from ..contracts import (
+    BLOCKING_TYPES,
+    AddDependency,
+    Dependency,
+    Lease,
+    Reason,
+    RemoveDependency,
+    ReplaceDependency,
+    Stamp,
+    limits,
+)
 from .lease import touch
 from .outcome import Accepted, Change, DependencyAdded, DependencyDropped, Outcome, Refused
 from .state import State

@@ -6,17 +6,20 @@ envelope before it. `row1_` digests chain them; `st1_` digests chain the changes
 
 from typing import Any
 
-from ..contracts import canonical, limits
-from ..contracts.reason import FAILURES
-from ..contracts.records import Stamp
-from ..contracts.registry import (
+from ..contracts import (
     DISPATCH_KIND,
+    FAILURES,
     PROFILE_ID,
+    Garbage,
     HostAction,
+    Request,
+    Stamp,
+    canonical,
     host_actions,
+    journaled,
+    limits,
     semantic_digest,
 )
-from ..contracts.request import Garbage, Request, journaled
 from .decide import instruction_ref, policy_digest
 from .journal import Head, Row
 from .outcome import Accepted, Refused, encode_changes

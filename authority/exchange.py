@@ -13,10 +13,18 @@ from typing import Any
 
 import msgspec
 
-from ..contracts import canonical, jsonl, limits, rfc3339
-from ..contracts.reason import Reason
-from ..contracts.records import Dependency, Issue, Lease, issue_resource
-from ..contracts.shapes import RecordedIssue
+from ..contracts import (
+    Dependency,
+    Issue,
+    Lease,
+    Reason,
+    RecordedIssue,
+    canonical,
+    issue_resource,
+    jsonl,
+    limits,
+    rfc3339,
+)
 from .state import State
 
 

@@ -11,8 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from ..contracts import canonical
-from ..contracts.reason import FAILURES, Reason
+from ..contracts import FAILURES, Reason, canonical
 from .outcome import Change, decode_changes
 
 GENESIS = "row1_" + "0" * 64  # what the first row is chained to

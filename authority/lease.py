@@ -11,33 +11,34 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..contracts import limits, rfc3339
-from ..contracts.reason import Reason
-from ..contracts.records import (
-    Instance,
-    Issue,
-    Lease,
-    Stamp,
-    Sublease,
-    issue_of,
-    issue_resource,
-)
-from ..contracts.shapes import (
+from ..contracts import (
+    TRANSITIONS,
     Break,
     Claim,
     ClaimNext,
     CloseInstance,
     GrantSublease,
     Held,
+    Instance,
+    Issue,
+    Lease,
+    LeaseState,
+    Move,
     OpenInstance,
+    Reason,
     Reconcile,
     Release,
     Renew,
     RevokeSublease,
+    Stamp,
+    Sublease,
     TimedHeld,
     TimedMutation,
+    issue_of,
+    issue_resource,
+    limits,
+    rfc3339,
 )
-from ..contracts.transitions import TRANSITIONS, LeaseState, Move
 from .outcome import (
     Accepted,
     Change,

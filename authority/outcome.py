@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..contracts.reason import FAILURES, Reason
-from ..contracts.records import Dependency, Instance, Issue, Lease, Policy, Sublease
+from ..contracts import FAILURES, Dependency, Instance, Issue, Lease, Policy, Reason, Sublease
 
 # --- changes ------------------------------------------------------------------------------------
 

@@ -6,11 +6,19 @@ from typing import Any, TypeVar
 
 import orjson
 
-from ..contracts import limits
-from ..contracts.reason import Reason
-from ..contracts.records import BLOCKING_TYPES, Issue, Stamp, issue_of, issue_resource
-from ..contracts.registry import host_actions
-from ..contracts.shapes import ListIssues, RouteBinding, ShowIssue
+from ..contracts import (
+    BLOCKING_TYPES,
+    Issue,
+    ListIssues,
+    Reason,
+    RouteBinding,
+    ShowIssue,
+    Stamp,
+    host_actions,
+    issue_of,
+    issue_resource,
+    limits,
+)
 from .dependency import cycle_through
 from .outcome import Accepted, Outcome, Refused
 from .state import State, check_invariants

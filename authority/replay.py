@@ -3,10 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..contracts import limits
-from ..contracts.reason import Reason
-from ..contracts.records import Stamp
-from ..contracts.request import Garbage, restore
+from ..contracts import Garbage, Reason, Stamp, limits, restore
 from .decide import decide
 from .envelope import sealed
 from .journal import Head, Journal, Row, Snapshot

@@ -19,11 +19,7 @@ from typing import Any, Self
 import apsw
 import orjson
 
-from ..contracts import limits
-from ..contracts.check import startup_check
-from ..contracts.reason import Reason
-from ..contracts.request import Door, Garbage, Request, parse
-from ..contracts.shapes import Transport
+from ..contracts import Door, Garbage, Reason, Request, Transport, limits, parse, startup_check
 from .clock import HybridClock, SteadyClock
 from .decide import decide
 from .envelope import chain_state, glimpsed, refused_garbage, sealed, with_mark

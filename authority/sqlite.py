@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from ..contracts.reason import Reason
+from ..contracts import Reason
 from .failpoint import failpoint
 from .journal import Head, Row, Snapshot, Unavailable
 

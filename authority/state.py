@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, assert_never
 import msgspec
 from sortedcontainers import SortedList
 
-from ..contracts import limits, rfc3339
-from ..contracts.records import (
+from ..contracts import (
     BLOCKING_TYPES,
     Dependency,
     Instance,
@@ -28,6 +27,8 @@ from ..contracts.records import (
     Sublease,
     issue_of,
     issue_resource,
+    limits,
+    rfc3339,
 )
 from .outcome import (
     Answered,

@@ -9,7 +9,7 @@ from typing import assert_never
 
 import apsw
 
-from ..contracts.records import BLOCKING_TYPES, Issue
+from ..contracts import BLOCKING_TYPES, Issue
 from .failpoint import failpoint
 from .journal import Journal, changes_of
 from .outcome import (

@@ -11,9 +11,7 @@ from typing import Any
 
 import orjson
 
-from ..contracts import canonical, rfc3339
-from ..contracts.evidence import evidence_routes, factor
-from ..contracts.reason import Reason
+from ..contracts import Reason, canonical, evidence_routes, factor, rfc3339
 from .failpoint import failpoint
 from .journal import GENESIS, Journal, Row, Unavailable
 

@@ -3,8 +3,7 @@
 from itertools import islice
 from typing import Any
 
-from ..contracts import limits, rfc3339
-from ..contracts.records import Dependency, Instance, Issue, Lease, Sublease, issue_of
+from ..contracts import Dependency, Instance, Issue, Lease, Sublease, issue_of, limits, rfc3339
 from .state import State
 
 

@@ -4,20 +4,26 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..contracts import limits, rfc3339
-from ..contracts.jsonl import record_problem
-from ..contracts.reason import Reason
-from ..contracts.records import Dependency, Issue, Lease, Stamp, issue_resource
-from ..contracts.shapes import (
+from ..contracts import (
     AddIssue,
     CloseIssue,
+    Dependency,
     DiscoverIssue,
     ImportIssues,
+    Issue,
+    Lease,
+    LeaseState,
+    Move,
+    Reason,
     RecordedIssue,
     RecordedLease,
+    Stamp,
     UpdateIssue,
+    issue_resource,
+    limits,
+    record_problem,
+    rfc3339,
 )
-from ..contracts.transitions import LeaseState, Move
 from .lease import step, touch
 from .outcome import (
     Accepted,

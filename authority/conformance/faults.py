@@ -18,9 +18,7 @@ from typing import Any
 
 import apsw
 
-from ...contracts import canonical, check, documents, limits
-from ...contracts.reason import Reason
-from ...contracts.request import Door, parse
+from ...contracts import Door, Reason, canonical, check, documents, limits, parse
 from .. import service
 from ..journal import Unavailable
 from ..replay import replay

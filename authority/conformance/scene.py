@@ -20,9 +20,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from ...contracts import canonical
-from ...contracts.registry import contract_digest
-from ...contracts.request import Door, parse
+from ...contracts import Door, canonical, contract_digest, parse
 from ..exchange import import_payloads, read_issues
 from ..replay import replay
 from ..service import JOURNAL, TABLES, TRAJECTORY, Office, recover

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...contracts import canonical, documents, limits
-from ...contracts.registry import contract_digest
+from ...contracts import canonical, contract_digest, documents, limits
 from . import faults, verdicts
 from .pointer import ABSENT, find
 from .scene import CONTRACT_DIGEST, Answer, make_state, play, proof, require_boundary, scratch

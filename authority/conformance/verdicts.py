@@ -12,21 +12,25 @@ from typing import Any
 
 import orjson
 
-from ...contracts import documents, pins
-from ...contracts.check import check_all, startup_check
-from ...contracts.evidence import factor, parse_routes, route_findings
-from ...contracts.reason import Reason
-from ...contracts.registry import host_actions
-from ...contracts.retry import (
+from ...contracts import (
     PolicyRefused,
+    Reason,
     RetryPolicy,
     backoff_ms,
+    check_all,
+    documents,
+    factor,
+    host_actions,
     load_policy,
     parse_policy,
+    parse_routes,
+    pins,
     policy_digest,
     retry_decision,
+    route_findings,
+    startup_check,
+    world_registry_check,
 )
-from ...contracts.worlds import world_registry_check
 from ..exchange import export_issues, import_payloads, read_issues
 from ..service import JOURNAL, recover
 from ..sqlite import SqliteJournal

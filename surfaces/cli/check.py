@@ -6,10 +6,7 @@ from typing import Any
 import click
 import orjson
 
-from ...contracts import documents
-from ...contracts.check import check_all
-from ...contracts.reason import Exit
-from ...contracts.worlds import world_registry_check
+from ...contracts import Exit, check_all, documents, world_registry_check
 from .session import Leave, Session, common, print_json
 
 _file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)

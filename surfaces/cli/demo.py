@@ -17,10 +17,8 @@ from typing import IO, Any
 
 import click
 
-from ...authority import trajectory
-from ...authority.replay import replay
-from ...authority.service import TRAJECTORY, Office, create_state_dir
-from ...contracts.reason import Exit
+from ...authority import TRAJECTORY, Office, create_state_dir, replay, trajectory
+from ...contracts import Exit
 from .render import coloured
 from .session import Leave, Session, common, print_json
 
@@ -105,7 +103,7 @@ class Stage:
     def review(self) -> dict[str, Any]:
         """What the journal says about it, proved from the journal alone."""
         with Office(self._state_dir, writable=False) as office:
-            replayed = replay(office.journal)
+            replayed = replay.replay(office.journal)
             chained, problem = trajectory.verify(self._state_dir / TRAJECTORY, office.journal)
             closed = [i for i in office.authority.state.issues.values() if i.status == "closed"]
         proved = replayed.mismatch is None and problem is None and chained == replayed.rows

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from ...contracts import limits
-from ...contracts.reason import Reason
-from ...contracts.request import Door, Garbage, Request, parse
+from ...contracts import Door, Garbage, Reason, Request, limits, parse
 from .session import Session, common, print_bytes
 
 _CHUNK_BYTES = 262_144

@@ -8,9 +8,7 @@ import click
 import orjson
 
 from ...authority import exchange
-from ...contracts import canonical, rfc3339
-from ...contracts.reason import BY_WIRE, FAILURES, Exit
-from ...contracts.request import Door, build
+from ...contracts import BY_WIRE, FAILURES, Door, Exit, build, canonical, rfc3339
 from .options import context, mutation
 from .session import Leave, Session, common, print_bytes, print_json
 

@@ -8,12 +8,9 @@ from typing import Any
 
 import click
 
+from ...authority import GENESIS, TABLES, TRAJECTORY, locked, open_journal, tables, trajectory
 from ...authority import replay as replaying
-from ...authority import trajectory
-from ...authority.journal import GENESIS
-from ...authority.service import TABLES, TRAJECTORY, locked, open_journal
-from ...authority.tables import Tables
-from ...contracts.reason import Exit, Reason
+from ...contracts import Exit, Reason
 from .session import Leave, Session, common, print_json
 
 
@@ -74,8 +71,8 @@ def rebuild(session: Session) -> None:
     ):
         for suffix in ("", "-wal", "-shm"):
             (session.state_dir / (TABLES + suffix)).unlink(missing_ok=True)
-        with closing(Tables(session.state_dir / TABLES)) as tables:
-            tables.follow(journal)
+        with closing(tables.Tables(session.state_dir / TABLES)) as fresh:
+            fresh.follow(journal)
         rows = trajectory.rewrite(session.state_dir / TRAJECTORY, journal)
     _finish(session, {"result": "accepted", "rows": rows}, f"rebuilt from {rows} rows")
 

@@ -11,10 +11,8 @@ from typing import Any
 import click
 import orjson
 
-from ...authority.journal import Unavailable
-from ...authority.service import Office
-from ...contracts.reason import BY_WIRE, FAILURES, Exit, Reason
-from ...contracts.shapes import Transport
+from ...authority import Office, Unavailable
+from ...contracts import BY_WIRE, FAILURES, Exit, Reason, Transport
 
 BOUNDARIES = ("reference",)
 DEFAULT_STATE_DIR = ".premath"

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from ...authority.service import create_state_dir
+from ...authority import create_state_dir
 from .options import context, mutation, payload
 from .session import Session, common, print_json
 

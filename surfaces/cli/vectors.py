@@ -4,12 +4,21 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from ...authority.conformance.vectors import Result, Vector
+from ...authority.conformance import (
+    Result,
+    UnknownBoundary,
+    Vector,
+    load_vectors,
+    require_boundary,
+    rewrite,
+    run_vector,
+)
+from ...contracts import Exit
+from .session import Leave, print_json
 
 
 @click.group()
@@ -23,8 +32,6 @@ def vectors() -> None:
 @click.argument("names", nargs=-1)
 def list_command(suite: str | None, names: tuple[str, ...], *, as_json: bool) -> None:
     """Show what each vector proves."""
-    from .session import print_json  # noqa: PLC0415 - only when it is called
-
     chosen = _chosen(suite, names)
     if as_json:
         rows = [_row(vector) for vector in chosen]
@@ -38,7 +45,9 @@ def list_command(suite: str | None, names: tuple[str, ...], *, as_json: bool) ->
 @vectors.command("run")
 @click.option("--boundary", metavar="MODE", help="Who decides.  [default: reference]")
 @click.option("--suite", metavar="SUITE", help="Only this suite.")
-@click.option("--rewrite", is_flag=True, help="For developers: fill in the digests anew.")
+@click.option(
+    "--rewrite", "refresh", is_flag=True, help="For developers: fill in the digests anew."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("names", nargs=-1)
 @click.pass_context
@@ -48,22 +57,19 @@ def run_command(
     suite: str | None,
     names: tuple[str, ...],
     *,
-    rewrite: bool,
+    refresh: bool,
     as_json: bool,
 ) -> None:
     """Run all vectors, or those whose id contains one of NAMES.
 
     --rewrite changes the digests alone, and only where every expectation of the vector holds.
     """
-    from ...authority.conformance import vectors as runner  # noqa: PLC0415 - a heavy import, for this command
-    from ...authority.conformance.scene import UnknownBoundary, require_boundary  # noqa: PLC0415
-
     mode = boundary or (ctx.find_root().obj or {}).get("boundary") or "reference"
     try:
         require_boundary(mode)
     except UnknownBoundary as error:
         raise click.UsageError(str(error)) from None
-    judge = runner.rewrite if rewrite else runner.run_vector
+    judge = rewrite if refresh else run_vector
     chosen = _chosen(suite, names)
     with _progress(len(chosen)) as step:
         results = []
@@ -73,9 +79,7 @@ def run_command(
     _finish(results, mode, as_json=as_json)
 
 
-def _chosen(suite: str | None, names: Sequence[str]) -> "list[Vector]":
-    from ...authority.conformance.vectors import load_vectors  # noqa: PLC0415
-
+def _chosen(suite: str | None, names: Sequence[str]) -> list[Vector]:
     chosen = [
         vector
         for vector in load_vectors()
@@ -98,10 +102,7 @@ def _progress(length: int) -> Iterator[Any]:
         yield lambda name: bar.update(1, name)
 
 
-def _finish(results: "list[Result]", boundary: str, *, as_json: bool) -> None:
-    from ...contracts.reason import Exit  # noqa: PLC0415
-    from .session import Leave, print_json  # noqa: PLC0415
-
+def _finish(results: list[Result], boundary: str, *, as_json: bool) -> None:
     failed = [result for result in results if not result.ok]
     if as_json:
         report = {
@@ -117,7 +118,7 @@ def _finish(results: "list[Result]", boundary: str, *, as_json: bool) -> None:
         raise Leave(Exit.CHECK_FAILED)
 
 
-def _say(results: "list[Result]", failed: "list[Result]", boundary: str) -> None:
+def _say(results: list[Result], failed: list[Result], boundary: str) -> None:
     total = Counter(result.vector.suite for result in results)
     broken = Counter(result.vector.suite for result in failed)
     width = max(map(len, total))
@@ -132,10 +133,10 @@ def _say(results: "list[Result]", failed: "list[Result]", boundary: str) -> None
     click.echo(f"{good} of {len(results)} vectors hold on the {boundary} boundary, twice each")
 
 
-def _failure(result: "Result") -> dict[str, Any]:
+def _failure(result: Result) -> dict[str, Any]:
     return {**_row(result.vector), "problems": [*result.problems, *result.stale]}
 
 
-def _row(vector: "Vector") -> dict[str, Any]:
+def _row(vector: Vector) -> dict[str, Any]:
     body = vector.body
     return {"id": vector.id, "kind": body["kind"], "why": body["why"], "clause": body["clause"]}
