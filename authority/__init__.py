@@ -1,14 +1,15 @@
 """The law: the only room where a lease changes hands.
 
-Other rooms take what they need from here; `exchange`, `replay`, `tables`, `trajectory` and
-`conformance` are modules that a command loads when it needs them.
+Other rooms take what they need from here; `client`, `exchange`, `replay`, `sidecar`,
+`tables`, `trajectory` and `conformance` are modules that a command loads when it needs them.
 """
 
 from .journal import GENESIS, Unavailable
-from .service import TABLES, TRAJECTORY, Office, create_state_dir, locked, open_journal
+from .service import SOCKET, TABLES, TRAJECTORY, Office, create_state_dir, locked, open_journal
 
 __all__ = [
     "GENESIS",
+    "SOCKET",
     "TABLES",
     "TRAJECTORY",
     "Office",

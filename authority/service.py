@@ -33,6 +33,7 @@ from .trajectory import Trajectory
 JOURNAL = "journal.db"
 TRAJECTORY = "harness_trajectory.jsonl"
 TABLES = "tables.db"
+SOCKET = "authority.sock"
 _LOCK = "lock"
 
 # Actions whose rule asks nothing of the time; their rows leave the clock where it is.
@@ -71,7 +72,7 @@ class Authority:
         """Decide in order, commit once; the answers, and the rows that were written for them."""
         proposal = self.propose(batch)
         self.commit(proposal)
-        if self.head.seq - self._snapshot_seq >= limits.SNAPSHOT_ROWS:
+        if self.snapshot_due:
             self.snapshot()
         return proposal.answers, proposal.rows
 
@@ -100,9 +101,17 @@ class Authority:
         for row in proposal.rows:
             self._uncommitted.pop(row.seq, None)
 
+    @property
+    def snapshot_due(self) -> bool:
+        """After so many rows; a large state waits longer, since its image costs more."""
+        rows = self.head.seq - self._snapshot_seq
+        return rows >= limits.SNAPSHOT_ROWS and rows * 4 >= len(self.state.issues)
+
     def snapshot(self) -> None:
         """Save the next start from folding the rows up to here."""
         self._refuse_after_failure()
+        if self.head.seq == self._snapshot_seq:
+            return
         self.journal.put_snapshot(Snapshot.of(self.head, dump(self.state)))
         self._snapshot_seq = self.head.seq
 
@@ -210,6 +219,13 @@ class Office:
         self._wrote = self._wrote or bool(rows)
         failpoint("answer.ready")
         return answers
+
+    def commit(self, proposal: Proposal) -> None:
+        """Put what was proposed on disk, and its evidence; another thread may propose meanwhile."""
+        self.authority.commit(proposal)
+        if self._trajectory is not None and proposal.rows:
+            self._trajectory.follow(self.journal, proposal.rows, proposal.rows[-1].seq)
+        self._wrote = self._wrote or bool(proposal.rows)
 
     def ask(
         self,

@@ -28,7 +28,7 @@ from .registry import (
     host_actions,
     semantic_digest,
 )
-from .request import Door, Garbage, Request, build, journaled, parse, restore
+from .request import TOO_LONG, Door, Garbage, Request, build, journaled, parse, restore
 from .retry import (
     PolicyRefused,
     RetryPolicy,
@@ -39,6 +39,7 @@ from .retry import (
     retry_decision,
 )
 from .shapes import (
+    STRENGTH,
     AddDependency,
     AddIssue,
     Break,
@@ -77,6 +78,8 @@ __all__ = [
     "DISPATCH_KIND",
     "FAILURES",
     "PROFILE_ID",
+    "STRENGTH",
+    "TOO_LONG",
     "TRANSITIONS",
     "AddDependency",
     "AddIssue",

@@ -43,4 +43,8 @@ COUNTER_MAX = 65_535  # events in one millisecond before the clock borrows the n
 # --- commit ------------------------------------------------------------------------------------
 BATCH_MAX = 512  # requests decided and committed together
 SNAPSHOT_ROWS = 4_096  # rows after which a snapshot saves the next start from folding them
+QUEUE_MAX = 16_384  # requests that wait in a sidecar
+INFLIGHT_MAX = 4_096  # of those, one connection's
+CONNECTIONS_MAX = 4_096
+OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it is cut off
 LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal

@@ -3,7 +3,7 @@
 `data/pins.json` holds the SHA-256 of every file in `data/` (but itself) and in `schemas/`.
 After a deliberate change to one of them, seal them again:
 
-    python -m understudy.contracts.pins --write
+    python -m understudy.contracts --write
 
 It restates the digest of the retry policy, in the policy and in the contract that binds it, and
 writes the pins anew. Without `--write` it only compares, and exits 9 on a difference.
@@ -68,7 +68,7 @@ def seal(root: Path = documents.ROOT) -> None:
 def main(arguments: list[str], root: Path = documents.ROOT) -> int:
     """The command: compare, or with `--write` seal."""
     if arguments not in ([], ["--write"]):
-        sys.stderr.write("usage: python -m understudy.contracts.pins [--write]\n")
+        sys.stderr.write("usage: python -m understudy.contracts [--write]\n")
         return Exit.USAGE
     if arguments:
         seal(root)
@@ -91,7 +91,3 @@ def _difference(pinned: str | None, actual: str | None) -> str:
     if pinned is None:
         return "the file is there and is not pinned"
     return f"the file has the digest {actual}, pinned is {pinned}"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -107,6 +107,9 @@ class Reason(IntEnum):
     JOURNAL_WRITE_FAILED = 154
     JOURNAL_DEPOSED = 155
     CONTRACT_DRIFT = 156
+    AUTHORITY_OVERLOADED = 157
+    PROTOCOL_MISMATCH = 158
+    SIDECAR_UNREACHABLE = 159
     # Proof.
     REPLAY_MISMATCH = 170
     TRAJECTORY_MISMATCH = 171
@@ -351,6 +354,16 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
      "the contract in force fails its own check",
      "`understudy check` names what drifted"),
 
+    (Reason.AUTHORITY_OVERLOADED, "authority_overloaded", _US, _LATER, Exit.TRY_LATER, None,
+     "more requests wait than may wait",
+     "try again after a pause, with the same requestId"),
+    (Reason.PROTOCOL_MISMATCH, "sidecar_protocol_mismatch", _CALLER, _NEVER, Exit.UNREACHABLE,
+     None, "the two sides of the socket do not speak the same protocol",
+     "stop the sidecar and start it again from this installation"),
+    (Reason.SIDECAR_UNREACHABLE, "sidecar_unreachable", _US, _LATER, Exit.UNREACHABLE, None,
+     "the sidecar does not answer",
+     "look whether it runs: `understudy authority status`"),
+
     (Reason.REPLAY_MISMATCH, "replay_mismatch", _US, _NEVER, Exit.CHECK_FAILED, None,
      "a row of the journal does not replay to the bytes it holds",
      "the first such row is named; everything before it stands"),
@@ -369,7 +382,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
 
     (Reason.CONTRACT_PIN_MISMATCH, "contract_pin_mismatch", _US, _NEVER, Exit.CHECK_FAILED,
      None, "a published file differs from its pin, is gone, or has none",
-     "restore the file; after an edit, `python -m understudy.contracts.pins --write`"),
+     "restore the file; after an edit, `python -m understudy.contracts --write`"),
     (Reason.CONTRACT_UNREADABLE, "contract_document_unreadable", _US, _NEVER, Exit.CHECK_FAILED,
      None, "a document cannot be read, or is not canonical JSON",
      "restore the document"),
@@ -436,7 +449,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
      "correct the member that is named"),
     (Reason.RETRY_POLICY_DIGEST, "retry_policy_invalid_digest", _US, _NEVER, Exit.CHECK_FAILED,
      None, "the retry policy does not have the digest that binds it",
-     "after an edit, `python -m understudy.contracts.pins --write`"),
+     "after an edit, `python -m understudy.contracts --write`"),
 )
 # fmt: on
 

@@ -62,11 +62,14 @@ class Garbage:
     id: str | int | None = None
 
 
+# A door that reads as it comes knows that a line is too long, and not how long it would be.
+TOO_LONG = Garbage(Reason.REQUEST_TOO_LARGE, f"a line of over {limits.REQUEST_BYTES_MAX} bytes")
+
+
 def parse(data: bytes, door: Door) -> Request | Garbage:
     """One line from a door, made into a request."""
     if len(data) > limits.REQUEST_BYTES_MAX:
-        detail = f"{len(data)} bytes, at most {limits.REQUEST_BYTES_MAX}"
-        return Garbage(Reason.REQUEST_TOO_LARGE, detail)
+        return TOO_LONG
     try:
         value = canonical.decode(data)
     except canonical.NotCanonical as error:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,15 +17,17 @@ from types import ModuleType
 from typing import Any
 
 import apsw
+import orjson
 
-from ...contracts import Door, Reason, canonical, check, documents, limits, parse
-from .. import service
+from ...contracts import BY_WIRE, Door, Reason, canonical, check, documents, limits, parse
+from .. import client, service, sidecar
 from ..journal import Unavailable
 from ..replay import replay
 from ..service import JOURNAL, TRAJECTORY, Authority, Office
 from ..sqlite import SqliteJournal
 from ..trajectory import verify
 from .scene import make_state, play, proof, scratch
+from .served import Served
 from .verdicts import copy_documents
 
 _LATER_MS = 5_000_000
@@ -56,12 +58,12 @@ def swapped(module: ModuleType, name: str, value: object) -> Iterator[None]:
         setattr(module, name, before)
 
 
-def inflict(body: Mapping[str, Any], boundary: str) -> dict[str, Any]:
-    """Play the scene, break what the vector says, and look."""
+def inflict(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Play the scene, break what the vector says, and look; files are files, whoever wrote them."""
     with scratch() as folder:
         state_dir = Path(folder) / "state"
         make_state(state_dir)
-        play(body, boundary, state_dir)
+        play(body, "reference", state_dir)
         seen = _look(body, state_dir)
     return {"failureClasses": [seen.reason.wire] if seen.reason else [], "row": seen.row}
 
@@ -146,7 +148,18 @@ def _seen(reason: Reason | None, text: str | None) -> Seen:
     return Seen(reason, int(match[1]) if match else None)
 
 
+def _probe_client(state_dir: Path) -> Seen:
+    """Talk to the sidecar of the state directory."""
+    try:
+        with client.Client(state_dir, "mcp", retry_seconds=0) as connection:
+            answer = orjson.loads(connection.relay([canonical.encode(_PROBE)])[0])
+    except Unavailable as error:
+        return Seen(error.reason)
+    return Seen(BY_WIRE[answer["failureClasses"][0]] if answer["failureClasses"] else None)
+
+
 PROBES: dict[str, Callable[[Path], Seen]] = {
+    "client": _probe_client,
     "start": _probe_start,
     "replay": _probe_replay,
     "verify": _probe_verify,
@@ -388,7 +401,34 @@ def _trajectory_gone(state_dir: Path, _: Mapping[str, Any]) -> None:
     (state_dir / TRAJECTORY).unlink()
 
 
+@contextmanager
+def _nobody_serves(state_dir: Path, body: Mapping[str, Any]) -> Iterator[None]:  # noqa: ARG001
+    yield
+
+
+@contextmanager
+def _other_protocol(state_dir: Path, body: Mapping[str, Any]) -> Iterator[None]:  # noqa: ARG001
+    with closing(Served(state_dir)), swapped(client, "PROTOCOL", sidecar.PROTOCOL + 1):
+        yield
+
+
+@contextmanager
+def _queue_full(state_dir: Path, body: Mapping[str, Any]) -> Iterator[None]:  # noqa: ARG001
+    with closing(Served(state_dir)), swapped(limits, "QUEUE_MAX", 0):
+        yield
+
+
+@contextmanager
+def _somebody_serves(state_dir: Path, body: Mapping[str, Any]) -> Iterator[None]:  # noqa: ARG001
+    with closing(Served(state_dir)):
+        yield
+
+
 RESTING: dict[str, Fault] = {
+    "nobody_serves": _nobody_serves,
+    "other_protocol": _other_protocol,
+    "queue_full": _queue_full,
+    "somebody_serves": _somebody_serves,
     "contract_drifts": _contract_drifts,
     "journal_is_empty": _journal_is_empty,
     "journal_is_folder": _journal_is_folder,

@@ -28,6 +28,7 @@ from ..sqlite import SqliteJournal
 from ..state import State, check_invariants, dump, load
 from ..tables import Tables
 from ..trajectory import verify
+from .served import Served
 
 NODE = "vector"  # the name of the authority's clock in every vector
 CONTRACT_DIGEST = "$contractDigest"  # stands for the digest of the contract in force
@@ -58,7 +59,7 @@ class Reference:
         self.office.close()
 
 
-BOUNDARIES: dict[str, Callable[[Path], Boundary]] = {"reference": Reference}
+BOUNDARIES: dict[str, Callable[[Path], Boundary]] = {"reference": Reference, "sidecar": Served}
 
 
 class UnknownBoundary(ValueError):

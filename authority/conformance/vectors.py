@@ -149,7 +149,7 @@ def _run(body: Mapping[str, Any], boundary: str) -> Run:
         case "dispatch":
             return _dispatch(body, boundary)
         case "fault":
-            return _verdict(body, lambda given: faults.inflict(given, boundary))
+            return _verdict(body, faults.inflict)
         case "check":
             return _verdict(body, verdicts.check)
         case "evidence":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from ...contracts import Door, Garbage, Reason, Request, limits, parse
+from ...contracts import Door, limits, parse
 from .session import Session, common, print_bytes
 
 _CHUNK_BYTES = 262_144
@@ -24,18 +24,31 @@ def dispatch(session: Session, *, frozen_clock: bool) -> None:
 
     Lines that arrive together are decided in order and committed together; an answer is printed
     after its decision is on disk. This door is an `mcp` door: `context.transport` may name a weaker
-    transport, never a stronger one.
+    transport, never a stronger one. Where a sidecar runs, the lines go to it.
     """
+    sidecar = session.sidecar("mcp")
+    if sidecar is not None:
+        with sidecar:
+            for lines in _batches():
+                _print(sidecar.relay(lines))
+        return
     door = Door("mcp", frozen_clock=frozen_clock)
     with session.office(writable=True) as office:
-        for batch in _batches(door):
-            print_bytes(b"".join(answer + b"\n" for answer in office.submit(batch)))
+        for lines in _batches():
+            _print(office.submit([parse(line, door) for line in lines]))
         if office.authority.garbage_count:
             click.echo(f"{office.authority.garbage_count} lines were no requests", err=True)
 
 
-def _batches(door: Door) -> Iterator[list[Request | Garbage]]:
-    """Whatever has arrived, as far as it is whole lines, in batches of at most `BATCH_MAX`."""
+def _print(answers: list[bytes]) -> None:
+    print_bytes(b"".join(answer + b"\n" for answer in answers))
+
+
+def _batches() -> Iterator[list[bytes]]:
+    """Whatever has arrived, as far as it is whole lines, in batches of at most `BATCH_MAX`.
+
+    Of a line that is too long only so much is kept that whoever parses it says so.
+    """
     if sys.stdin is None:  # whoever started us closed it
         return
     handle = sys.stdin.fileno()
@@ -45,12 +58,12 @@ def _batches(door: Door) -> Iterator[list[Request | Garbage]]:
         if skipping and lines:
             skipping = False
             del lines[0]
-        batch = [parse(line, door) for line in lines if line.strip()]
+        batch = [line for line in lines if line.strip()]
         if len(rest) > limits.REQUEST_BYTES_MAX:
             if not skipping:
-                batch.append(Garbage(Reason.REQUEST_TOO_LARGE, f"over {limits.REQUEST_BYTES_MAX}"))
+                batch.append(rest[: limits.REQUEST_BYTES_MAX + 1])
             rest, skipping = b"", True
         for start in range(0, len(batch), limits.BATCH_MAX):
             yield batch[start : start + limits.BATCH_MAX]
     if rest.strip() and not skipping:
-        yield [parse(rest, door)]
+        yield [rest]

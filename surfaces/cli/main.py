@@ -18,6 +18,7 @@ _COMMANDS = {
     "sublease": ("sublease", "sublease", "Lend parts of a lease to subagents."),
     "instance": ("sublease", "instance", "Name the worktree or runtime that works under a lease."),
     "policy": ("state", "policy", "Show or set how strict this authority is."),
+    "authority": ("authority", "authority", "Run the authority as a process of its own."),
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
     "import": ("exchange", "import_file", "Take over an issues.jsonl file."),
     "export": ("exchange", "export_file", "Write an issues.jsonl file."),
@@ -65,7 +66,9 @@ class _Lazy(click.Group):
     metavar="DIR",
     help="Where the journal lives.  [default: .premath]",
 )
-@click.option("--boundary", metavar="MODE", help="Who decides.  [default: reference]")
+@click.option(
+    "--boundary", metavar="MODE", help="reference or sidecar.  [default: the sidecar, if one runs]"
+)
 @click.pass_context
 def cli(ctx: click.Context, /, **root: Any) -> None:  # noqa: ANN401
     """Exactly one worker holds each piece of work, and every decision can be replayed.

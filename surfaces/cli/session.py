@@ -6,22 +6,25 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
-from ...authority import Office, Unavailable
+from ...authority import SOCKET, Office, Unavailable
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, Transport
 
-BOUNDARIES = ("reference",)
+if TYPE_CHECKING:
+    from ...authority import client
+
+BOUNDARIES = ("reference", "sidecar")
 DEFAULT_STATE_DIR = ".premath"
 
 
 class Session:
     """One run of a command: where it works, and how it speaks."""
 
-    def __init__(self, state_dir: str, boundary: str, *, as_json: bool) -> None:
+    def __init__(self, state_dir: str, boundary: str | None, *, as_json: bool) -> None:
         self.state_dir = Path(state_dir)
         self.boundary = boundary
         self.as_json = as_json
@@ -43,12 +46,30 @@ class Session:
         writable: bool = True,
         transport: Transport = "cli",
     ) -> dict[str, Any]:
-        """One request through this door, and its answer."""
-        with self.office(writable=writable) as office:
-            try:
+        """One request through this door, and its answer: from the sidecar, where one runs."""
+        try:
+            sidecar = self.sidecar(transport)
+            if sidecar is not None:
+                with sidecar:
+                    return sidecar.ask(action, payload, context)
+            with self.office(writable=writable) as office:
                 return office.ask(action, payload, context, transport=transport)
-            except ValueError as error:
-                raise click.UsageError(f"an argument is no text or number: {error}") from None
+        except ValueError as error:
+            raise click.UsageError(f"an argument is no text or number: {error}") from None
+
+    def sidecar(self, transport: Transport) -> "client.Client | None":
+        """A connection to the sidecar of the state directory, if one runs and is wanted."""
+        required = self.boundary == "sidecar"
+        if self.boundary == "reference" or not (required or (self.state_dir / SOCKET).exists()):
+            return None
+        from ...authority import client  # noqa: PLC0415 - where there is one
+
+        try:
+            return client.Client(self.state_dir, transport)
+        except client.Unreachable:
+            if required:
+                raise
+            return None  # it died; the lock says whether somebody else writes
 
     def finish(self, answer: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
         """Print an answer, and leave with the code of its first failure class."""
@@ -89,8 +110,8 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
         root = ctx.find_root().obj or {}
-        boundary = boundary or root.get("boundary") or "reference"
-        if boundary not in BOUNDARIES:
+        boundary = boundary or root.get("boundary")
+        if boundary not in (None, *BOUNDARIES):
             raise click.UsageError(f"no boundary `{boundary}`; there is {', '.join(BOUNDARIES)}")
         folder = state_dir or root.get("state_dir") or DEFAULT_STATE_DIR
         ctx.ensure_object(dict)

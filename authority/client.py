@@ -1,0 +1,263 @@
+"""Talk to a sidecar: one request at a time or many in flight, from a thread or from asyncio.
+
+A mutation gets a `requestId` if it has none. When the connection is lost, what was in flight is
+sent again: the authority gives the first answer again, so nothing is done twice.
+"""
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import orjson
+
+from ..contracts import Reason, Transport, host_actions
+from .journal import Unavailable
+from .service import SOCKET
+from .sidecar import PROTOCOL
+
+_RETRY_SECONDS = 10.0  # how long a lost sidecar is waited for
+_PAUSE_SECONDS = 0.02
+_LINE_BYTES_MAX = 64 * 1024 * 1024  # a list of ten thousand issues is one line
+
+
+class Call(NamedTuple):
+    """What to ask."""
+
+    action: str
+    payload: dict[str, Any]
+    context: dict[str, Any] | None = None
+
+
+class Client:
+    """A connection for one thread."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        transport: Transport,
+        *,
+        frozen_clock: bool = True,
+        retry_seconds: float = _RETRY_SECONDS,
+    ) -> None:
+        self._state_dir = state_dir
+        self._hello = _hello(transport, frozen_clock=frozen_clock)
+        self._retry_seconds = retry_seconds
+        self._asked = 0
+        self._connect()
+
+    def ask(
+        self, action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """One request, and its answer."""
+        return self.ask_many([Call(action, payload, context)])[0]
+
+    def ask_many(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
+        """Requests that are in flight together; their answers in the same order."""
+        lines = {
+            self._asked + place: _line(self._asked + place, each)
+            for place, each in enumerate(calls)
+        }
+        self._asked += len(calls)
+        answers: dict[int, dict[str, Any]] = {}
+        give_up = time.monotonic() + self._retry_seconds
+        while len(answers) < len(lines):
+            missing = [line for mark, line in lines.items() if mark not in answers]
+            try:
+                self._socket.sendall(b"".join(missing))
+                for _ in missing:
+                    answer = orjson.loads(self._read())
+                    answers[answer.pop("id")] = answer
+            except (OSError, EOFError) as error:
+                self._reconnect(give_up, error)
+        return [answers[mark] for mark in lines]
+
+    def relay(self, lines: Sequence[bytes]) -> list[bytes]:
+        """Lines as they are, and as many answers. Sent once: only their sender knows them."""
+        try:
+            self._socket.sendall(b"".join(line + b"\n" for line in lines))
+            return [self._read().rstrip(b"\n") for _ in lines]
+        except (OSError, EOFError) as error:
+            raise Unreachable(f"{self._state_dir}: {error}") from error
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _connect(self) -> None:
+        self._socket = _connected(self._state_dir)
+        self._file = self._socket.makefile("rb")
+        try:
+            self._socket.sendall(self._hello)
+            self.server = _greeted(self._read())
+        except BaseException:
+            self.close()
+            raise
+
+    def _reconnect(self, give_up: float, cause: Exception) -> None:
+        self.close()
+        while time.monotonic() < give_up:
+            time.sleep(_PAUSE_SECONDS)
+            with suppress(Unreachable, OSError, EOFError):
+                self._connect()
+                return
+        raise Unreachable(f"{self._state_dir}: {cause}")
+
+    def _read(self) -> bytes:
+        line = self._file.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError("the sidecar hung up")
+        return line
+
+
+class AsyncClient:
+    """A connection for one event loop; any number of tasks may ask at the same time."""
+
+    def __init__(
+        self, state_dir: Path, transport: Transport, *, retry_seconds: float = _RETRY_SECONDS
+    ) -> None:
+        self._state_dir = state_dir
+        self._transport = transport
+        self._retry_seconds = retry_seconds
+        self._asked = 0
+        self._waiting: dict[int, tuple[bytes, asyncio.Future[dict[str, Any]]]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._connect()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def ask(
+        self, action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """One request, and its answer; others may be in flight."""
+        assert self._writer is not None, "enter the client first"
+        mark, self._asked = self._asked, self._asked + 1
+        line = _line(mark, Call(action, payload, context))
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[mark] = (line, answer)
+        self._writer.write(line)
+        return await answer
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+        if self._writer is not None:
+            self._writer.close()
+        for _, answer in self._waiting.values():
+            answer.cancel()
+
+    async def _connect(self) -> None:
+        channel = _connected(self._state_dir)
+        channel.setblocking(False)  # noqa: FBT003 - the socket's own signature
+        reader, self._writer = await asyncio.open_unix_connection(
+            sock=channel, limit=_LINE_BYTES_MAX
+        )
+        self._writer.write(_hello(self._transport))
+        try:
+            self.server = _greeted(await reader.readline())
+        except BaseException:
+            self._writer.close()
+            raise
+        for line, _ in self._waiting.values():
+            self._writer.write(line)
+        self._reading = asyncio.create_task(self._read(reader))
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        with suppress(OSError):
+            while line := await reader.readline():
+                answer = orjson.loads(line)
+                waiting = self._waiting.pop(answer.pop("id"), None)
+                if waiting is not None and not waiting[1].done():
+                    waiting[1].set_result(answer)
+        await self._reconnect()
+
+    async def _reconnect(self) -> None:
+        give_up = time.monotonic() + self._retry_seconds
+        while time.monotonic() < give_up:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            with suppress(Unreachable, OSError):
+                await self._connect()
+                return
+        for _, answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(Unreachable(str(self._state_dir)))
+
+
+class Unreachable(Unavailable):
+    """Nobody answers on the socket."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Reason.SIDECAR_UNREACHABLE, detail)
+
+
+def _line(mark: int, call: Call) -> bytes:
+    payload = call.payload
+    action = host_actions().get(call.action)
+    if action is not None and action.mutates and "requestId" not in payload:
+        payload = payload | {"requestId": uuid.uuid4().hex}
+    request = {"id": mark, "action": call.action, "payload": payload}
+    if call.context:
+        request["context"] = call.context
+    try:
+        return orjson.dumps(request) + b"\n"
+    except orjson.JSONEncodeError as error:
+        raise ValueError(f"not JSON: {error}") from None
+
+
+def _hello(transport: Transport, *, frozen_clock: bool = True) -> bytes:
+    """Which protocol and which door; a frozen clock counts only where the server has one."""
+    hello = {"protocol": PROTOCOL, "transport": transport, "frozenClock": frozen_clock}
+    return orjson.dumps({"hello": hello}) + b"\n"
+
+
+def _greeted(line: bytes) -> dict[str, Any]:
+    """What the server says of itself."""
+    if not line:
+        raise EOFError("the sidecar hung up")
+    value = orjson.loads(line)
+    if "hello" not in value:
+        raise Unavailable(Reason.PROTOCOL_MISMATCH, value.get("diagnostic", "no greeting"))
+    hello: dict[str, Any] = value["hello"]
+    return hello
+
+
+def _connected(state_dir: Path) -> socket.socket:
+    """A socket to the sidecar of a state directory, however long the directory's path is."""
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            channel.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+        finally:
+            os.close(folder)
+    except OSError as error:
+        channel.close()
+        raise Unreachable(f"{state_dir}: {error.strerror}") from error
+    return channel

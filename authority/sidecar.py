@@ -1,0 +1,293 @@
+"""The sidecar: one process that owns the journal and answers on a Unix socket.
+
+Newline-delimited JSON. The first line says hello; then any number of requests may be in flight,
+and answers come back in the order of the requests, each with its `id`.
+
+    connections -> queue -> propose (event loop) -> commit (writer thread) -> answers
+                            next batch               last batch
+
+    I1  No answer leaves before its row is on disk, nor before the answers ahead of it. What is
+        refused at the door (too long, too many) overtakes them; `id` tells which one it was.
+    I2  The queue, every connection's share of it and every output buffer are bounded.
+    I3  After a failed commit nothing is answered any more, and the process ends.
+"""
+
+import asyncio
+import os
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from ..contracts import (
+    STRENGTH,
+    TOO_LONG,
+    Door,
+    Garbage,
+    Reason,
+    canonical,
+    contract_digest,
+    limits,
+    parse,
+)
+from .envelope import refused_garbage, with_mark
+from .journal import Unavailable
+from .service import SOCKET, Office, Proposal
+
+PROTOCOL = 1
+
+
+class Waiting(NamedTuple):
+    """A line that waits for its turn, and who wants the answer."""
+
+    asker: "Connection"
+    line: bytes
+
+
+class Sidecar:
+    """Serves one office. `run` returns when it was told to stop and everything is answered."""
+
+    def __init__(self, office: Office, *, frozen_clock: bool = False) -> None:
+        self.office = office
+        self.pid = os.getpid()
+        self.frozen_clock = frozen_clock
+        self.queue: deque[Waiting] = deque()
+        self._connections: set[Connection] = set()
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+        self._committing = 0
+        self._stopping = asyncio.Event()
+        self.ready = threading.Event()  # the socket is there
+        self._failure: BaseException | None = None
+
+    async def run(self) -> None:
+        """Serve until `stop`, then drain; raise what ended the journal, if it did."""
+        loop = asyncio.get_running_loop()
+        with _socket_path(self.office.state_dir) as path:
+            # The lock is ours, so whatever lies there was left by somebody who died.
+            path.unlink(missing_ok=True)
+            server = await loop.create_unix_server(lambda: Connection(self), sock=_bound(path))
+            self.ready.set()
+            await self._stopping.wait()
+            server.close()
+            path.unlink(missing_ok=True)
+        await self._drain()
+        self._writer.shutdown()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Take in nothing more. Call it in the event loop."""
+        self._stopping.set()
+
+    def admit(self, asker: "Connection", line: bytes) -> Garbage | None:
+        """Queue a line, or say why not."""
+        if self._stopping.is_set() or len(self.queue) >= limits.QUEUE_MAX:
+            return Garbage(Reason.AUTHORITY_OVERLOADED, f"{len(self.queue)} requests wait")
+        self.queue.append(Waiting(asker, line))
+        return None
+
+    def joined(self, connection: "Connection") -> bool:
+        """Let a connection in, if there is room."""
+        if len(self._connections) >= limits.CONNECTIONS_MAX:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def left(self, connection: "Connection") -> None:
+        self._connections.discard(connection)
+
+    def pump(self) -> None:
+        """Propose the next batch while the last one is being committed."""
+        loop = asyncio.get_running_loop()
+        while self.queue and self._committing < 2 and self._failure is None:
+            if self.office.authority.snapshot_due and self._committing:
+                return  # an image is of what is on disk; the last answer calls again
+            count = min(len(self.queue), limits.BATCH_MAX)
+            batch = [self.queue.popleft() for _ in range(count)]
+            try:
+                if self.office.authority.snapshot_due:
+                    self.office.authority.snapshot()
+                proposal = self.office.authority.propose(
+                    [parse(each.line, each.asker.door) for each in batch]
+                )
+            except BaseException as error:  # noqa: BLE001 - whatever it is, memory is not the disk
+                self._fail(error)
+                return
+            self._committing += 1
+            commit = loop.run_in_executor(self._writer, self.office.commit, proposal)
+            commit.add_done_callback(partial(self._answer, batch, proposal))
+
+    def _answer(
+        self, batch: list[Waiting], proposal: Proposal, done: "asyncio.Future[None]"
+    ) -> None:
+        self._committing -= 1
+        error = done.exception()
+        if error is not None:
+            self._fail(error)
+            return
+        answers: dict[Connection, list[bytes]] = {}
+        for waiting, answer in zip(batch, proposal.answers, strict=True):
+            answers.setdefault(waiting.asker, []).append(answer)
+        for asker, lines in answers.items():
+            asker.answer(lines)
+        self.pump()
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._stopping.set()
+
+    async def _drain(self) -> None:
+        """Answer what was taken in; then say goodbye to everybody."""
+        while (self.queue or self._committing) and self._failure is None:
+            self.pump()
+            await asyncio.sleep(0.001)
+        if self._failure is None:
+            with suppress(Unavailable):  # it only saves the next start some time
+                self.office.authority.snapshot()
+        for connection in list(self._connections):
+            connection.close()
+        await asyncio.sleep(0)
+
+
+class Connection(asyncio.Protocol):
+    """One client: its unfinished line, its share of the queue, and its door."""
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        self.door = Door("local-repl", frozen_clock=sidecar.frozen_clock)
+        self._sidecar = sidecar
+        self._rest = b""
+        self._skipping = False  # inside a line that is too long
+        self._greeted = False
+        self._leaving = False
+        self._waiting = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("socket")
+        _, uid, _ = struct.unpack(
+            "3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        )
+        if uid not in (os.geteuid(), 0) or not self._sidecar.joined(self):
+            transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        self._sidecar.left(self)
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if self._skipping and lines:
+            self._skipping = False
+            del lines[0]
+        refusals = [answer for line in lines if line.strip() for answer in self._take(line)]
+        if len(self._rest) > limits.REQUEST_BYTES_MAX:
+            if not self._skipping:
+                refusals.append(self._refusal(TOO_LONG))
+            self._rest, self._skipping = b"", True
+        if refusals:
+            self._write(refusals)
+        if self._leaving:
+            self._transport.close()  # after what is written
+        self._sidecar.pump()
+
+    def answer(self, lines: list[bytes]) -> None:
+        self._waiting -= len(lines)
+        self._write(lines)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _take(self, line: bytes) -> Iterator[bytes]:
+        if not self._greeted:
+            yield self._greet(line)
+            return
+        if self._waiting >= limits.INFLIGHT_MAX:
+            yield self._refusal(
+                Garbage(Reason.AUTHORITY_OVERLOADED, "too many in flight", id=_mark(line))
+            )
+            return
+        refused = self._sidecar.admit(self, line)
+        if refused is None:
+            self._waiting += 1
+        else:
+            yield self._refusal(Garbage(refused.reason, refused.detail, id=_mark(line)))
+
+    def _greet(self, line: bytes) -> bytes:
+        """The first line: which protocol, and through which door."""
+        hello = None
+        with suppress(canonical.NotCanonical):
+            value = canonical.decode(line)
+            hello = value.get("hello") if isinstance(value, dict) else None
+        transport = hello.get("transport") if isinstance(hello, dict) else None
+        if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
+            self._leaving = True
+            detail = f"this side speaks protocol {PROTOCOL}"
+            return self._refusal(Garbage(Reason.PROTOCOL_MISMATCH, detail))
+        if transport not in STRENGTH:
+            self._leaving = True
+            return self._refusal(Garbage(Reason.PROTOCOL_MISMATCH, f"no transport {transport!r}"))
+        self._greeted = True
+        frozen = self._sidecar.frozen_clock and hello.get("frozenClock") is not False
+        self.door = Door(transport, frozen_clock=frozen)
+        office = self._sidecar.office
+        return canonical.encode(
+            {
+                "hello": {
+                    "protocol": PROTOCOL,
+                    "node": office.journal.node(),
+                    "boundary": "reference",
+                    "contractDigest": contract_digest(),
+                    "pid": self._sidecar.pid,
+                }
+            }
+        )
+
+    def _refusal(self, garbage: Garbage) -> bytes:
+        answer = refused_garbage(garbage, self._sidecar.office.authority.head.seq)
+        return with_mark(answer, garbage.id)
+
+    def _write(self, lines: list[bytes]) -> None:
+        if self._transport.is_closing():
+            return
+        self._transport.write(b"\n".join(lines) + b"\n")
+        if self._transport.get_write_buffer_size() > limits.OUTPUT_BYTES_MAX:
+            self._transport.abort()  # it does not read what it asked for
+
+
+def _mark(line: bytes) -> str | int | None:
+    """The `id` of a line that is refused unread, so that its sender can tell which one it was."""
+    with suppress(orjson.JSONDecodeError):
+        value = orjson.loads(line)
+        mark = value.get("id") if isinstance(value, dict) else None
+        if isinstance(mark, str | int) and not isinstance(mark, bool):
+            return mark
+    return None
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket that only its owner can open."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(before)
+    return listener
+
+
+@contextmanager
+def _socket_path(state_dir: Path) -> Iterator[Path]:
+    """The socket's path, short enough for `sun_path` however deep the directory is."""
+    folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield Path(f"/proc/self/fd/{folder}") / SOCKET
+    finally:
+        os.close(folder)

@@ -1,0 +1,51 @@
+"""`understudy authority`: the authority as a process of its own, behind a Unix socket."""
+
+import asyncio
+import signal
+
+import click
+
+from ...authority import client, sidecar
+from .session import Session, common, print_json
+
+
+@click.group()
+def authority() -> None:
+    """Run the authority as a process of its own.
+
+    While it runs, every command of the same state directory goes through it by itself.
+    """
+
+
+@authority.command()
+@click.option("--frozen-clock", is_flag=True, help="Let requests bring their own time in `now`.")
+@common
+def serve(session: Session, *, frozen_clock: bool) -> None:
+    """Own the journal and answer newline-delimited JSON on `authority.sock`.
+
+    Requests that wait are decided in order and committed together; nobody gets an answer before
+    their row is on disk. SIGTERM stops it after everything that it took in is answered.
+    """
+    with session.office(writable=True) as office:
+        server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
+        click.echo(f"serving {session.state_dir}, process {server.pid}", err=True)
+        asyncio.run(_until_told(server))
+
+
+async def _until_told(server: sidecar.Sidecar) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    await server.run()
+
+
+@authority.command()
+@common
+def status(session: Session) -> None:
+    """Say whether a sidecar serves the state directory; exit 7 if none does."""
+    with client.Client(session.state_dir, "cli") as connection:
+        server = connection.server
+    if session.as_json:
+        print_json({"result": "accepted", "failureClasses": [], "sidecar": server})
+    else:
+        click.echo(f"process {server['pid']} serves {session.state_dir}")
