@@ -200,7 +200,8 @@ class Office:
         if report["result"] != "accepted":
             raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
         self.state_dir = state_dir
-        self._trajectory = None
+        self._trajectory: Trajectory | None = None
+        self._unwritten: list[Row] = []  # rows that the trajectory does not show yet
         self._wrote = False
         with ExitStack() as opened:
             if writable:
@@ -214,18 +215,22 @@ class Office:
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
         """The answers; when they come back, their rows and their evidence are on disk."""
         answers, rows = self.authority.submit(batch)
-        if self._trajectory is not None:
-            self._trajectory.follow(self.journal, rows, self.authority.head.seq)
-        self._wrote = self._wrote or bool(rows)
+        self._unwritten += rows
+        self.follow()
         failpoint("answer.ready")
         return answers
 
     def commit(self, proposal: Proposal) -> None:
-        """Put what was proposed on disk, and its evidence; another thread may propose meanwhile."""
+        """Put what was proposed on disk; `follow` writes the evidence out later."""
         self.authority.commit(proposal)
-        if self._trajectory is not None and proposal.rows:
-            self._trajectory.follow(self.journal, proposal.rows, proposal.rows[-1].seq)
-        self._wrote = self._wrote or bool(proposal.rows)
+        self._unwritten += proposal.rows
+
+    def follow(self) -> None:
+        """Bring the trajectory up to the last row that was committed here."""
+        if self._trajectory is not None and self._unwritten:
+            last_seq = self._unwritten[-1].seq
+            self._trajectory.follow(self.journal, self._unwritten, last_seq)
+            self._unwritten, self._wrote = [], True
 
     def ask(
         self,

@@ -43,6 +43,7 @@ from .journal import Unavailable
 from .service import SOCKET, Office, Proposal
 
 PROTOCOL = 1
+_EVIDENCE_SECONDS = 0.05  # how long the trajectory may be behind; the journal never is
 
 
 class Waiting(NamedTuple):
@@ -65,6 +66,7 @@ class Sidecar:
         self._committing = 0
         self._stopping = asyncio.Event()
         self.ready = threading.Event()  # the socket is there
+        self._following: asyncio.TimerHandle | None = None
         self._failure: BaseException | None = None
 
     async def run(self) -> None:
@@ -138,7 +140,22 @@ class Sidecar:
             answers.setdefault(waiting.asker, []).append(answer)
         for asker, lines in answers.items():
             asker.answer(lines)
+        if proposal.rows and self._following is None:
+            loop = asyncio.get_running_loop()
+            self._following = loop.call_later(_EVIDENCE_SECONDS, self._follow)
         self.pump()
+
+    def _follow(self) -> None:
+        """Write the evidence of the last batches out, behind their commits."""
+        self._following = None
+        loop = asyncio.get_running_loop()
+        done = loop.run_in_executor(self._writer, self.office.follow)
+        done.add_done_callback(self._followed)
+
+    def _followed(self, done: "asyncio.Future[None]") -> None:
+        error = done.exception()
+        if error is not None:
+            self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error
@@ -149,6 +166,12 @@ class Sidecar:
         while (self.queue or self._committing) and self._failure is None:
             self.pump()
             await asyncio.sleep(0.001)
+        if self._following is not None:
+            self._following.cancel()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._writer, self.office.follow)
+        except Exception as error:  # noqa: BLE001 - `run` raises it, after the first one
+            self._fail(error)
         if self._failure is None:
             with suppress(Unavailable):  # it only saves the next start some time
                 self.office.authority.snapshot()
