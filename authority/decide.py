@@ -7,7 +7,7 @@ Order: the door, the caller's clock, the evidence, the memory of request ids, th
 from dataclasses import replace
 
 from ..contracts import Policy, Reason, Request, Stamp, shapes
-from . import dependency, lease, projection, work
+from . import dependency, lease, projection, sublease, work
 from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
 from .state import State
 
@@ -98,13 +98,13 @@ def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:
         case shapes.Break() as asked:
             return lease.break_lease(state, asked, stamp)
         case shapes.GrantSublease() as asked:
-            return lease.grant_sublease(state, asked, stamp)
+            return sublease.grant(state, asked, stamp)
         case shapes.RevokeSublease() as asked:
-            return lease.revoke_sublease(state, asked, stamp)
+            return sublease.revoke(state, asked, stamp)
         case shapes.OpenInstance() as asked:
-            return lease.open_instance(state, asked, stamp, policy_digest(request))
+            return sublease.open_instance(state, asked, stamp, policy_digest(request))
         case shapes.CloseInstance() as asked:
-            return lease.close_instance(state, asked, stamp)
+            return sublease.close_instance(state, asked, stamp)
         case shapes.AddIssue() as asked:
             return work.add(state, asked, stamp)
         case shapes.UpdateIssue() as asked:

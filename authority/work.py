@@ -52,22 +52,16 @@ def add(state: State, request: AddIssue, stamp: Stamp) -> Outcome:
     refusal = _no_room(state, issue_id)
     if refusal is not None:
         return refusal
-    now = rfc3339.record_text(stamp.wall_ms)
-    issue = Issue(
-        id=issue_id,
-        title=request.title,
-        description=request.description,
+    issue = _fresh(
+        request,
+        issue_id,
+        stamp,
         design=request.design,
         acceptance_criteria=request.acceptance_criteria,
         notes=request.notes,
-        priority=request.priority,
-        issue_type=request.issue_type,
         assignee=request.assignee.strip(),
         owner=request.owner.strip(),
-        labels=tuple(dict.fromkeys(request.labels)),
         ephemeral=request.ephemeral,
-        created_at=now,
-        updated_at=now,
     )
     body = {"changed": True, "issue": issue_view(issue, None, stamp.wall_ms)}
     return Accepted((IssueAdded(issue),), body, issue_id)
@@ -122,17 +116,7 @@ def discover(state: State, request: DiscoverIssue, stamp: Stamp) -> Outcome:
     refusal = _no_room(state, issue_id)
     if refusal is not None:
         return refusal
-    now = rfc3339.record_text(stamp.wall_ms)
-    issue = Issue(
-        id=issue_id,
-        title=request.title,
-        description=request.description,
-        priority=request.priority,
-        issue_type=request.issue_type,
-        labels=tuple(dict.fromkeys(request.labels)),
-        created_at=now,
-        updated_at=now,
-    )
+    issue = _fresh(request, issue_id, stamp)
     origin = Dependency(issue_id, request.id, "discovered-from")
     body = {
         "changed": True,
@@ -214,6 +198,26 @@ def _clean(name: str, value: Any) -> Any:  # noqa: ANN401 - a member of any kind
     if name == "labels" and value is not None:
         return tuple(dict.fromkeys(value))
     return value.strip() if name == "owner" and value is not None else value
+
+
+def _fresh(
+    request: AddIssue | DiscoverIssue,
+    issue_id: str,
+    stamp: Stamp,
+    **members: Any,  # noqa: ANN401
+) -> Issue:
+    now = rfc3339.record_text(stamp.wall_ms)
+    return Issue(
+        id=issue_id,
+        title=request.title,
+        description=request.description,
+        priority=request.priority,
+        issue_type=request.issue_type,
+        labels=tuple(dict.fromkeys(request.labels)),
+        created_at=now,
+        updated_at=now,
+        **members,
+    )
 
 
 def _fresh_id(state: State, stamp: Stamp) -> str:
