@@ -3,19 +3,23 @@
 The library may be missing, where there was no compiler, or old, where it was built from another
 header. `available` says whether it may be called; each function here calls C once, and gives what
 its namesake in `contracts` gives. Room for C to work in is made per call, so that any number of
-threads may call at once.
+threads may call at once. A `Kernel` keeps its room, and has one caller at a time.
 """
 
+import struct
+from array import array
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..contracts.canonical import NotCanonical
 
 if TYPE_CHECKING:
     from ._lease import CData
 
-ABI = 1  # US_ABI in native/lease.h
+ABI = 2  # US_ABI in native/lease.h
 
 try:
     from ._lease import ffi, lib
@@ -104,6 +108,150 @@ def parse_ms(text: str) -> int | None:
     data = text.encode("utf-8", "surrogatepass")
     wall_ms = lib.us_parse_ms(data, len(data))
     return wall_ms if wall_ms >= 0 else None
+
+
+class Stop(IntEnum):
+    """`enum us_stop`: why a batch ended. From `LINE` on, the line is for the reference."""
+
+    END = 0
+    OUT_FULL = 1
+    LINE = 2
+    MEMBER = 3
+    ACTION = 4
+    TEXT = 5
+    DOOR = 6
+    POLICY = 7
+    CLOCK = 8
+    REPEAT = 9
+    ISSUE = 10
+    WAITING = 11
+    PROJECTION = 12
+    ROOM = 13
+
+
+class Position(NamedTuple):
+    """`us_head`: the journal's end, and where its clock stands."""
+
+    seq: int
+    wall_ms: int
+    counter: int
+    digest: str
+    state_digest: str
+
+
+class Decided(NamedTuple):
+    """`us_row`, with its slices cut out."""
+
+    seq: int
+    wall_ms: int
+    counter: int
+    request: bytes
+    response: bytes
+    changes: bytes
+    digest: str
+    state_digest: str
+    answer: bytes
+    answered: bool  # it is the first answer to its request id
+
+
+_ROW = struct.Struct("=qq10I69s68s7x")  # as `us_row` is laid out
+_OUT_BYTES = 4 * 1_048_576  # of rows in one call; twice what a full batch has
+
+
+class Lines:
+    """Request lines through one door, laid out for C."""
+
+    def __init__(self, lines: Sequence[bytes], door: int, *, frozen: bool) -> None:
+        lens = array("I", map(len, lines))
+        self.count = len(lens)
+        self.door, self.frozen = door, frozen
+        self.starts = [0, *accumulate(lens)]
+        self.data = ffi.from_buffer("uint8_t[]", b"".join(lines))
+        self.lens = ffi.from_buffer("uint32_t[]", lens)
+
+
+class Kernel:
+    """The hot actions in C, over a state that the caller puts in."""
+
+    def __init__(self, setup: Mapping[str, object], texts: Sequence[bytes], row_max: int) -> None:
+        """Raises `MemoryError` where there is none."""
+        numbers = ffi.new("us_setup *", {**setup, "lens": [len(text) for text in texts]})
+        text = b"".join(texts)
+        opened = lib.us_open(numbers, text, len(text))
+        if opened == ffi.NULL:
+            raise MemoryError("the kernel was not opened")
+        self._kernel = ffi.gc(opened, lib.us_close)
+        self._record = ffi.new("us_record *")
+        self._head = ffi.new("us_head *")
+        self._batch = ffi.new("us_batch *")
+        self._row_max = row_max
+        self._rows = ffi.new("us_row[]", row_max)
+        self._out = ffi.new("uint8_t[]", _OUT_BYTES)
+        self._row_bytes, self._out_bytes = ffi.buffer(self._rows), ffi.buffer(self._out)
+
+    def put_issue(self, numbers: Sequence[int], text: bytes) -> None:
+        """What an issue is now; the members of `us_record` in order, and its texts in one."""
+        self._record[0] = numbers
+        _refuse_flaw(lib.us_put_issue(self._kernel, self._record, text))
+
+    def remember(self, request_id: bytes) -> None:
+        lib.us_remember(self._kernel, request_id, len(request_id))
+
+    def set_policy(self, *, is_open: bool) -> None:
+        lib.us_set_policy(self._kernel, int(is_open))
+
+    @property
+    def head(self) -> Position:
+        lib.us_get_head(self._kernel, self._head)
+        head, text = self._head, ffi.buffer(self._head)[24:]
+        digest, state_digest = text[:69].decode(), text[69 : 69 + 68].decode()
+        return Position(head.seq, head.wall_ms, head.counter, digest, state_digest)
+
+    @head.setter
+    def head(self, head: Position) -> None:
+        digest, state_digest = head.digest.encode(), head.state_digest.encode()
+        self._head[0] = [head.seq, head.wall_ms, head.counter, digest, state_digest]
+        lib.us_set_head(self._kernel, self._head)
+
+    def dispatch(self, lines: Lines, start: int, physical_ms: int) -> tuple[list[Decided], Stop]:
+        """Decide from line `start` on, until a line is cold or the room is full."""
+        batch, count = self._batch, min(lines.count - start, self._row_max)
+        _refuse_flaw(lib.us_reserve(self._kernel, count))
+        batch[0] = [count, lines.door, int(lines.frozen), 0, physical_ms, 0]
+        handled = lib.us_dispatch(
+            self._kernel,
+            batch,
+            lines.data + lines.starts[start],
+            lines.lens + start,
+            self._rows,
+            self._out,
+            _OUT_BYTES,
+        )
+        rows = _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size])
+        return [self._decided(row) for row in rows], Stop(batch.stop)
+
+    def _decided(self, row: tuple[Any, ...]) -> Decided:
+        out = self._out_bytes
+        seq, wall_ms, counter, flags, *slices, digest, state_digest = row
+        request, changes, response, answer = zip(slices[::2], slices[1::2], strict=True)
+        data = out[response[0] : sum(response)]
+        return Decided(
+            seq,
+            wall_ms,
+            counter,
+            out[request[0] : sum(request)],
+            data,
+            out[changes[0] : sum(changes)],
+            digest.decode("ascii"),
+            state_digest.decode("ascii"),
+            data if answer == response else out[answer[0] : sum(answer)],
+            bool(flags & lib.US_ROW_ANSWERED),
+        )
+
+
+def _refuse_flaw(result: int) -> None:
+    if result < 0:
+        raise MemoryError(f"the kernel is full: {Flaw(-result).name}")
 
 
 @cache

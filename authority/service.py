@@ -69,7 +69,9 @@ class Authority:
 
     def submit(self, batch: Sequence[Request | Garbage]) -> tuple[list[bytes], list[Row]]:
         """Decide in order, commit once; the answers, and the rows that were written for them."""
-        proposal = self.propose(batch)
+        return self._submitted(self.propose(batch))
+
+    def _submitted(self, proposal: Proposal) -> tuple[list[bytes], list[Row]]:
         self.commit(proposal)
         if self.head.seq - self._snapshot_seq >= limits.SNAPSHOT_ROWS:
             self.snapshot()

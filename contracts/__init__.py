@@ -39,6 +39,7 @@ from .retry import (
     retry_decision,
 )
 from .shapes import (
+    STRENGTH,
     AddDependency,
     AddIssue,
     Break,
@@ -77,6 +78,7 @@ __all__ = [
     "DISPATCH_KIND",
     "FAILURES",
     "PROFILE_ID",
+    "STRENGTH",
     "TRANSITIONS",
     "AddDependency",
     "AddIssue",
