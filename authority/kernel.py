@@ -10,6 +10,7 @@ I3  Before the kernel decides, it knows every change that the reference made.
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -56,7 +57,7 @@ from .outcome import (
     SubleaseDropped,
     SubleasePut,
 )
-from .service import Authority, Proposal
+from .service import Authority, Office, Proposal
 from .state import State, apply
 
 # `enum us_action`, in order.
@@ -73,8 +74,8 @@ class NativeAuthority(Authority):
     def __init__(self, journal: Journal, physical_ms: SteadyClock | None = None) -> None:
         self._pending: list[Row] = []  # decided in C, and not yet in our own state
         super().__init__(journal, physical_ms)
-        self.hot_count = self.cold_count = 0
-        self.stops = {}
+        self.hot_count = 0
+        self.stops: Counter[Stop] = Counter()  # why lines were cold
         self._kernel: Kernel | None = open_kernel(journal.node())
         self._filled = False
         self._stop = Stop.END  # why C stopped the last time
@@ -136,8 +137,7 @@ class NativeAuthority(Authority):
             before_rows = len(rows)
             answers.append(self._answer(parse(lines[at], door), rows))
             self._absorb(rows[before_rows:])
-            self.cold_count += 1
-            self.stops[self._stop.name] = self.stops.get(self._stop.name, 0) + 1
+            self.stops[self._stop] += 1
             at += 1
             kernel = kernel and self._kernel  # it is gone if it could not take the changes
 
@@ -221,6 +221,17 @@ class NativeAuthority(Authority):
     def _position(self) -> Position:
         wall_ms, counter = self._clock.position
         return Position(self.head.seq, wall_ms, counter, self.head.digest, self.head.state_digest)
+
+
+class NativeOffice(Office):
+    """As `Office`, and it takes lines."""
+
+    decides = NativeAuthority
+    authority: NativeAuthority
+
+    def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
+        """The answers; when they come back, their rows and their evidence are on disk."""
+        return self._followed(*self.authority.submit_lines(lines))
 
 
 # --- the state, as C wants it -------------------------------------------------------------------

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..contracts.canonical import NotCanonical
+from ..contracts import canonical as profile
 
 if TYPE_CHECKING:
     from ._lease import CData
@@ -48,7 +48,7 @@ class Flaw(IntEnum):
     MOMENT_INVALID = 14
 
 
-class Flawed(NotCanonical):
+class Flawed(profile.NotCanonical):
     """C refused the bytes."""
 
     def __init__(self, flaw: Flaw) -> None:

@@ -188,6 +188,8 @@ def _fold(state: State, row: Row, head: Head) -> None:
 class Office:
     """An authority, its lock and its projections, in a state directory."""
 
+    decides: type[Authority] = Authority
+
     def __init__(self, state_dir: Path, *, writable: bool = True) -> None:
         report = startup_check()
         if report["result"] != "accepted":
@@ -199,14 +201,16 @@ class Office:
             if writable:
                 opened.enter_context(locked(state_dir))
             self.journal = opened.enter_context(open_journal(state_dir, read_only=not writable))
-            self.authority = Authority(self.journal)
+            self.authority = self.decides(self.journal)
             if writable:
                 self._trajectory = Trajectory(state_dir / TRAJECTORY, self.authority.head.seq)
             self._opened = opened.pop_all()
 
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
         """The answers; when they come back, their rows and their evidence are on disk."""
-        answers, rows = self.authority.submit(batch)
+        return self._followed(*self.authority.submit(batch))
+
+    def _followed(self, answers: list[bytes], rows: list[Row]) -> list[bytes]:
         if self._trajectory is not None:
             self._trajectory.follow(self.journal, rows, self.authority.head.seq)
         self._wrote = self._wrote or bool(rows)

@@ -4,8 +4,6 @@
 
 #include "scan.h"
 
-#include <string.h>
-
 static void put_scalar(us_writer *w, const us_json *doc, const us_node *node);
 static void put_key(us_writer *w, const us_json *doc, const us_node *node);
 static void put_quoted(us_writer *w, const uint8_t *data, size_t len);
@@ -17,36 +15,27 @@ us_writer us_writer_over(uint8_t *out, size_t out_max)
     return (us_writer){.begin = out, .at = out, .end = out + out_max, .full = false};
 }
 
-void us_put_raw(us_writer *w, const void *data, size_t len)
-{
-    if (w->full || len > (size_t)(w->end - w->at)) {
-        w->full = true;
-        return;
-    }
-    if (len != 0) /* an empty slice may point nowhere, which memcpy does not like */
-        memcpy(w->at, data, len);
-    w->at += len;
-}
-
-void us_put_byte(us_writer *w, char byte)
-{
-    if (w->full || w->at == w->end) {
-        w->full = true;
-        return;
-    }
-    *w->at++ = (uint8_t)byte;
-}
-
+/* Two digits at a time: rows are full of numbers, and divisions are slow. */
 void us_put_integer(us_writer *w, int64_t number)
 {
+    static const char PAIRS[] = "00010203040506070809101112131415161718192021222324252627282930"
+                                "31323334353637383940414243444546474849505152535455565758596061"
+                                "62636465666768697071727374757677787980818283848586878889909192"
+                                "93949596979899";
     char digits[20]; /* of 2^64, without the sign */
     size_t at = sizeof digits;
     uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
 
-    do {
-        digits[--at] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left != 0);
+    for (; left >= 100; left /= 100) {
+        at -= 2;
+        memcpy(digits + at, PAIRS + 2 * (left % 100), 2);
+    }
+    if (left >= 10) {
+        at -= 2;
+        memcpy(digits + at, PAIRS + 2 * left, 2);
+    } else {
+        digits[--at] = (char)('0' + left);
+    }
     if (number < 0)
         us_put_byte(w, '-');
     us_put_raw(w, digits + at, sizeof digits - at);

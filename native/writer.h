@@ -22,6 +22,8 @@
 
 #include "json.h"
 
+#include <string.h>
+
 typedef struct us_writer {
     uint8_t *begin;
     uint8_t *at;
@@ -31,11 +33,24 @@ typedef struct us_writer {
 
 us_writer us_writer_over(uint8_t *out, size_t out_max);
 
-/* As they are. */
-void us_put_raw(us_writer *w, const void *data, size_t len);
+/* As they are. Here, and not in writer.c, because the length is mostly a constant: then the copy is
+ * a few moves. */
+static inline void us_put_raw(us_writer *w, const void *data, size_t len)
+{
+    if (w->full || len > (size_t)(w->end - w->at)) {
+        w->full = true;
+        return;
+    }
+    if (len != 0) /* an empty slice may point nowhere, which memcpy does not like */
+        memcpy(w->at, data, len);
+    w->at += len;
+}
 
 /* A byte. */
-void us_put_byte(us_writer *w, char byte);
+static inline void us_put_byte(us_writer *w, char byte)
+{
+    us_put_raw(w, &byte, 1);
+}
 
 /* Decimal, any int64_t. */
 void us_put_integer(us_writer *w, int64_t number);

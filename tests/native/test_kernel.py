@@ -56,4 +56,3 @@ def test_a_walk_gives_the_same_bytes(seed: int) -> None:
     pair.submit(batch)
     pair.prove()
     assert replay(pair.native_journal).mismatch is None
-    print(pair.native.hot_count, pair.native.cold_count, pair.native.stops)

@@ -12,7 +12,7 @@ from understudy.contracts.shapes import Transport
 
 START_MS = 1_800_000_000_000
 NAMES = ("ada", "bob", " ada ", "Zoë", "é", 'a"b', "", "x" * 65, "x" * 64, "a_b c", "___", "\u3000")
-IDS = tuple(f"a-{number}" for number in range(12)) + ("A_9", "zz", "missing")
+IDS = (*(f"a-{number}" for number in range(12)), "A_9", "zz", "missing")
 REASONS = ("done", "", 'she said "no"\n', "é" * 600, "x" * 1025)
 TEXTS = (
     "2027-01-15T09:00:00Z", " 2027-01-15T09:00:00.5+00:00 ", "never", "", "2027-01-15t08:20:00z",
@@ -188,7 +188,8 @@ class Walk:
                 {"policyDigest": "x"}, {"instructionRef": "i"}, {"transport": "fax"},
                 {"stamp": {"wallMs": self.now_ms + 100, "counter": 3, "node": "n"}},
             ))  # fmt: skip
-        through = door or rng.choice(("mcp",) * 8 + ("coordinator", "cli"))
+        doors: tuple[Transport, ...] = ("mcp",) * 8 + ("coordinator", "cli")
+        through = rng.choice(doors) if door is None else door
         frozen = rng.random() < 0.97
         value["now"] = self.now_ms
         data = canonical.encode(value) if rng.random() < 0.7 else orjson.dumps(value)
