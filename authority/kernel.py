@@ -92,9 +92,9 @@ class NativeAuthority(Authority):
 
     def settle(self) -> None:
         """Make the changes of rows that were decided in C (I2)."""
-        pending, self._pending = self._pending, []
-        for row in pending:
-            apply(self._state, changes_of(row))
+        if self._pending:
+            pending, self._pending = self._pending, []
+            apply(self._state, _net(self._state, pending))
 
     def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
         proposal = super().propose(batch)
@@ -147,33 +147,22 @@ class NativeAuthority(Authority):
         """Let C decide as many lines as it can; how many they were."""
         if self._epoch is None:
             return 0  # whoever writes the first row takes over the journal
-        decided, self._stop = kernel.dispatch(lines, start, self._clock.physical_ms())
-        epoch, node = self._epoch, self._clock.node
-        fresh = [
-            Row(
-                each.seq,
-                epoch,
-                each.wall_ms,
-                each.counter,
-                node,
-                each.request,
-                each.response,
-                each.changes,
-                each.digest,
-                each.state_digest,
-            )
-            for each in decided
-        ]
-        if fresh:
-            last = fresh[-1]
+        try:
+            decided = kernel.dispatch(lines, start, self._clock.physical_ms(), self._epoch)
+        except MemoryError:  # before anything was decided
+            self._kernel = None
+            return 0
+        self._stop = decided.stop
+        if decided.rows:
+            last = decided.rows[-1]
             self.head = Head(last.seq, last.digest, last.state_digest)
-            self._clock.advance(Stamp(last.seq, last.wall_ms, last.counter, node))
-        self._uncommitted.update((each.seq, each.response) for each in decided if each.answered)
-        answers += [each.answer for each in decided]
-        rows += fresh
-        self._pending += fresh
-        self.hot_count += len(fresh)
-        return len(fresh)
+            self._clock.advance(Stamp(last.seq, last.wall_ms, last.counter, last.node))
+        answers += decided.answers
+        rows += decided.rows
+        self._pending += decided.rows
+        self._uncommitted |= decided.first
+        self.hot_count += len(decided.rows)
+        return len(decided.rows)
 
     def _ready(self, door: Door) -> Kernel | None:
         """The kernel, knowing what we know; None where the reference decides alone."""
@@ -232,6 +221,32 @@ class NativeOffice(Office):
     def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
         """The answers; when they come back, their rows and their evidence are on disk."""
         return self._followed(*self.authority.submit_lines(lines))
+
+
+def _net(state: State, rows: Sequence[Row]) -> list[Change]:
+    """What rows of C change together: of each issue and of each lease the last word.
+
+    Nothing hangs on the leases that C moves, so what a lease was in between leaves no trace.
+    """
+    issues: dict[str, IssueSet] = {}
+    leases: dict[str, Change] = {}
+    answers: list[Change] = []
+    for change in (change for row in rows for change in changes_of(row)):
+        match change:
+            case IssueSet(issue_id, members):
+                if issue_id in issues:
+                    issues[issue_id].members.update(members)
+                else:
+                    issues[issue_id] = change
+            case LeasePut(lease):
+                leases[lease.resource] = change
+            case LeaseDropped(resource):
+                leases[resource] = change
+            case _:
+                answers.append(change)
+    held = state.leases
+    kept = [one for key, one in leases.items() if isinstance(one, LeasePut) or key in held]
+    return [*issues.values(), *kept, *answers]
 
 
 # --- the state, as C wants it -------------------------------------------------------------------
@@ -335,7 +350,7 @@ def open_kernel(node: str) -> Kernel:
     texts += _shared_texts(node)
     for number in range(_REASON_COUNT):
         texts += _reason_texts(number)
-    return Kernel(setup, texts, limits.BATCH_MAX)
+    return Kernel(setup, texts, node, limits.BATCH_MAX)
 
 
 def _action_texts(action: HostAction) -> list[bytes]:

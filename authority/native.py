@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..contracts import canonical as profile
+from .journal import Row
 
 if TYPE_CHECKING:
     from ._lease import CData
@@ -140,18 +141,12 @@ class Position(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """`us_row`, with its slices cut out."""
+    """What came of some lines."""
 
-    seq: int
-    wall_ms: int
-    counter: int
-    request: bytes
-    response: bytes
-    changes: bytes
-    digest: str
-    state_digest: str
-    answer: bytes
-    answered: bool  # it is the first answer to its request id
+    rows: list[Row]
+    answers: list[bytes]
+    first: dict[int, bytes]  # by row: responses that are the first to their request id
+    stop: Stop
 
 
 _ROW = struct.Struct("=qq10I69s68s7x")  # as `us_row` is laid out
@@ -173,7 +168,9 @@ class Lines:
 class Kernel:
     """The hot actions in C, over a state that the caller puts in."""
 
-    def __init__(self, setup: Mapping[str, object], texts: Sequence[bytes], row_max: int) -> None:
+    def __init__(
+        self, setup: Mapping[str, object], texts: Sequence[bytes], node: str, row_max: int
+    ) -> None:
         """Raises `MemoryError` where there is none."""
         numbers = ffi.new("us_setup *", {**setup, "lens": [len(text) for text in texts]})
         text = b"".join(texts)
@@ -184,7 +181,7 @@ class Kernel:
         self._record = ffi.new("us_record *")
         self._head = ffi.new("us_head *")
         self._batch = ffi.new("us_batch *")
-        self._row_max = row_max
+        self._node, self._row_max = node, row_max
         self._rows = ffi.new("us_row[]", row_max)
         self._out = ffi.new("uint8_t[]", _OUT_BYTES)
         self._row_bytes, self._out_bytes = ffi.buffer(self._rows), ffi.buffer(self._out)
@@ -213,7 +210,7 @@ class Kernel:
         self._head[0] = [head.seq, head.wall_ms, head.counter, digest, state_digest]
         lib.us_set_head(self._kernel, self._head)
 
-    def dispatch(self, lines: Lines, start: int, physical_ms: int) -> tuple[list[Decided], Stop]:
+    def dispatch(self, lines: Lines, start: int, physical_ms: int, epoch: int) -> Decided:
         """Decide from line `start` on, until a line is cold or the room is full."""
         batch, count = self._batch, min(lines.count - start, self._row_max)
         _refuse_flaw(lib.us_reserve(self._kernel, count))
@@ -227,26 +224,35 @@ class Kernel:
             self._out,
             _OUT_BYTES,
         )
-        rows = _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size])
-        return [self._decided(row) for row in rows], Stop(batch.stop)
+        return self._cut(handled, epoch)
 
-    def _decided(self, row: tuple[Any, ...]) -> Decided:
-        out = self._out_bytes
-        seq, wall_ms, counter, flags, *slices, digest, state_digest = row
-        request, changes, response, answer = zip(slices[::2], slices[1::2], strict=True)
-        data = out[response[0] : sum(response)]
-        return Decided(
-            seq,
-            wall_ms,
-            counter,
-            out[request[0] : sum(request)],
-            data,
-            out[changes[0] : sum(changes)],
-            digest.decode("ascii"),
-            state_digest.decode("ascii"),
-            data if answer == response else out[answer[0] : sum(answer)],
-            bool(flags & lib.US_ROW_ANSWERED),
-        )
+    def _cut(self, handled: int, epoch: int) -> Decided:
+        """Rows out of their slices. A loop without calls: it takes longer than all of C."""
+        decided = Decided([], [], {}, Stop(self._batch.stop))
+        out, node = self._out_bytes, self._node
+        for row in _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size]):
+            seq, wall_ms, counter, flags, asked, asked_len, made, made_len, *rest = row
+            said, said_len, answer, answer_len, digest, state_digest = rest
+            response = out[said : said + said_len]
+            decided.rows.append(
+                Row(
+                    seq,
+                    epoch,
+                    wall_ms,
+                    counter,
+                    node,
+                    out[asked : asked + asked_len],
+                    response,
+                    out[made : made + made_len],
+                    digest.decode("ascii"),
+                    state_digest.decode("ascii"),
+                )
+            )
+            marked = answer != said
+            decided.answers.append(out[answer : answer + answer_len] if marked else response)
+            if flags:  # US_ROW_ANSWERED is the only one
+                decided.first[seq] = response
+        return decided
 
 
 def _refuse_flaw(result: int) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.authority import native
-from understudy.contracts import limits
+from understudy.authority import kernel, native
+from understudy.contracts import STRENGTH, Reason, limits
 
 HEADER = Path(__file__).parents[2] / "native" / "lease.h"
 JSON_HEADER = HEADER.with_name("json.h")
@@ -24,6 +24,41 @@ def test_every_flaw_has_the_number_of_the_header() -> None:
     assert enum is not None
     numbers = {name: int(number) for name, number in re.findall(r"US_(\w+) = (\d+)", enum[1])}
     assert numbers == {"SOUND": 0} | {flaw.name: flaw.value for flaw in native.Flaw}
+
+
+def test_every_stop_has_the_number_of_the_header() -> None:
+    assert numbers("us_stop", "US_STOP_") == {stop.name: stop.value for stop in native.Stop}
+
+
+def test_every_reason_of_c_has_the_number_of_the_contract() -> None:
+    found = numbers("us_reason", "US_REASON_")
+    assert found.pop("NONE") == 0
+    assert found == {name: Reason[name].value for name in found}
+    (count,) = re.findall(r"#define US_REASON_COUNT (\d+)", declared())
+    assert int(count) == max(found.values()) + 1 == kernel._REASON_COUNT
+
+
+def test_doors_actions_and_states_have_the_numbers_of_the_header() -> None:
+    doors = numbers("us_door", "US_")
+    assert {name.lower().replace("_", "-"): number for name, number in doors.items()} == STRENGTH
+    assert list(numbers("us_action", "US_").values()) == list(range(len(kernel.HOT)))
+    status = {name.lower(): number for name, number in numbers("us_status", "US_").items()}
+    assert status == kernel._STATUS | {"other": kernel._STATUS_OTHER}
+    flags = dict(re.findall(r"#define (US_ISSUE_\w+) (\d+)u", declared()))
+    assert [int(number) for number in flags.values()] == [
+        kernel._FOREIGN, kernel._TORN, kernel._WAITING, kernel._AWAITED,
+    ]  # fmt: skip
+
+
+def test_rows_are_read_as_they_are_laid_out() -> None:
+    (size,) = re.findall(r"_Static_assert\(sizeof\(us_row\) == (\d+)", HEADER.read_text("utf-8"))
+    assert int(size) == native._ROW.size
+
+
+def numbers(enum: str, prefix: str) -> dict[str, int]:
+    found = re.search(rf"enum {enum} \{{(.*?)\}};", declared(), re.DOTALL)
+    assert found is not None
+    return {name: int(number) for name, number in re.findall(rf"{prefix}(\w+) = (\d+)", found[1])}
 
 
 def test_the_stub_names_what_the_header_declares_and_nothing_else() -> None:
