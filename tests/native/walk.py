@@ -191,7 +191,8 @@ class Walk:
         doors: tuple[Transport, ...] = ("mcp",) * 8 + ("coordinator", "cli")
         through = rng.choice(doors) if door is None else door
         frozen = rng.random() < 0.97
-        value["now"] = self.now_ms
+        if rng.random() < 0.9:
+            value["now"] = self.now_ms
         data = canonical.encode(value) if rng.random() < 0.7 else orjson.dumps(value)
         return data, Door(through, frozen_clock=frozen)
 
