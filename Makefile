@@ -7,8 +7,20 @@ ARGS ?=
 LOCK_FLAGS ?=
 
 BIN := .venv/bin
+LOCKED := .venv/.locked
 READY := .venv/.ready
-C_FILES := $(wildcard native/*.c native/*.h)
+
+C_SOURCES := $(wildcard native/*.c)
+C_HEADERS := $(wildcard native/*.h)
+C_CHECKS := $(wildcard native/tests/test_*.c)
+C_FILES := $(C_SOURCES) $(C_HEADERS) $(wildcard native/tests/*.[ch] native/fuzz/*.[ch])
+C_WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wcast-qual -Wmissing-prototypes -Werror
+C_SANITIZE := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+FUZZ_SECONDS ?= 10
+SCRATCH := build/native
+
+# A command that succeeds if there is a compiler, and says so if there is none.
+CC_FOUND = { command -v $(CC) > /dev/null || { echo "$@: no C compiler, native/ is left out"; false; }; }
 
 # pip asks no questions, and says nothing unless something is wrong.
 export PIP_NO_INPUT := 1
@@ -19,7 +31,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test cover check format docs bench wheel lock clean
+.PHONY: help setup demo test cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -47,18 +59,38 @@ check: $(READY) ## format, lint, types, layers, spelling
 	@$(BIN)/lint-imports --no-logo
 	@echo "check: codespell"
 	@$(BIN)/codespell
-ifneq ($(C_FILES),)
 	@echo "check: clang-format"
 	@$(BIN)/clang-format --dry-run --Werror $(C_FILES)
-endif
+	@$(CC_FOUND) || exit 0; echo "check: $(CC) $(C_WARNINGS)"; \
+	for file in $(filter %.c,$(C_FILES)); do \
+	    $(CC) -std=c11 -O2 -DUS_FUZZ_MAIN $(C_WARNINGS) -c -o /dev/null $$file || exit 1; \
+	done
 	@echo "check: all good"
 
 format: $(READY) ## rewrite the files as check wants them
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
-ifneq ($(C_FILES),)
 	@$(BIN)/clang-format -i $(C_FILES)
-endif
+
+sanitize: ## run the C tests under ASan and UBSan
+	@mkdir -p $(SCRATCH)
+	@$(CC_FOUND) || exit 0; for file in $(C_CHECKS); do \
+	    program=$(SCRATCH)/$$(basename $$file .c); \
+	    $(CC) $(C_SANITIZE) -o $$program $$file native/tests/sound.c $(C_SOURCES) && \
+	    $$program || exit 1; \
+	done
+
+# libFuzzer where the compiler has it; else the same target with its own deterministic main.
+fuzz: ## feed the JSON reader for FUZZ_SECONDS
+	@mkdir -p $(SCRATCH)/found
+	@$(CC_FOUND) || exit 0; \
+	build="$(CC) $(C_SANITIZE) -o $(SCRATCH)/fuzz_json native/fuzz/*.c native/tests/sound.c $(C_SOURCES)"; \
+	if $$build -fsanitize=fuzzer 2> /dev/null; then \
+	    $(SCRATCH)/fuzz_json -max_total_time=$(FUZZ_SECONDS) -max_len=4096 \
+	        -artifact_prefix=$(SCRATCH)/ $(SCRATCH)/found native/fuzz/corpus; \
+	else \
+	    $$build -DUS_FUZZ_MAIN && $(SCRATCH)/fuzz_json $(FUZZ_SECONDS) native/fuzz/corpus/*; \
+	fi
 
 docs: $(READY) ## write the generated tables of docs/protocol.md
 	@$(BIN)/python docs/generate.py
@@ -87,16 +119,22 @@ lock: ## regenerate requirements.lock
 
 clean: ## remove .venv and everything built
 	@rm -rf .venv build dist *.egg-info .coverage .coverage.* htmlcov
+	@rm -f authority/_lease*.so
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The package itself is installed without dependencies and without isolation: whatever the lock
-# does not name is not fetched.
-$(READY): requirements.lock pyproject.toml
+# does not name is not fetched. An old library goes first: a build that fails must not leave it.
+$(READY): $(LOCKED) pyproject.toml setup.py native/build_ffi.py $(C_SOURCES) $(C_HEADERS)
+	@rm -f authority/_lease*.so
+	@$(PIP) install --no-index --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -c 'from understudy.authority import native as n; n.available() or print("setup:", n.why_not())'
+	@touch $@
+
+$(LOCKED): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "setup: $(PYTHON) is older than 3.11; try make PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || { echo "setup: creating .venv"; $(PYTHON) -m venv .venv; }
 	@echo "setup: installing requirements.lock"
 	@$(PIP) install --require-hashes --requirement requirements.lock
-	@$(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -50,6 +50,15 @@ class HybridClock:
         self._physical_ms = physical_ms
         self._wall_ms, self._counter = wall_ms, counter
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """Wall time and counter of the last stamp that was accepted."""
+        return self._wall_ms, self._counter
+
+    def physical_ms(self) -> int:
+        """What the clock below says now."""
+        return self._physical_ms()
+
     def next_stamp(
         self,
         seq: int,

@@ -70,7 +70,9 @@ class Authority:
 
     def submit(self, batch: Sequence[Request | Garbage]) -> tuple[list[bytes], list[Row]]:
         """Decide in order, commit once; the answers, and the rows that were written for them."""
-        proposal = self.propose(batch)
+        return self._submitted(self.propose(batch))
+
+    def _submitted(self, proposal: Proposal) -> tuple[list[bytes], list[Row]]:
         self.commit(proposal)
         if self.snapshot_due:
             self.snapshot()
@@ -195,6 +197,8 @@ def _fold(state: State, row: Row, head: Head) -> None:
 class Office:
     """An authority, its lock and its projections, in a state directory."""
 
+    decides: type[Authority] = Authority
+
     def __init__(self, state_dir: Path, *, writable: bool = True) -> None:
         report = startup_check()
         if report["result"] != "accepted":
@@ -207,14 +211,16 @@ class Office:
             if writable:
                 opened.enter_context(locked(state_dir))
             self.journal = opened.enter_context(open_journal(state_dir, read_only=not writable))
-            self.authority = Authority(self.journal)
+            self.authority = self.decides(self.journal)
             if writable:
                 self._trajectory = Trajectory(state_dir / TRAJECTORY, self.authority.head.seq)
             self._opened = opened.pop_all()
 
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
         """The answers; when they come back, their rows and their evidence are on disk."""
-        answers, rows = self.authority.submit(batch)
+        return self._followed(*self.authority.submit(batch))
+
+    def _followed(self, answers: list[bytes], rows: list[Row]) -> list[bytes]:
         self._unwritten += rows
         self.follow()
         failpoint("answer.ready")

@@ -21,7 +21,9 @@ from typing import Any, Protocol
 import orjson
 
 from ...contracts import Door, canonical, contract_digest, parse
+from .. import native
 from ..exchange import import_payloads, read_issues
+from ..kernel import NativeOffice
 from ..replay import replay
 from ..service import JOURNAL, TABLES, TRAJECTORY, Office, recover
 from ..sqlite import SqliteJournal
@@ -59,7 +61,22 @@ class Reference:
         self.office.close()
 
 
+class Native:
+    """C in this process, and the law for whatever is cold."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.office = NativeOffice(state_dir, writable=True)
+
+    def submit(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
+        return self.office.submit_lines(lines)
+
+    def close(self) -> None:
+        self.office.close()
+
+
 BOUNDARIES: dict[str, Callable[[Path], Boundary]] = {"reference": Reference, "sidecar": Served}
+if native.available():
+    BOUNDARIES["native"] = Native
 
 
 class UnknownBoundary(ValueError):

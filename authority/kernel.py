@@ -1,0 +1,402 @@
+"""An authority whose hot actions are decided in C, byte for byte as the reference decides them.
+
+lines --hot--> kernel --rows-+--> journal
+  \\--cold--> reference --rows-/      | changes
+                 ^------ settle ------/ (before the reference is asked again)
+
+I1  Kernel and reference never both decide a line, and lines are decided in their order.
+I2  Before the reference decides, its state holds the changes of every row before.
+I3  Before the kernel decides, it knows every change that the reference made.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from ..contracts import (
+    DISPATCH_KIND,
+    FAILURES,
+    PROFILE_ID,
+    STRENGTH,
+    Door,
+    Garbage,
+    HostAction,
+    Issue,
+    Lease,
+    LeaseState,
+    Reason,
+    Request,
+    Stamp,
+    canonical,
+    contract_digest,
+    host_actions,
+    issue_of,
+    issue_resource,
+    limits,
+    parse,
+)
+from .clock import SteadyClock
+from .envelope import EFFECT_SCHEMA, NORMALIZER_ID
+from .journal import Head, Journal, Row, changes_of
+from .native import Kernel, Lines, Position, Stop
+from .outcome import (
+    Answered,
+    Change,
+    DependencyAdded,
+    DependencyDropped,
+    InstanceDropped,
+    InstancePut,
+    IssueAdded,
+    IssueSet,
+    Lapsed,
+    LeaseDropped,
+    LeasePut,
+    PolicySet,
+    SubleaseDropped,
+    SubleasePut,
+)
+from .service import Authority, Office, Proposal
+from .state import State, apply
+
+# `enum us_action`, in order.
+HOT = ("issue.claim", "issue.lease_renew", "issue.lease_release", "issue.close")
+_STATUS = {"open": 0, "in_progress": 1, "blocked": 2, "closed": 3}
+_STATUS_OTHER = 4
+_FOREIGN, _TORN, _WAITING, _AWAITED = 1, 2, 4, 8
+_REASON_COUNT = 82  # US_REASON_COUNT
+
+
+class NativeAuthority(Authority):
+    """As `Authority`, and beside requests it takes the lines that requests come as."""
+
+    def __init__(self, journal: Journal, physical_ms: SteadyClock | None = None) -> None:
+        self._pending: list[Row] = []  # decided in C, and not yet in our own state
+        super().__init__(journal, physical_ms)
+        self.hot_count = 0
+        self.stops: Counter[Stop] = Counter()  # why lines were cold
+        self._kernel: Kernel | None = open_kernel(journal.node())
+        self._filled = False
+        self._stop = Stop.END  # why C stopped the last time
+
+    @property
+    def state(self) -> State:
+        """The state after every row so far."""
+        self.settle()
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+
+    def settle(self) -> None:
+        """Make the changes of rows that were decided in C (I2)."""
+        if self._pending:
+            pending, self._pending = self._pending, []
+            apply(self._state, _net(self._state, pending))
+
+    def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
+        proposal = super().propose(batch)
+        self._absorb(proposal.rows)
+        return proposal
+
+    def propose_lines(self, lines: Sequence[tuple[bytes, Door]]) -> Proposal:
+        """Decide in order. Nobody may hear of it before it is committed."""
+        self._refuse_after_failure()
+        rows: list[Row] = []
+        answers: list[bytes] = []
+        after_seq = self.head.seq
+        try:
+            for door, run in groupby(lines, lambda each: each[1]):
+                self._answer_run([data for data, _ in run], door, answers, rows)
+        except BaseException as error:
+            self._failed = error
+            raise
+        return Proposal(answers, rows, after_seq)
+
+    def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> tuple[list[bytes], list[Row]]:
+        """Decide in order, commit once; the answers, and the rows that were written for them."""
+        proposal = self.propose_lines(lines)
+        return self._submitted(proposal)
+
+    def _answer_run(
+        self, lines: list[bytes], door: Door, answers: list[bytes], rows: list[Row]
+    ) -> None:
+        kernel = self._ready(door)
+        laid_out = None
+        if kernel is not None:
+            laid_out = Lines(lines, STRENGTH[door.transport], frozen=door.frozen_clock)
+        at = 0
+        while at < len(lines):
+            if kernel is not None and laid_out is not None:
+                before = at
+                at += self._hot(kernel, laid_out, at, answers, rows)
+                if at == len(lines) or (at > before and self._stop is Stop.OUT_FULL):
+                    continue
+            before_rows = len(rows)
+            answers.append(self._answer(parse(lines[at], door), rows))
+            self._absorb(rows[before_rows:])
+            self.stops[self._stop] += 1
+            at += 1
+            kernel = kernel and self._kernel  # it is gone if it could not take the changes
+
+    def _hot(
+        self, kernel: Kernel, lines: Lines, start: int, answers: list[bytes], rows: list[Row]
+    ) -> int:
+        """Let C decide as many lines as it can; how many they were."""
+        if self._epoch is None:
+            return 0  # whoever writes the first row takes over the journal
+        try:
+            decided = kernel.dispatch(lines, start, self._clock.physical_ms(), self._epoch)
+        except MemoryError:  # before anything was decided
+            self._kernel = None
+            return 0
+        self._stop = decided.stop
+        if decided.rows:
+            last = decided.rows[-1]
+            self.head = Head(last.seq, last.digest, last.state_digest)
+            self._clock.advance(Stamp(last.seq, last.wall_ms, last.counter, last.node))
+        answers += decided.answers
+        rows += decided.rows
+        self._pending += decided.rows
+        self._uncommitted |= decided.first
+        self.hot_count += len(decided.rows)
+        return len(decided.rows)
+
+    def _ready(self, door: Door) -> Kernel | None:
+        """The kernel, knowing what we know; None where the reference decides alone."""
+        if door.policy not in ("", contract_digest()):
+            return None
+        if not self._filled and self._kernel is not None:
+            self._filled = True
+            self._fill(self._kernel)
+        return self._kernel
+
+    def _fill(self, kernel: Kernel) -> None:
+        state = self.state
+        try:
+            for issue_id in state.issues:
+                _put(kernel, state, issue_id)
+        except MemoryError:
+            self._kernel = None
+            return
+        for request_id in state.forgetting:
+            kernel.remember(request_id.encode())
+        kernel.set_policy(is_open=state.policy.mutation == "open")
+        kernel.head = self._position()
+
+    def _absorb(self, rows: Sequence[Row]) -> None:
+        """Tell the kernel what the reference decided (I3)."""
+        if not rows or not self._filled or self._kernel is None:
+            return
+        kernel, state = self._kernel, self.state
+        touched: dict[str, None] = {}
+        for row in rows:
+            for change in changes_of(row):
+                touched.update(dict.fromkeys(_touched(state, change)))
+                if isinstance(change, Answered):
+                    kernel.remember(change.request_id.encode())
+        try:
+            for issue_id in touched:
+                if issue_id in state.issues:
+                    _put(kernel, state, issue_id)
+        except MemoryError:
+            self._kernel = None
+            return
+        kernel.set_policy(is_open=state.policy.mutation == "open")
+        kernel.head = self._position()
+
+    def _position(self) -> Position:
+        wall_ms, counter = self._clock.position
+        return Position(self.head.seq, wall_ms, counter, self.head.digest, self.head.state_digest)
+
+
+class NativeOffice(Office):
+    """As `Office`, and it takes lines."""
+
+    decides = NativeAuthority
+    authority: NativeAuthority
+
+    def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
+        """The answers; when they come back, their rows and their evidence are on disk."""
+        return self._followed(*self.authority.submit_lines(lines))
+
+
+def _net(state: State, rows: Sequence[Row]) -> list[Change]:
+    """What rows of C change together: of each issue and of each lease the last word.
+
+    Nothing hangs on the leases that C moves, so what a lease was in between leaves no trace.
+    """
+    issues: dict[str, IssueSet] = {}
+    leases: dict[str, Change] = {}
+    answers: list[Change] = []
+    for change in (change for row in rows for change in changes_of(row)):
+        match change:
+            case IssueSet(issue_id, members):
+                if issue_id in issues:
+                    issues[issue_id].members.update(members)
+                else:
+                    issues[issue_id] = change
+            case LeasePut(lease):
+                leases[lease.resource] = change
+            case LeaseDropped(resource):
+                leases[resource] = change
+            case _:
+                answers.append(change)
+    held = state.leases
+    kept = [one for key, one in leases.items() if isinstance(one, LeasePut) or key in held]
+    return [*issues.values(), *kept, *answers]
+
+
+# --- the state, as C wants it -------------------------------------------------------------------
+
+
+def _put(kernel: Kernel, state: State, issue_id: str) -> None:
+    issue = state.issues[issue_id]
+    resource = issue_resource(issue_id)
+    lease = state.leases.get(resource)
+    flags = (
+        _FOREIGN * _is_foreign(state, resource, lease)
+        | _TORN * (resource in state.torn)
+        | _WAITING * bool(state.blockers(issue_id))
+        | _AWAITED * bool(state.blocks.get(issue_id))
+    )
+    texts = _texts(issue, lease)
+    numbers = [
+        *map(len, texts),
+        _STATUS.get(issue.status, _STATUS_OTHER),
+        flags,
+        issue.attempts,
+        *(
+            (lease.fence, lease.granted_ms, lease.deadline_ms, lease.renewals)
+            if lease
+            else _NO_LEASE
+        ),
+    ]
+    kernel.put_issue(numbers, b"".join(texts))
+
+
+_NO_LEASE = (0, 0, 0, 0)
+
+
+def _is_foreign(state: State, resource: str, lease: Lease | None) -> bool:
+    """Whether something hangs on the lease, or it stands where only the reference puts it."""
+    if lease is None:
+        return False
+    hung = state.subleases.get(resource) or state.instances.get(resource)
+    return bool(hung) or lease.state not in (LeaseState.ACTIVE, LeaseState.RENEWED)
+
+
+def _texts(issue: Issue, lease: Lease | None) -> list[bytes]:
+    """Id, the three constant parts of `issue_view`, assignee, lease id."""
+    front: dict[str, Any] = {"id": issue.id, "issueType": issue.issue_type}
+    if issue.labels:
+        front["labels"] = list(issue.labels)
+    middle = {"owner": issue.owner, "priority": issue.priority}
+    return [
+        issue.id.encode(),
+        canonical.encode(front)[1:-1] + b",",
+        canonical.encode(middle)[1:-1] + b',"status":"',
+        b'",' + canonical.encode({"title": issue.title})[1:],
+        issue.assignee.encode(),
+        lease.lease_id.encode() if lease else b"",
+    ]
+
+
+def _touched(state: State, change: Change) -> Iterator[str]:
+    """The issues that a change may have made different, for C."""
+    match change:
+        case IssueAdded(issue):
+            yield issue.id
+            yield from state.blocks.get(issue.id, ())
+        case IssueSet(issue_id, members):
+            yield issue_id
+            if "status" in members:
+                yield from state.blocks.get(issue_id, ())
+        case LeasePut(lease):
+            yield issue_of(lease.resource)
+        case SubleasePut(sublease):
+            yield issue_of(sublease.resource)
+        case InstancePut(instance):
+            yield issue_of(instance.resource)
+        case LeaseDropped(resource) | SubleaseDropped(resource) | InstanceDropped(resource):
+            yield issue_of(resource)
+        case DependencyAdded(dependency) | DependencyDropped(dependency):
+            yield dependency.issue_id
+            yield dependency.depends_on_id
+        case Lapsed() | PolicySet() | Answered():
+            pass
+
+
+# --- the contract, as C wants it ----------------------------------------------------------------
+
+
+def open_kernel(node: str) -> Kernel:
+    """A kernel that knows the contract, and no state yet."""
+    actions = [host_actions()[name] for name in HOT]
+    setup = {
+        "seed": [secrets.randbits(64), secrets.randbits(64)],
+        "now_ms_max": limits.NOW_MS_MAX,
+        "ttl_seconds_min": limits.TTL_SECONDS_MIN,
+        "ttl_seconds_max": limits.TTL_SECONDS_MAX,
+        "ttl_seconds_default": limits.TTL_SECONDS_DEFAULT,
+        "answers_max": limits.ANSWERS_MAX,
+        "counter_max": limits.COUNTER_MAX,
+        "ids_max": limits.PROJECTION_IDS_MAX,
+        "doors": [sum(1 << STRENGTH[name] for name in each.transports) for each in actions],
+    }
+    texts = [text for action in actions for text in _action_texts(action)]
+    texts += _shared_texts(node)
+    for number in range(_REASON_COUNT):
+        texts += _reason_texts(number)
+    return Kernel(setup, texts, node, limits.BATCH_MAX)
+
+
+def _action_texts(action: HostAction) -> list[bytes]:
+    """`enum us_action_text`."""
+    name, resolver, world = action.action.encode(), b"", {}
+    profile: dict[str, Any] = {"profileId": PROFILE_ID}
+    if action.resolver_ref is not None:
+        resolver = b"," + canonical.encode(action.resolver_ref)
+        profile["resolverWitnessRef"] = action.resolver_ref
+        world["worldBinding"] = {
+            "operationId": action.operation_id,
+            "routeFamilyId": action.route_family,
+            "worldId": action.world_id,
+            "morphismRowId": action.morphism_row_id,
+        }
+    meaning = {"schema": 1, "semanticDigest": action.semantic_digest}
+    head = {"action": action.action, "actionId": action.action_id}
+    return [
+        name,
+        b'{"action":"%b","context":' % name,
+        canonical.encode(head)[:-1] + b",",
+        b'{"action":"%b","argsDigest":"' % name,
+        b',"witnessRefs":["host-effect://%b/' % name,
+        resolver,
+        canonical.encode(profile)[1:-1] + b',"result":"',
+        b'",' + canonical.encode(meaning)[1:-1] + b',"seq":',
+        b"," + canonical.encode(world)[1:] if world else b"}",
+    ]
+
+
+def _shared_texts(node: str) -> list[bytes]:
+    """`enum us_shared_text`."""
+    binding = {"normalizerId": NORMALIZER_ID, "policyDigest": contract_digest()}
+    return [
+        b',"policy":"%b"}' % contract_digest().encode(),
+        b"," + canonical.encode(binding)[1:-1] + b',"prev":"',
+        b'",' + canonical.encode({"schema": EFFECT_SCHEMA})[1:-1] + b',"seq":',
+        b"," + canonical.encode({"node": node})[1:-1] + b',"wallMs":',
+        canonical.encode({"dispatchKind": DISPATCH_KIND})[1:-1] + b',"effect":',
+    ]
+
+
+def _reason_texts(number: int) -> list[bytes]:
+    """The class of a reason, and what is said behind the detail of its diagnostic."""
+    if number not in Reason.__members__.values():
+        return [b"", b""]
+    failure = FAILURES[Reason(number)]
+    tail = canonical.encode(f": {failure.meaning}; {failure.remedy}")
+    return [failure.wire.encode(), tail[1:-1]]

@@ -1,0 +1,280 @@
+"""The border to C: the only module that imports `._lease`, and no policy of its own.
+
+The library may be missing, where there was no compiler, or old, where it was built from another
+header. `available` says whether it may be called; each function here calls C once, and gives what
+its namesake in `contracts` gives. Room for C to work in is made per call, so that any number of
+threads may call at once. A `Kernel` keeps its room, and has one caller at a time.
+"""
+
+import struct
+from array import array
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from functools import cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..contracts import canonical as profile
+from .journal import Row
+
+if TYPE_CHECKING:
+    from ._lease import CData
+
+ABI = 2  # US_ABI in native/lease.h
+
+try:
+    from ._lease import ffi, lib
+except ImportError as error:
+    _why_not: str | None = f"the C library was not built: {error}"
+else:
+    _why_not = None if lib.US_ABI == ABI else f"the C library has ABI {lib.US_ABI}, not {ABI}"
+
+
+class Flaw(IntEnum):
+    """`enum us_flaw`: why bytes were refused; the first that the reader met."""
+
+    NOT_JSON = 1
+    NOT_UTF8 = 2
+    NOT_INTEGER = 3
+    INTEGER_BEYOND = 4
+    KEY_TWICE = 5
+    KEY_NOT_ASCII = 6
+    TEXT_NUL = 7
+    TEXT_SURROGATE = 8
+    TOO_DEEP = 9
+    TOO_LONG = 10
+    NODES_FULL = 11
+    TEXT_FULL = 12
+    OUT_FULL = 13
+    MOMENT_INVALID = 14
+
+
+class Flawed(profile.NotCanonical):
+    """C refused the bytes."""
+
+    def __init__(self, flaw: Flaw) -> None:
+        super().__init__(flaw.name.lower().replace("_", " "))
+        self.flaw = flaw
+
+
+def available() -> bool:
+    """Whether the functions below may be called."""
+    return _why_not is None
+
+
+def why_not() -> str | None:
+    """Why they may not; None where they may."""
+    return _why_not
+
+
+def canonical(data: bytes, room_size: int | None = None) -> bytes:
+    """`encode(decode(data))`; `Flawed` where that refuses, or where the room is too small."""
+    room_max = lib.us_canonical_room(len(data))
+    if room_size is None:
+        room_size = room_max
+    room = _room(min(room_size, room_max))
+    out = ffi.new("uint8_t[]", len(data) or 1)
+    size = lib.us_canonical(data, len(data), room, room_size, out, len(data))
+    return ffi.buffer(out)[: _checked(size)]
+
+
+def sha256(data: bytes, *, portable: bool = False) -> bytes:
+    """The 32 bytes of the hash, by the fastest path or by the one that every machine has."""
+    digest = ffi.new("uint8_t[]", lib.US_SHA256_SIZE)
+    lib.us_sha256(lib.US_SHA256_PORTABLE if portable else _path(), data, len(data), digest)
+    return ffi.buffer(digest)[:]
+
+
+def digest(prefix: str, data: bytes) -> str:
+    """`<prefix>_` and the SHA-256 of the data in hex; the prefix is short."""
+    out = ffi.new("char[]", lib.US_DIGEST_TEXT_MAX)
+    size = lib.us_digest(_path(), prefix.encode(), data, len(data), out, lib.US_DIGEST_TEXT_MAX)
+    return _text(out, size)
+
+
+def answer_text(wall_ms: int) -> str:
+    """How answers spell a moment between 1970 and 9999."""
+    out = ffi.new("char[]", lib.US_MOMENT_TEXT_MAX)
+    return _text(out, lib.us_answer_text(wall_ms, out))
+
+
+def record_text(wall_ms: int) -> str:
+    """How issue records spell a moment between 1970 and 9999."""
+    out = ffi.new("char[]", lib.US_MOMENT_TEXT_MAX)
+    return _text(out, lib.us_record_text(wall_ms, out))
+
+
+def parse_ms(text: str) -> int | None:
+    """Milliseconds since 1970; None where the text is no RFC 3339 moment."""
+    data = text.encode("utf-8", "surrogatepass")
+    wall_ms = lib.us_parse_ms(data, len(data))
+    return wall_ms if wall_ms >= 0 else None
+
+
+class Stop(IntEnum):
+    """`enum us_stop`: why a batch ended. From `LINE` on, the line is for the reference."""
+
+    END = 0
+    OUT_FULL = 1
+    LINE = 2
+    MEMBER = 3
+    ACTION = 4
+    TEXT = 5
+    DOOR = 6
+    POLICY = 7
+    CLOCK = 8
+    REPEAT = 9
+    ISSUE = 10
+    WAITING = 11
+    PROJECTION = 12
+    ROOM = 13
+
+
+class Position(NamedTuple):
+    """`us_head`: the journal's end, and where its clock stands."""
+
+    seq: int
+    wall_ms: int
+    counter: int
+    digest: str
+    state_digest: str
+
+
+class Decided(NamedTuple):
+    """What came of some lines."""
+
+    rows: list[Row]
+    answers: list[bytes]
+    first: dict[int, bytes]  # by row: responses that are the first to their request id
+    stop: Stop
+
+
+_ROW = struct.Struct("=qq10I69s68s7x")  # as `us_row` is laid out
+_OUT_BYTES = 4 * 1_048_576  # of rows in one call; twice what a full batch has
+
+
+class Lines:
+    """Request lines through one door, laid out for C."""
+
+    def __init__(self, lines: Sequence[bytes], door: int, *, frozen: bool) -> None:
+        lens = array("I", map(len, lines))
+        self.count = len(lens)
+        self.door, self.frozen = door, frozen
+        self.starts = [0, *accumulate(lens)]
+        self.data = ffi.from_buffer("uint8_t[]", b"".join(lines))
+        self.lens = ffi.from_buffer("uint32_t[]", lens)
+
+
+class Kernel:
+    """The hot actions in C, over a state that the caller puts in."""
+
+    def __init__(
+        self, setup: Mapping[str, object], texts: Sequence[bytes], node: str, row_max: int
+    ) -> None:
+        """Raises `MemoryError` where there is none."""
+        numbers = ffi.new("us_setup *", {**setup, "lens": [len(text) for text in texts]})
+        text = b"".join(texts)
+        opened = lib.us_open(numbers, text, len(text))
+        if opened == ffi.NULL:
+            raise MemoryError("the kernel was not opened")
+        self._kernel = ffi.gc(opened, lib.us_close)
+        self._record = ffi.new("us_record *")
+        self._head = ffi.new("us_head *")
+        self._batch = ffi.new("us_batch *")
+        self._node, self._row_max = node, row_max
+        self._rows = ffi.new("us_row[]", row_max)
+        self._out = ffi.new("uint8_t[]", _OUT_BYTES)
+        self._row_bytes, self._out_bytes = ffi.buffer(self._rows), ffi.buffer(self._out)
+
+    def put_issue(self, numbers: Sequence[int], text: bytes) -> None:
+        """What an issue is now; the members of `us_record` in order, and its texts in one."""
+        self._record[0] = numbers
+        _refuse_flaw(lib.us_put_issue(self._kernel, self._record, text))
+
+    def remember(self, request_id: bytes) -> None:
+        lib.us_remember(self._kernel, request_id, len(request_id))
+
+    def set_policy(self, *, is_open: bool) -> None:
+        lib.us_set_policy(self._kernel, int(is_open))
+
+    @property
+    def head(self) -> Position:
+        lib.us_get_head(self._kernel, self._head)
+        head, text = self._head, ffi.buffer(self._head)[24:]
+        digest, state_digest = text[:69].decode(), text[69 : 69 + 68].decode()
+        return Position(head.seq, head.wall_ms, head.counter, digest, state_digest)
+
+    @head.setter
+    def head(self, head: Position) -> None:
+        digest, state_digest = head.digest.encode(), head.state_digest.encode()
+        self._head[0] = [head.seq, head.wall_ms, head.counter, digest, state_digest]
+        lib.us_set_head(self._kernel, self._head)
+
+    def dispatch(self, lines: Lines, start: int, physical_ms: int, epoch: int) -> Decided:
+        """Decide from line `start` on, until a line is cold or the room is full."""
+        batch, count = self._batch, min(lines.count - start, self._row_max)
+        _refuse_flaw(lib.us_reserve(self._kernel, count))
+        batch[0] = [count, lines.door, int(lines.frozen), 0, physical_ms, 0]
+        handled = lib.us_dispatch(
+            self._kernel,
+            batch,
+            lines.data + lines.starts[start],
+            lines.lens + start,
+            self._rows,
+            self._out,
+            _OUT_BYTES,
+        )
+        return self._cut(handled, epoch)
+
+    def _cut(self, handled: int, epoch: int) -> Decided:
+        """Rows out of their slices. A loop without calls: it takes longer than all of C."""
+        decided = Decided([], [], {}, Stop(self._batch.stop))
+        out, node = self._out_bytes, self._node
+        for row in _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size]):
+            seq, wall_ms, counter, flags, asked, asked_len, made, made_len, *rest = row
+            said, said_len, answer, answer_len, digest, state_digest = rest
+            response = out[said : said + said_len]
+            decided.rows.append(
+                Row(
+                    seq,
+                    epoch,
+                    wall_ms,
+                    counter,
+                    node,
+                    out[asked : asked + asked_len],
+                    response,
+                    out[made : made + made_len],
+                    digest.decode("ascii"),
+                    state_digest.decode("ascii"),
+                )
+            )
+            marked = answer != said
+            decided.answers.append(out[answer : answer + answer_len] if marked else response)
+            if flags:  # US_ROW_ANSWERED is the only one
+                decided.first[seq] = response
+        return decided
+
+
+def _refuse_flaw(result: int) -> None:
+    if result < 0:
+        raise MemoryError(f"the kernel is full: {Flaw(-result).name}")
+
+
+@cache
+def _path() -> int:
+    """The answer of the processor, which takes microseconds to ask for."""
+    return lib.us_sha256_best()
+
+
+def _room(size: int) -> "CData":
+    return ffi.new("uint64_t[]", size // 8 + 1)
+
+
+def _text(out: "CData", size: int) -> str:
+    return ffi.buffer(out)[: _checked(size)].decode("ascii")
+
+
+def _checked(size: int) -> int:
+    if size < 0:
+        raise Flawed(Flaw(-size))
+    return size

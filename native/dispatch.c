@@ -1,0 +1,135 @@
+/* Many lines in one call: read, stamp, decide, write, apply. The mirror of `Authority._answer` in
+ * `authority/service.py`, of `HybridClock.next_stamp`, and of `decide`. */
+
+#include "kernel.h"
+
+#include <string.h>
+
+static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
+                           us_writer *w, us_row *row);
+static enum us_stop next_stamp(const us_kernel *k, const us_batch *batch, const us_request *request,
+                               us_stamp *stamp);
+static enum us_stop look_up(us_kernel *k, us_request *request);
+static void decide(const us_kernel *k, const us_request *request, us_stamp stamp,
+                   us_outcome *outcome);
+static void advance(us_kernel *k, const us_row *row);
+
+int64_t us_dispatch(us_kernel *k, us_batch *batch, const uint8_t *in, const uint32_t *lens,
+                    us_row *rows, uint8_t *out, uint64_t out_max)
+{
+    us_writer w = us_writer_over(out, (size_t)(out_max < UINT32_MAX ? out_max : UINT32_MAX));
+    uint32_t count = 0;
+
+    batch->stop = US_STOP_END;
+    while (count < batch->count) {
+        uint8_t *before = w.at;
+        enum us_stop stop = answer(k, batch, in, lens[count], &w, &rows[count]);
+        if (stop != US_STOP_END) {
+            w.at = before;
+            batch->stop = stop;
+            break;
+        }
+        in += lens[count++];
+    }
+    batch->out_len = (uint64_t)(w.at - w.begin);
+    return count;
+}
+
+static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
+                           us_writer *w, us_row *row)
+{
+    us_request request;
+    us_stamp stamp = {0};
+    us_outcome outcome;
+    us_projection projection;
+
+    if (!k->open)
+        return US_STOP_POLICY;
+    enum us_stop stop = us_read_request(k, batch, line, len, &request);
+    if (stop == US_STOP_END)
+        stop = next_stamp(k, batch, &request, &stamp);
+    if (stop == US_STOP_END)
+        stop = look_up(k, &request);
+    if (stop != US_STOP_END)
+        return stop;
+    decide(k, &request, stamp, &outcome);
+    if (outcome.move != US_MOVE_NONE && outcome.move != US_MOVE_COMPLETE &&
+        !us_project(k, request.issue, stamp.wall_ms, &projection))
+        return US_STOP_PROJECTION;
+    us_seal(w, k, &request, &outcome, stamp, &projection, row);
+    if (w->full) {
+        w->full = false;
+        return US_STOP_OUT_FULL;
+    }
+    us_apply(k, &request, &outcome);
+    advance(k, row);
+    return US_STOP_END;
+}
+
+static enum us_stop next_stamp(const us_kernel *k, const us_batch *batch, const us_request *request,
+                               us_stamp *stamp)
+{
+    int64_t physical_ms = request->has_now ? request->now_ms : batch->physical_ms;
+    bool later = physical_ms > k->head.wall_ms;
+
+    stamp->seq = k->head.seq + 1;
+    stamp->wall_ms = later ? physical_ms : k->head.wall_ms;
+    stamp->counter = later ? 0 : k->head.counter + 1;
+    if (stamp->wall_ms < 0 || stamp->wall_ms > k->setup.now_ms_max ||
+        stamp->counter > k->setup.counter_max || stamp->seq >= US_JSON_INTEGER_MAX)
+        return US_STOP_CLOCK;
+    return US_STOP_END;
+}
+
+/* Whether the records that the request is about are all here. */
+static enum us_stop look_up(us_kernel *k, us_request *request)
+{
+    if (request->request_id.len != 0) {
+        request->request_hash = us_hash(k->setup.seed, request->request_id);
+        if (us_memory_has(&k->memory, request->request_hash))
+            return US_STOP_REPEAT;
+    }
+    const us_issue *issue = us_index_find(k, request->id, us_hash(k->setup.seed, request->id));
+    if (issue == NULL)
+        return US_STOP_END;
+    request->issue = &k->issues[issue - k->issues];
+    if ((issue->flags & (US_ISSUE_FOREIGN | US_ISSUE_TORN)) != 0)
+        return US_STOP_ISSUE;
+    uint32_t waits = request->action == US_CLAIM   ? US_ISSUE_WAITING
+                     : request->action == US_CLOSE ? US_ISSUE_AWAITED
+                                                   : 0;
+    if ((issue->flags & waits) != 0)
+        return US_STOP_WAITING;
+    if (request->action == US_CLAIM && k->lease_free == US_NONE)
+        return US_STOP_ROOM;
+    return US_STOP_END;
+}
+
+static void decide(const us_kernel *k, const us_request *request, us_stamp stamp,
+                   us_outcome *outcome)
+{
+    memset(outcome, 0, offsetof(us_outcome, derived));
+    switch (request->action) {
+    case US_CLAIM:
+        outcome->reason = us_claim(k, request, stamp, outcome);
+        break;
+    case US_RENEW:
+        outcome->reason = us_renew(k, request, stamp, outcome);
+        break;
+    case US_RELEASE:
+        outcome->reason = us_release(k, request, stamp, outcome);
+        break;
+    case US_CLOSE:
+        outcome->reason = us_close_issue(k, request, stamp, outcome);
+        break;
+    }
+}
+
+static void advance(us_kernel *k, const us_row *row)
+{
+    k->head.seq = row->seq;
+    k->head.wall_ms = row->wall_ms;
+    k->head.counter = row->counter;
+    memcpy(k->head.digest, row->digest, sizeof row->digest);
+    memcpy(k->head.state_digest, row->state_digest, sizeof row->state_digest);
+}

@@ -1,0 +1,469 @@
+/* The row of a decision: its request, its changes, its answer with the host-effect envelope, and
+ * the digests that chain them. The mirror of `authority/envelope.py`, and of how
+ * `authority/outcome.py` writes changes.
+ */
+
+#include "kernel.h"
+
+#include "sha256.h"
+
+#include <string.h>
+
+#define ARGS_DIGEST_LEN 68 /* he1_ and 64 hex digits */
+
+/* What several parts of a row need. */
+typedef struct seal {
+    us_writer *w;
+    const us_kernel *k;
+    const us_request *request;
+    const us_outcome *outcome;
+    us_stamp stamp;
+    us_row *row;
+    char args_digest[ARGS_DIGEST_LEN];
+} seal;
+
+static void put_request(seal *s);
+static void put_context(const seal *s);
+static void put_changes(seal *s);
+static void put_issue_set(const seal *s);
+static void put_lease(const seal *s);
+static void put_lease_dropped(const seal *s);
+static void put_answered(const seal *s);
+static void chain_state(seal *s);
+static void put_response(seal *s, const us_projection *projection);
+static void put_diagnostic(const seal *s);
+static void put_detail(const seal *s);
+static void put_effect(seal *s);
+static void put_classes(const seal *s);
+static void put_stamp(const seal *s);
+static void put_answer(seal *s);
+static void put_door(us_writer *w, uint32_t door);
+static uint32_t position(const us_writer *w);
+static us_bytes texts(const seal *s, uint32_t text);
+static us_bytes put_since(const seal *s, uint32_t at);
+
+void us_seal(us_writer *w, const us_kernel *k, const us_request *request, const us_outcome *outcome,
+             us_stamp stamp, const us_projection *projection, us_row *row)
+{
+    seal s = {.w = w, .k = k, .request = request, .outcome = outcome, .stamp = stamp, .row = row};
+
+    row->seq = stamp.seq;
+    row->wall_ms = stamp.wall_ms;
+    row->counter = (uint32_t)stamp.counter;
+    row->flags = request->request_id.len != 0 ? US_ROW_ANSWERED : 0;
+    memset(row->unused, 0, sizeof row->unused);
+    put_request(&s);
+    put_changes(&s);
+    if (w->full)
+        return; /* nothing was hashed that is not there */
+    chain_state(&s);
+    put_response(&s, projection);
+    put_answer(&s);
+}
+
+/* ---- the request ------------------------------------------------------------------------------
+ */
+
+/* What the journal keeps of it; its payload are the arguments that the evidence names. */
+static void put_request(seal *s)
+{
+    us_writer *w = s->w;
+    us_sha256_run run;
+
+    s->row->request_at = position(w);
+    us_put_bytes(w, texts(s, US_TEXT_REQUEST));
+    put_context(s);
+    US_PUT(w, ",\"door\":");
+    put_door(w, s->request->door);
+    if (s->request->has_now) {
+        US_PUT(w, ",\"now\":");
+        us_put_integer(w, s->request->now_ms);
+    }
+    US_PUT(w, ",\"payload\":");
+    uint32_t args_at = position(w);
+    us_put_value(w, &s->k->doc, s->request->payload);
+    us_bytes args = put_since(s, args_at);
+    us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_POLICY));
+    s->row->request_len = position(w) - s->row->request_at;
+    us_sha256_begin(&run, s->k->sha256_path);
+    us_sha256_add(&run, args.at, args.len);
+    (void)us_sha256_text(&run, "he1", 3, s->args_digest);
+}
+
+static void put_context(const seal *s)
+{
+    us_writer *w = s->w;
+    bool escalated = s->request->escalated_from != US_NONE;
+
+    us_put_byte(w, '{');
+    if (escalated) {
+        US_PUT(w, "\"escalatedFrom\":");
+        put_door(w, s->request->escalated_from);
+    }
+    if (s->request->names_transport) {
+        if (escalated)
+            us_put_byte(w, ',');
+        US_PUT(w, "\"transport\":");
+        put_door(w, s->request->transport);
+    }
+    us_put_byte(w, '}');
+}
+
+/* ---- the changes ------------------------------------------------------------------------------
+ */
+
+static void put_changes(seal *s)
+{
+    us_writer *w = s->w;
+
+    s->row->changes_at = position(w);
+    us_put_byte(w, '[');
+    switch (s->outcome->move) {
+    case US_MOVE_GRANT:
+        put_issue_set(s);
+        us_put_byte(w, ',');
+        put_lease(s);
+        break;
+    case US_MOVE_EXTEND:
+        put_lease(s);
+        break;
+    case US_MOVE_RELEASE:
+    case US_MOVE_COMPLETE:
+        if (s->request->issue->lease != US_NONE)
+            put_lease_dropped(s);
+        put_issue_set(s);
+        break;
+    case US_MOVE_NONE:
+        break;
+    }
+    if (s->request->request_id.len != 0) {
+        if (s->outcome->move != US_MOVE_NONE)
+            us_put_byte(w, ',');
+        put_answered(s);
+    }
+    us_put_byte(w, ']');
+    s->row->changes_len = position(w) - s->row->changes_at;
+}
+
+static void put_issue_set(const seal *s)
+{
+    us_writer *w = s->w;
+
+    US_PUT(w, "{\"change\":\"issue.set\",\"id\":\"");
+    us_put_bytes(w, s->request->id);
+    US_PUT(w, "\",\"members\":{");
+    if (s->outcome->move == US_MOVE_GRANT) {
+        US_PUT(w, "\"assignee\":\"");
+        us_put_bytes(w, s->outcome->owner);
+        US_PUT(w, "\",\"attempts\":");
+        us_put_integer(w, s->request->issue->attempts + 1);
+        US_PUT(w, ",\"status\":\"in_progress\"");
+    } else if (s->outcome->move == US_MOVE_RELEASE) {
+        US_PUT(w, "\"assignee\":\"\",\"status\":\"open\"");
+    } else {
+        US_PUT(w, "\"closed_at\":\"");
+        us_put_record_text(w, s->stamp.wall_ms);
+        US_PUT(w, "\",\"status\":\"closed\"");
+    }
+    US_PUT(w, ",\"updated_at\":\"");
+    us_put_record_text(w, s->stamp.wall_ms);
+    US_PUT(w, "\"}}");
+}
+
+static void put_lease(const seal *s)
+{
+    us_writer *w = s->w;
+    const us_outcome *outcome = s->outcome;
+    bool extended = outcome->move == US_MOVE_EXTEND;
+
+    US_PUT(w, "{\"change\":\"lease.put\",\"lease\":{\"deadline_ms\":");
+    us_put_integer(w, outcome->deadline_ms);
+    US_PUT(w, ",\"fence\":");
+    us_put_integer(w, outcome->fence);
+    US_PUT(w, ",\"granted_ms\":");
+    us_put_integer(w, outcome->granted_ms);
+    US_PUT(w, ",\"lease_id\":\"");
+    us_put_bytes(w, outcome->lease_id);
+    US_PUT(w, "\",\"owner\":\"");
+    us_put_bytes(w, outcome->owner);
+    US_PUT(w, "\",\"renewals\":");
+    us_put_integer(w, outcome->renewals);
+    US_PUT(w, ",\"renewed_ms\":");
+    if (extended)
+        us_put_integer(w, s->stamp.wall_ms);
+    else
+        US_PUT(w, "null");
+    US_PUT(w, ",\"resource\":\"issue/");
+    us_put_bytes(w, s->request->id);
+    if (extended)
+        US_PUT(w, "\",\"state\":\"renewed\",\"ttl_ms\":");
+    else
+        US_PUT(w, "\",\"state\":\"active\",\"ttl_ms\":");
+    us_put_integer(w, outcome->deadline_ms - s->stamp.wall_ms);
+    US_PUT(w, "}}");
+}
+
+static void put_lease_dropped(const seal *s)
+{
+    US_PUT(s->w, "{\"change\":\"lease.dropped\",\"resource\":\"issue/");
+    us_put_bytes(s->w, s->request->id);
+    US_PUT(s->w, "\"},");
+}
+
+static void put_answered(const seal *s)
+{
+    us_writer *w = s->w;
+
+    US_PUT(w, "{\"action\":\"");
+    us_put_bytes(w, texts(s, US_TEXT_ACTION));
+    US_PUT(w, "\",\"args_digest\":\"");
+    us_put_raw(w, s->args_digest, sizeof s->args_digest);
+    US_PUT(w, "\",\"change\":\"answered\",\"request_id\":\"");
+    us_put_bytes(w, s->request->request_id);
+    US_PUT(w, "\",\"seq\":");
+    us_put_integer(w, s->stamp.seq);
+    us_put_byte(w, '}');
+}
+
+/* A row that changes nothing leaves the digest as it is. */
+static void chain_state(seal *s)
+{
+    const us_head *head = &s->k->head;
+    us_sha256_run run;
+
+    if (s->row->changes_len == 2) {
+        memcpy(s->row->state_digest, head->state_digest, sizeof head->state_digest);
+        return;
+    }
+    us_sha256_begin(&run, s->k->sha256_path);
+    us_sha256_add(&run, head->state_digest, sizeof head->state_digest);
+    us_sha256_add(&run, s->w->begin + s->row->changes_at, s->row->changes_len);
+    (void)us_sha256_text(&run, "st1", 3, s->row->state_digest);
+}
+
+/* ---- the answer -------------------------------------------------------------------------------
+ */
+
+static void put_response(seal *s, const us_projection *projection)
+{
+    us_writer *w = s->w;
+    bool accepted = s->outcome->reason == US_REASON_NONE;
+
+    s->row->response_at = position(w);
+    us_put_bytes(w, texts(s, US_TEXT_HEAD));
+    if (accepted)
+        US_PUT(w, "\"changed\":true,");
+    else
+        put_diagnostic(s);
+    us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_KIND));
+    put_effect(s);
+    US_PUT(w, ",\"failureClasses\":[");
+    put_classes(s);
+    US_PUT(w, "],");
+    if (accepted) {
+        US_PUT(w, "\"issue\":");
+        us_put_issue_view(w, s->request->issue, s->outcome, s->stamp);
+        us_put_byte(w, ',');
+        if (s->outcome->move != US_MOVE_COMPLETE) {
+            US_PUT(w, "\"leaseProjection\":");
+            us_put_projection(w, s->k, projection, s->stamp.wall_ms);
+            us_put_byte(w, ',');
+        }
+    }
+    us_put_bytes(w, texts(s, US_TEXT_PROFILE));
+    if (accepted)
+        US_PUT(w, "accepted");
+    else
+        US_PUT(w, "rejected");
+    us_put_bytes(w, texts(s, US_TEXT_MEANING));
+    us_put_integer(w, s->stamp.seq);
+    US_PUT(w, ",\"stamp\":");
+    put_stamp(s);
+    us_put_bytes(w, texts(s, US_TEXT_WORLD));
+    s->row->response_len = position(w) - s->row->response_at;
+}
+
+static void put_diagnostic(const seal *s)
+{
+    US_PUT(s->w, "\"diagnostic\":\"");
+    put_detail(s);
+    us_put_bytes(s->w, us_reason_bytes(s->k, s->outcome->reason, 1));
+    US_PUT(s->w, "\",");
+}
+
+static void put_detail(const seal *s)
+{
+    us_writer *w = s->w;
+    const us_outcome *outcome = s->outcome;
+
+    if (outcome->detail == US_DETAIL_TTL || outcome->detail == US_DETAIL_BOTH) {
+        us_put_integer(w, s->request->ttl_seconds);
+        US_PUT(w, " seconds");
+        if (outcome->detail == US_DETAIL_BOTH)
+            US_PUT(w, " and ");
+    }
+    if (outcome->detail == US_DETAIL_TEXT || outcome->detail == US_DETAIL_BOTH)
+        us_put_bytes(w, s->request->expires_at);
+    if (outcome->detail >= US_DETAIL_TTL)
+        return;
+    US_PUT(w, "issue ");
+    us_put_bytes(w, s->request->id);
+    switch (outcome->detail) {
+    case US_DETAIL_FENCES:
+    case US_DETAIL_NEWER:
+        US_PUT(w, ": fence ");
+        us_put_integer(w, s->request->fence);
+        US_PUT(w, ", current ");
+        us_put_integer(w, outcome->fence);
+        if (outcome->detail == US_DETAIL_NEWER) {
+            US_PUT(w, " of ");
+            us_put_bytes(w, outcome->owner);
+        }
+        break;
+    case US_DETAIL_HELD:
+        US_PUT(w, ": it held until ");
+        us_put_answer_text(w, outcome->deadline_ms);
+        break;
+    case US_DETAIL_HOLDER:
+        US_PUT(w, ": ");
+        us_put_bytes(w, outcome->owner);
+        US_PUT(w, " until ");
+        us_put_answer_text(w, outcome->deadline_ms);
+        break;
+    case US_DETAIL_ASSIGNED:
+        US_PUT(w, ": it is assigned to ");
+        us_put_bytes(w, outcome->owner);
+        break;
+    case US_DETAIL_BLOCKED:
+        US_PUT(w, ": waits for somebody to unblock it");
+        break;
+    default:
+        break;
+    }
+}
+
+/* The evidence; its digest chains the rows. */
+static void put_effect(seal *s)
+{
+    us_writer *w = s->w;
+    const us_outcome *outcome = s->outcome;
+    const us_request *request = s->request;
+    uint32_t effect_at = position(w);
+    us_sha256_run run;
+
+    us_put_bytes(w, texts(s, US_TEXT_EFFECT));
+    us_put_raw(w, s->args_digest, sizeof s->args_digest);
+    if (request->escalated_from != US_NONE) {
+        US_PUT(w, "\",\"escalatedFrom\":");
+        put_door(w, request->escalated_from);
+        US_PUT(w, ",\"failureClasses\":[");
+    } else {
+        US_PUT(w, "\",\"failureClasses\":[");
+    }
+    put_classes(s);
+    US_PUT(w, "],\"fence\":");
+    if (outcome->fence != 0)
+        us_put_integer(w, outcome->fence);
+    else
+        US_PUT(w, "null");
+    US_PUT(w, ",\"instructionRef\":null,\"issueId\":");
+    if (outcome->unnamed) {
+        US_PUT(w, "null");
+    } else {
+        us_put_byte(w, '"');
+        us_put_bytes(w, request->id);
+        us_put_byte(w, '"');
+    }
+    us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_BINDING));
+    us_put_raw(w, s->k->head.digest, sizeof s->k->head.digest);
+    US_PUT(w, "\",\"resultClass\":\"");
+    if (outcome->reason == US_REASON_NONE)
+        US_PUT(w, "accepted");
+    else
+        us_put_bytes(w, us_reason_bytes(s->k, outcome->reason, 0));
+    us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_SCHEMA));
+    us_put_integer(w, s->stamp.seq);
+    US_PUT(w, ",\"stamp\":");
+    put_stamp(s);
+    US_PUT(w, ",\"stateDigest\":\"");
+    us_put_raw(w, s->row->state_digest, sizeof s->row->state_digest);
+    US_PUT(w, "\",\"transport\":");
+    put_door(w, request->transport);
+    us_put_bytes(w, texts(s, US_TEXT_WITNESS));
+    us_put_raw(w, s->args_digest, sizeof s->args_digest);
+    us_put_byte(w, '"');
+    if (outcome->fence != 0 && !outcome->unnamed) {
+        US_PUT(w, ",\"lease://issue/");
+        us_put_bytes(w, request->id);
+        us_put_byte(w, '/');
+        us_put_integer(w, outcome->fence);
+        us_put_byte(w, '"');
+    }
+    us_put_bytes(w, texts(s, US_TEXT_RESOLVER));
+    US_PUT(w, "]}");
+    us_bytes effect = put_since(s, effect_at);
+    us_sha256_begin(&run, s->k->sha256_path);
+    us_sha256_add(&run, effect.at, effect.len);
+    (void)us_sha256_text(&run, "row1", 4, s->row->digest);
+}
+
+static void put_classes(const seal *s)
+{
+    if (s->outcome->reason == US_REASON_NONE)
+        return;
+    us_put_byte(s->w, '"');
+    us_put_bytes(s->w, us_reason_bytes(s->k, s->outcome->reason, 0));
+    us_put_byte(s->w, '"');
+}
+
+static void put_stamp(const seal *s)
+{
+    US_PUT(s->w, "{\"counter\":");
+    us_put_integer(s->w, s->stamp.counter);
+    us_put_bytes(s->w, us_shared_bytes(s->k, US_TEXT_NODE));
+    us_put_integer(s->w, s->stamp.wall_ms);
+    us_put_byte(s->w, '}');
+}
+
+/* The answer as the caller gets it: its own `id` in front. */
+static void put_answer(seal *s)
+{
+    us_writer *w = s->w;
+    us_row *row = s->row;
+
+    row->answer_at = row->response_at;
+    row->answer_len = row->response_len;
+    if (s->request->mark == NULL || w->full)
+        return;
+    row->answer_at = position(w);
+    US_PUT(w, "{\"id\":");
+    us_put_value(w, &s->k->doc, s->request->mark);
+    us_put_byte(w, ',');
+    us_put_raw(w, w->begin + row->response_at + 1, row->response_len - 1);
+    row->answer_len = position(w) - row->answer_at;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------
+ */
+
+static void put_door(us_writer *w, uint32_t door)
+{
+    static const char *const DOORS[] = {"\"local-repl\"", "\"cli\"", "\"mcp\"", "\"coordinator\""};
+    us_put_raw(w, DOORS[door], strlen(DOORS[door]));
+}
+
+static uint32_t position(const us_writer *w)
+{
+    return (uint32_t)(w->at - w->begin);
+}
+
+/* What was written since; as much of it as there was room for. */
+static us_bytes put_since(const seal *s, uint32_t at)
+{
+    return (us_bytes){s->w->begin + at, (size_t)(position(s->w) - at)};
+}
+
+static us_bytes texts(const seal *s, uint32_t text)
+{
+    return us_action_bytes(s->k, s->request->action, text);
+}

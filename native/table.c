@@ -1,0 +1,138 @@
+/* Hash tables: issues by id, and request ids that were seen.
+ *
+ * Callers choose both kinds of ids, so the hash is SipHash-1-3 with a seed that they do not know.
+ */
+
+#include "kernel.h"
+
+#include <string.h>
+
+static uint64_t rotate(uint64_t word, unsigned int by);
+static void sip_round(uint64_t v[4]);
+static uint32_t memory_slot(const us_memory *memory, uint64_t hash);
+static void memory_drop(us_memory *memory, uint64_t hash);
+
+/* ---- the hash ---------------------------------------------------------------------------------
+ */
+
+uint64_t us_hash(const uint64_t seed[2], us_bytes bytes)
+{
+    uint64_t v[4] = {seed[0] ^ 0x736f6d6570736575u, seed[1] ^ 0x646f72616e646f6du,
+                     seed[0] ^ 0x6c7967656e657261u, seed[1] ^ 0x7465646279746573u};
+    uint64_t word = 0;
+    size_t at = 0;
+
+    for (; bytes.len - at >= 8; at += 8) {
+        memcpy(&word, bytes.at + at, 8);
+        v[3] ^= word;
+        sip_round(v);
+        v[0] ^= word;
+    }
+    word = (uint64_t)bytes.len << 56;
+    for (unsigned int shift = 0; at < bytes.len; at++, shift += 8)
+        word |= (uint64_t)bytes.at[at] << shift;
+    v[3] ^= word;
+    sip_round(v);
+    v[0] ^= word;
+    v[2] ^= 0xff;
+    sip_round(v);
+    sip_round(v);
+    sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[2] += v[3];
+    v[1] = rotate(v[1], 13) ^ v[0];
+    v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] = rotate(v[0], 32);
+    v[2] += v[1];
+    v[0] += v[3];
+    v[1] = rotate(v[1], 17) ^ v[2];
+    v[3] = rotate(v[3], 21) ^ v[0];
+    v[2] = rotate(v[2], 32);
+}
+
+static uint64_t rotate(uint64_t word, unsigned int by)
+{
+    return word << by | word >> (64 - by);
+}
+
+/* ---- issues by id -----------------------------------------------------------------------------
+ */
+
+us_issue *us_index_find(const us_kernel *k, us_bytes id, uint64_t hash)
+{
+    if (k->index.slots == NULL)
+        return NULL;
+    for (uint32_t i = (uint32_t)hash & k->index.mask;; i = (i + 1) & k->index.mask) {
+        if (k->index.slots[i] == US_NONE)
+            return NULL;
+        us_issue *issue = &k->issues[k->index.slots[i]];
+        if (issue->hash == hash && us_same(us_issue_id(issue), id))
+            return issue;
+    }
+}
+
+/* It is not there yet, and there is room: the index is never more than half full. */
+void us_index_add(us_kernel *k, uint32_t issue)
+{
+    uint32_t i = (uint32_t)k->issues[issue].hash & k->index.mask;
+
+    while (k->index.slots[i] != US_NONE)
+        i = (i + 1) & k->index.mask;
+    k->index.slots[i] = issue;
+}
+
+/* ---- request ids ------------------------------------------------------------------------------
+ * Two ids with one hash are two entries; the later one is cold, and that is all (K3). */
+
+bool us_memory_has(const us_memory *memory, uint64_t hash)
+{
+    return memory->slots[memory_slot(memory, hash)] != 0;
+}
+
+void us_memory_add(us_memory *memory, uint64_t hash)
+{
+    if (memory->max == 0)
+        return;
+    hash += hash == 0; /* 0 is a free slot */
+    if (memory->count == memory->max) {
+        memory_drop(memory, memory->ring[memory->oldest]);
+        memory->oldest = (memory->oldest + 1) % memory->max;
+        memory->count--;
+    }
+    memory->ring[(memory->oldest + memory->count) % memory->max] = hash;
+    memory->count++;
+    uint32_t i = (uint32_t)hash & memory->mask;
+    while (memory->slots[i] != 0)
+        i = (i + 1) & memory->mask;
+    memory->slots[i] = hash;
+}
+
+/* Where the hash is, or the free slot that ends the search. */
+static uint32_t memory_slot(const us_memory *memory, uint64_t hash)
+{
+    hash += hash == 0;
+    uint32_t i = (uint32_t)hash & memory->mask;
+    while (memory->slots[i] != 0 && memory->slots[i] != hash)
+        i = (i + 1) & memory->mask;
+    return i;
+}
+
+/* What stands behind the gap moves into it, unless it would come before its own place. */
+static void memory_drop(us_memory *memory, uint64_t hash)
+{
+    uint32_t gap = memory_slot(memory, hash);
+
+    for (uint32_t i = (gap + 1) & memory->mask; memory->slots[i] != 0; i = (i + 1) & memory->mask) {
+        uint32_t home = (uint32_t)memory->slots[i] & memory->mask;
+        if (((i - home) & memory->mask) >= ((i - gap) & memory->mask)) {
+            memory->slots[gap] = memory->slots[i];
+            gap = i;
+        }
+    }
+    memory->slots[gap] = 0;
+}
