@@ -66,16 +66,18 @@ class Client:
         }
         self._asked += len(calls)
         answers: dict[int, dict[str, Any]] = {}
-        give_up = time.monotonic() + self._retry_seconds
         while len(answers) < len(lines):
             missing = [line for mark, line in lines.items() if mark not in answers]
             try:
                 self._socket.sendall(b"".join(missing))
                 for _ in missing:
                     answer = orjson.loads(self._read())
-                    answers[answer.pop("id")] = answer
+                    # Answers come in order; what was no request has no `id` to give back.
+                    mark = answer.pop("id", None)
+                    first = next(each for each in lines if each not in answers)
+                    answers[first if mark is None else mark] = answer
             except (OSError, EOFError) as error:
-                self._reconnect(give_up, error)
+                self._reconnect(error)
         return [answers[mark] for mark in lines]
 
     def relay(self, lines: Sequence[bytes]) -> list[bytes]:
@@ -107,12 +109,16 @@ class Client:
         try:
             self._socket.sendall(self._hello)
             self.server = _greeted(self._read())
+        except (OSError, EOFError) as error:
+            self.close()
+            raise Unreachable(f"{self._state_dir}: {error}") from error
         except BaseException:
             self.close()
             raise
 
-    def _reconnect(self, give_up: float, cause: Exception) -> None:
+    def _reconnect(self, cause: Exception) -> None:
         self.close()
+        give_up = time.monotonic() + self._retry_seconds
         while time.monotonic() < give_up:
             time.sleep(_PAUSE_SECONDS)
             with suppress(Unreachable, OSError, EOFError):
@@ -157,7 +163,8 @@ class AsyncClient:
         self, action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """One request, and its answer; others may be in flight."""
-        assert self._writer is not None, "enter the client first"
+        if self._writer is None:
+            raise Unreachable(f"{self._state_dir}: the connection is closed")
         mark, self._asked = self._asked, self._asked + 1
         line = _line(mark, Call(action, payload, context))
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -182,6 +189,9 @@ class AsyncClient:
         self._writer.write(_hello(self._transport))
         try:
             self.server = _greeted(await reader.readline())
+        except (OSError, EOFError) as error:
+            self._writer.close()
+            raise Unreachable(f"{self._state_dir}: {error}") from error
         except BaseException:
             self._writer.close()
             raise
@@ -191,23 +201,29 @@ class AsyncClient:
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         with suppress(OSError):
-            while line := await reader.readline():
+            while (line := await reader.readline()).endswith(b"\n"):
                 answer = orjson.loads(line)
-                waiting = self._waiting.pop(answer.pop("id"), None)
+                mark = answer.pop("id", None)
+                first = next(iter(self._waiting), -1)
+                waiting = self._waiting.pop(first if mark is None else mark, None)
                 if waiting is not None and not waiting[1].done():
                     waiting[1].set_result(answer)
         await self._reconnect()
 
     async def _reconnect(self) -> None:
+        assert self._writer is not None
+        self._writer.close()
         give_up = time.monotonic() + self._retry_seconds
         while time.monotonic() < give_up:
             await asyncio.sleep(_PAUSE_SECONDS)
             with suppress(Unreachable, OSError):
                 await self._connect()
                 return
+        self._writer = None
         for _, answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(Unreachable(str(self._state_dir)))
+        self._waiting.clear()
 
 
 class Unreachable(Unavailable):

@@ -144,8 +144,9 @@ class Authority:
         return with_mark(row.response, asked.id)
 
     def _first_answer(self, seq: int) -> bytes:
-        if seq in self._uncommitted:
-            return self._uncommitted[seq]
+        answer = self._uncommitted.get(seq)
+        if answer is not None:
+            return answer
         row = self.journal.row(seq)
         assert row is not None, "a remembered answer is a row"
         return row.response
@@ -212,6 +213,7 @@ class Office:
                 opened.enter_context(locked(state_dir))
             self.journal = opened.enter_context(open_journal(state_dir, read_only=not writable))
             self.authority = self.decides(self.journal)
+            self._committed_seq = self.authority.head.seq
             if writable:
                 self._trajectory = Trajectory(state_dir / TRAJECTORY, self.authority.head.seq)
             self._opened = opened.pop_all()
@@ -233,10 +235,13 @@ class Office:
 
     def follow(self) -> None:
         """Bring the trajectory up to the last row that was committed here."""
-        if self._trajectory is not None and self._unwritten:
-            last_seq = self._unwritten[-1].seq
-            self._trajectory.follow(self.journal, self._unwritten, last_seq)
-            self._unwritten, self._wrote = [], True
+        if self._trajectory is None:
+            return
+        if self._unwritten:
+            self._committed_seq = self._unwritten[-1].seq
+        self._trajectory.follow(self.journal, self._unwritten, self._committed_seq)
+        self._wrote = self._wrote or bool(self._unwritten)
+        self._unwritten = []
 
     def ask(
         self,

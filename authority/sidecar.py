@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import orjson
 
@@ -33,6 +33,7 @@ from ..contracts import (
     Door,
     Garbage,
     Reason,
+    Transport,
     canonical,
     contract_digest,
     limits,
@@ -43,6 +44,7 @@ from .journal import Unavailable
 from .service import SOCKET, Office, Proposal
 
 PROTOCOL = 1
+_GOODBYE_SECONDS = 5.0  # how long a stop waits for answers to go out
 _EVIDENCE_SECONDS = 0.05  # how long the trajectory may be behind; the journal never is
 
 
@@ -59,6 +61,7 @@ class Sidecar:
     def __init__(self, office: Office, *, frozen_clock: bool = False) -> None:
         self.office = office
         self.pid = os.getpid()
+        self.node = office.journal.node()  # read now: later the writer has the connection
         self.frozen_clock = frozen_clock
         self.queue: deque[Waiting] = deque()
         self._connections: set[Connection] = set()
@@ -177,7 +180,9 @@ class Sidecar:
                 self.office.authority.snapshot()
         for connection in list(self._connections):
             connection.close()
-        await asyncio.sleep(0)
+        give_up = asyncio.get_running_loop().time() + _GOODBYE_SECONDS
+        while self._connections and asyncio.get_running_loop().time() < give_up:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)  # what is written goes out first
 
 
 class Connection(asyncio.Protocol):
@@ -229,6 +234,8 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def _take(self, line: bytes) -> Iterator[bytes]:
+        if self._leaving:
+            return
         if not self._greeted:
             yield self._greet(line)
             return
@@ -250,22 +257,22 @@ class Connection(asyncio.Protocol):
             value = canonical.decode(line)
             hello = value.get("hello") if isinstance(value, dict) else None
         transport = hello.get("transport") if isinstance(hello, dict) else None
-        if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
+        protocol = hello.get("protocol") if isinstance(hello, dict) else None
+        if not isinstance(hello, dict) or isinstance(protocol, bool) or protocol != PROTOCOL:
             self._leaving = True
             detail = f"this side speaks protocol {PROTOCOL}"
             return self._refusal(Garbage(Reason.PROTOCOL_MISMATCH, detail))
-        if transport not in STRENGTH:
+        if not isinstance(transport, str) or transport not in STRENGTH:
             self._leaving = True
             return self._refusal(Garbage(Reason.PROTOCOL_MISMATCH, f"no transport {transport!r}"))
         self._greeted = True
         frozen = self._sidecar.frozen_clock and hello.get("frozenClock") is not False
-        self.door = Door(transport, frozen_clock=frozen)
-        office = self._sidecar.office
+        self.door = Door(cast("Transport", transport), frozen_clock=frozen)
         return canonical.encode(
             {
                 "hello": {
                     "protocol": PROTOCOL,
-                    "node": office.journal.node(),
+                    "node": self._sidecar.node,
                     "boundary": "reference",
                     "contractDigest": contract_digest(),
                     "pid": self._sidecar.pid,

@@ -26,7 +26,7 @@ def dispatch(session: Session, *, frozen_clock: bool) -> None:
     after its decision is on disk. This door is an `mcp` door: `context.transport` may name a weaker
     transport, never a stronger one. Where a sidecar runs, the lines go to it.
     """
-    sidecar = session.sidecar("mcp")
+    sidecar = session.sidecar("mcp", frozen_clock=frozen_clock)
     if sidecar is not None:
         with sidecar:
             for lines in _batches():

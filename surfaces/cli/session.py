@@ -57,7 +57,9 @@ class Session:
         except ValueError as error:
             raise click.UsageError(f"an argument is no text or number: {error}") from None
 
-    def sidecar(self, transport: Transport) -> "client.Client | None":
+    def sidecar(
+        self, transport: Transport, *, frozen_clock: bool = False
+    ) -> "client.Client | None":
         """A connection to the sidecar of the state directory, if one runs and is wanted."""
         required = self.boundary == "sidecar"
         if self.boundary == "reference" or not (required or (self.state_dir / SOCKET).exists()):
@@ -65,7 +67,7 @@ class Session:
         from ...authority import client  # noqa: PLC0415 - where there is one
 
         try:
-            return client.Client(self.state_dir, transport)
+            return client.Client(self.state_dir, transport, frozen_clock=frozen_clock)
         except client.Unreachable:
             if required:
                 raise

@@ -1,13 +1,14 @@
 """Every limit, from both sides: what just fits is taken, and one more is refused with a class."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
 
+from tests.authority.test_sidecar import OVERLOADED, Peer, Serving, add, results, show
 from tests.fakes.desk import START_MS, Desk, asked
 from tests.fakes.journal import MemoryJournal
 from understudy.authority import service
@@ -492,3 +493,66 @@ def test_a_second_writer_waits_so_long_and_then_gives_up(
         assert str(os.getpid()) in str(refused.value)
     assert limits.LOCK_WAIT_MS <= sum(passed_s) * 1000 <= limits.LOCK_WAIT_MS + 100
     Office(tmp_path).close()
+
+
+# --- the sidecar's door ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    SqliteJournal.create(tmp_path / service.JOURNAL, "n1")
+    with Serving(tmp_path) as running:
+        yield running
+
+
+@stands_on("QUEUE_MAX")
+def test_so_many_requests_wait_in_a_sidecar(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "QUEUE_MAX", 3)
+    with Peer(serving.state_dir) as peer:
+        peer.send(*(add(mark) for mark in range(3)))
+        assert results(peer.answers(3)) == {0: None, 1: None, 2: None}
+        peer.send(*(add(mark) for mark in range(10, 14)))
+        assert results(peer.answers(4)) == {10: None, 11: None, 12: None, 13: OVERLOADED}
+
+
+@stands_on("INFLIGHT_MAX")
+def test_so_many_of_them_are_one_connection_s(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "INFLIGHT_MAX", 2)
+    with Peer(serving.state_dir) as peer, Peer(serving.state_dir) as other:
+        serving.commits.hold()
+        peer.send(add(1), add(2))
+        assert peer.is_still_unanswered()
+        peer.send(add(3))
+        assert results([peer.answer()]) == {3: OVERLOADED}
+        other.send(add(4), add(5))
+        assert other.is_still_unanswered()
+        serving.commits.go()
+        assert results(peer.answers(2)) == {1: None, 2: None}
+        assert results(other.answers(2)) == {4: None, 5: None}
+
+
+@stands_on("CONNECTIONS_MAX")
+def test_so_many_connections_are_let_in(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTIONS_MAX", 2)
+    with Peer(serving.state_dir) as first, Peer(serving.state_dir) as second:
+        with Peer(serving.state_dir, hello=None) as third:
+            assert third.rest() == []
+        assert results([first.ask(add(1)), second.ask(add(2))]) == {1: None, 2: None}
+
+
+@stands_on("OUTPUT_BYTES_MAX")
+def test_so_much_may_a_connection_leave_unread(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "OUTPUT_BYTES_MAX", 2_000_000)
+    text = "x" * limits.TEXT_LENGTH_MAX
+    with Peer(serving.state_dir) as modest, Peer(serving.state_dir) as slow:
+        modest.ask(add(0, notes=text))
+        modest.send(*(show(mark, "i0") for mark in range(14)))
+        slow.send(*(show(mark, "i0") for mark in range(60)))
+        assert len(slow.rest()) < 60
+        assert results(modest.answers(14)) == dict.fromkeys(range(14))

@@ -25,7 +25,7 @@ NAMES = {
     "release": "us_release",
     "_extended": "extended",
     "_dropped": "dropped",
-    "_deadline": "deadline",
+    "deadline_of": "deadline",
 }
 
 
@@ -73,7 +73,7 @@ def test_functions_come_in_the_order_of_the_reference() -> None:
     assert lines == sorted(lines)
 
 
-@pytest.mark.parametrize("name", ["claim", "_obstacle", "renew", "release", "_deadline"])
+@pytest.mark.parametrize("name", ["claim", "_obstacle", "renew", "release", "deadline_of"])
 def test_every_function_refuses_for_the_same_reasons_in_the_same_order(name: str) -> None:
     wanted = re.findall(r"Refused\(Reason\.(\w+)", law(name))
     found = re.findall(r"return US_REASON_(?!NONE)(\w+)", mirror(NAMES[name]))

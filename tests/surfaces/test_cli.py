@@ -52,8 +52,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "check": ([], "contract: accepted"),
     "world-registry-check": ([], "contract: accepted"),
 }
-# They need no state directory, and take their time; dispatch has a file of its own.
-APART = {"dispatch", "vectors list", "vectors run", "demo"}
+# They need no state directory, and take their time; two have files of their own.
+APART = {"dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority status"}
 EXIT_CODES = (
     "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",
     "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed", "75 try later",
@@ -103,7 +103,7 @@ def test_a_command_speaks_to_programs(scene: Scene, name: str, tmp_path: Path) -
     assert said.json["result"] == "accepted"
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "dispatch"])
+@pytest.mark.parametrize("name", [*COMMANDS, "dispatch", "authority serve", "authority status"])
 def test_a_command_explains_itself(bare: Run, name: str) -> None:
     said = bare(*name.split(), "--help")
     assert (said.code, said.err) == (0, "")
@@ -116,7 +116,13 @@ def test_the_first_help_names_commands_exit_codes_and_a_beginning(bare: Run) -> 
     for arguments in (["--help"], ["-h"], ["issue", "-h"]):
         assert bare(*arguments).code == 0
     said = bare("--help").out
-    for name in (*{name.split()[0] for name in COMMANDS}, "dispatch", "vectors", "demo"):
+    for name in (
+        *{name.split()[0] for name in COMMANDS},
+        "dispatch",
+        "authority",
+        "vectors",
+        "demo",
+    ):
         assert f"\n  {name} " in said
     for code in EXIT_CODES:
         assert code in " ".join(said.split())
