@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
-from ..contracts import Reason, Transport, host_actions
+from ..contracts import TOO_LONG, Reason, Transport, host_actions, limits
+from .envelope import refused_garbage
 from .journal import Unavailable
 from .service import SOCKET
 from .sidecar import PROTOCOL
@@ -65,7 +66,7 @@ class Client:
             for place, each in enumerate(calls)
         }
         self._asked += len(calls)
-        answers: dict[int, dict[str, Any]] = {}
+        answers = {mark: _too_long() for mark, line in lines.items() if _is_too_long(line)}
         while len(answers) < len(lines):
             missing = [line for mark, line in lines.items() if mark not in answers]
             try:
@@ -167,6 +168,8 @@ class AsyncClient:
             raise Unreachable(f"{self._state_dir}: the connection is closed")
         mark, self._asked = self._asked, self._asked + 1
         line = _line(mark, Call(action, payload, context))
+        if _is_too_long(line):
+            return _too_long()
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[mark] = (line, answer)
         self._writer.write(line)
@@ -245,6 +248,16 @@ def _line(mark: int, call: Call) -> bytes:
         return orjson.dumps(request) + b"\n"
     except orjson.JSONEncodeError as error:
         raise ValueError(f"not JSON: {error}") from None
+
+
+def _is_too_long(line: bytes) -> bool:
+    return len(line) > limits.REQUEST_BYTES_MAX + 1  # and a line break
+
+
+def _too_long() -> dict[str, Any]:
+    """What the sidecar would say, out of turn and without an `id`; so it is not asked."""
+    answer: dict[str, Any] = orjson.loads(refused_garbage(TOO_LONG, 0))
+    return answer
 
 
 def _hello(transport: Transport, *, frozen_clock: bool = True) -> bytes:
