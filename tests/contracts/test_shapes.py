@@ -267,14 +267,14 @@ def _string_edges(branch: Node) -> Iterator[str]:
 def _words(known: tuple[type[shapes.Shape], ...]) -> list[str]:
     """Every word that the decoder knows from a list, wherever it stands."""
     words: set[str] = set()
-    todo: list[Any] = [msgspec.json.schema_components([*known, shapes.Context])[1]]
-    while todo:
-        here = todo.pop()
+    ahead: list[Any] = [msgspec.json.schema_components([*known, shapes.Context])[1]]
+    while ahead:
+        here = ahead.pop()
         if isinstance(here, dict):
             words |= {word for word in here.get("enum", ()) if isinstance(word, str)}
-            todo += here.values()
+            ahead += here.values()
         elif isinstance(here, list):
-            todo += here
+            ahead += here
     return sorted(words)
 
 
