@@ -9,6 +9,7 @@ disk, so the authority answers nothing more; a new one starts from the journal.
 import fcntl
 import os
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from .journal import Head, Journal, Row, Snapshot, Unavailable, changes_of
 from .outcome import Repeated
 from .sqlite import SqliteJournal
 from .state import State, apply, dump, load
-from .trajectory import Trajectory
+from .trajectory import Steps, Trajectory
 
 JOURNAL = "journal.db"
 TRAJECTORY = "harness_trajectory.jsonl"
@@ -47,13 +48,14 @@ class Proposal:
     answers: list[bytes]
     rows: list[Row]
     after_seq: int
+    steps: Sequence[Row | Steps]  # the rows, as the trajectory takes them
 
 
 class Authority:
     """Decides for one journal, in two steps: `propose` in memory, `commit` on disk.
 
-    The next batch may be proposed while the last one is being committed, by another thread. Either
-    step failing leaves memory and disk apart, and the authority does neither again.
+    Several batches may be proposed before the first is committed. Either step failing leaves
+    memory and disk apart, and the authority does neither again.
     """
 
     def __init__(self, journal: Journal, physical_ms: SteadyClock | None = None) -> None:
@@ -72,6 +74,10 @@ class Authority:
         """Decide in order, commit once; the answers, and the rows that were written for them."""
         return self._submitted(self.propose(batch))
 
+    def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> tuple[list[bytes], list[Row]]:
+        """As `submit`, for requests as they come through their doors."""
+        return self._submitted(self.propose_lines(lines))
+
     def _submitted(self, proposal: Proposal) -> tuple[list[bytes], list[Row]]:
         self.commit(proposal)
         if self.snapshot_due:
@@ -88,7 +94,11 @@ class Authority:
         except BaseException as error:
             self._failed = error
             raise
-        return Proposal(answers, rows, after_seq)
+        return Proposal(answers, rows, after_seq, rows)
+
+    def propose_lines(self, lines: Sequence[tuple[bytes, Door]]) -> Proposal:
+        """As `propose`, for requests as they come through their doors."""
+        return self.propose([parse(line, door) for line, door in lines])
 
     def commit(self, proposal: Proposal) -> None:
         """Put the rows on disk, in the order in which they were proposed."""
@@ -106,8 +116,16 @@ class Authority:
     @property
     def snapshot_due(self) -> bool:
         """After so many rows; a large state waits longer, since its image costs more."""
-        rows = self.head.seq - self._snapshot_seq
-        return rows >= limits.SNAPSHOT_ROWS and rows * 4 >= len(self.state.issues)
+        rows = self.unsaved_rows
+        return rows >= limits.SNAPSHOT_ROWS and rows * 4 >= self._issue_count()
+
+    @property
+    def unsaved_rows(self) -> int:
+        """Rows that the next start has to fold."""
+        return self.head.seq - self._snapshot_seq
+
+    def _issue_count(self) -> int:
+        return len(self.state.issues)
 
     def snapshot(self) -> None:
         """Save the next start from folding the rows up to here."""
@@ -198,6 +216,7 @@ def _fold(state: State, row: Row, head: Head) -> None:
 class Office:
     """An authority, its lock and its projections, in a state directory."""
 
+    boundary = "reference"
     decides: type[Authority] = Authority
 
     def __init__(self, state_dir: Path, *, writable: bool = True) -> None:
@@ -206,42 +225,53 @@ class Office:
             raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
         self.state_dir = state_dir
         self._trajectory: Trajectory | None = None
-        self._unwritten: list[Row] = []  # rows that the trajectory does not show yet
+        self._unwritten: deque[Row | Steps] = deque()  # what the trajectory does not show yet
         self._wrote = False
         with ExitStack() as opened:
             if writable:
                 opened.enter_context(locked(state_dir))
             self.journal = opened.enter_context(open_journal(state_dir, read_only=not writable))
             self.authority = self.decides(self.journal)
-            self._committed_seq = self.authority.head.seq
+            self._followed_seq = self.authority.head.seq
             if writable:
-                self._trajectory = Trajectory(state_dir / TRAJECTORY, self.authority.head.seq)
+                self._trajectory = opened.enter_context(
+                    closing(Trajectory(state_dir / TRAJECTORY, self.authority.head.seq))
+                )
             self._opened = opened.pop_all()
 
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
         """The answers; when they come back, their rows and their evidence are on disk."""
-        return self._followed(*self.authority.submit(batch))
+        return self._followed(self.authority.propose(batch))
 
-    def _followed(self, answers: list[bytes], rows: list[Row]) -> list[bytes]:
-        self._unwritten += rows
+    def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
+        """As `submit`, for requests as they come through their doors."""
+        return self._followed(self.authority.propose_lines(lines))
+
+    def _followed(self, proposal: Proposal) -> list[bytes]:
+        self.commit(proposal)
+        if self.authority.snapshot_due:
+            self.authority.snapshot()
         self.follow()
         failpoint("answer.ready")
-        return answers
+        return proposal.answers
 
     def commit(self, proposal: Proposal) -> None:
         """Put what was proposed on disk; `follow` writes the evidence out later."""
         self.authority.commit(proposal)
-        self._unwritten += proposal.rows
+        self._unwritten.extend(proposal.steps)
+
+    @property
+    def behind(self) -> int:
+        """How many rows the trajectory does not show yet."""
+        return self.authority.head.seq - self._followed_seq
 
     def follow(self) -> None:
-        """Bring the trajectory up to the last row that was committed here."""
+        """Bring the trajectory up to what was committed; another thread may be committing more."""
         if self._trajectory is None:
             return
-        if self._unwritten:
-            self._committed_seq = self._unwritten[-1].seq
-        self._trajectory.follow(self.journal, self._unwritten, self._committed_seq)
-        self._wrote = self._wrote or bool(self._unwritten)
-        self._unwritten = []
+        fresh = [self._unwritten.popleft() for _ in range(len(self._unwritten))]
+        self._wrote = self._wrote or bool(fresh)
+        self._followed_seq = self._trajectory.follow(self.journal, fresh)
 
     def ask(
         self,

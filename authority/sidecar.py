@@ -3,17 +3,23 @@
 Newline-delimited JSON. The first line says hello; then any number of requests may be in flight,
 and answers come back in the order of the requests, each with its `id`.
 
-    connections -> queue -> propose (event loop) -> commit (writer thread) -> answers
-                            next batch               last batch
+    connections -> queue -> decide -> commit -> answers         in the event loop, one batch a turn
+                                        |----> trajectory       in a thread, a moment behind
+
+What arrives during a commit waits in its socket and is the next batch: the slower the disk, the
+larger the batches. A thread for the commits was measured, and lost: it wins the time of an fsync,
+and pays for it with a fight over the interpreter's lock at every row.
 
     I1  No answer leaves before its row is on disk, nor before the answers ahead of it. What is
         refused at the door (too long, too many) overtakes them; `id` tells which one it was.
-    I2  The queue, every connection's share of it and every output buffer are bounded.
+    I2  The queue, every connection's share of it, every output buffer and how far the trajectory
+        may be behind are bounded.
     I3  After a failed commit nothing is answered any more, and the process ends.
 """
 
 import asyncio
 import os
+import resource
 import socket
 import struct
 import threading
@@ -21,7 +27,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -37,15 +42,16 @@ from ..contracts import (
     canonical,
     contract_digest,
     limits,
-    parse,
 )
 from .envelope import refused_garbage, with_mark
 from .journal import Unavailable
-from .service import SOCKET, Office, Proposal
+from .service import SOCKET, Office
 
 PROTOCOL = 1
 _GOODBYE_SECONDS = 5.0  # how long a stop waits for answers to go out
-_EVIDENCE_SECONDS = 0.05  # how long the trajectory may be behind; the journal never is
+_EVIDENCE_SECONDS = 0.05  # how long the trajectory may wait; the journal never does
+_IDLE_SECONDS = 1.0  # without a request; then there is time for a snapshot
+_SPARE_FILES = 64  # descriptors that connections may not use up
 
 
 class Waiting(NamedTuple):
@@ -61,30 +67,44 @@ class Sidecar:
     def __init__(self, office: Office, *, frozen_clock: bool = False) -> None:
         self.office = office
         self.pid = os.getpid()
-        self.node = office.journal.node()  # read now: later the writer has the connection
         self.frozen_clock = frozen_clock
-        self.queue: deque[Waiting] = deque()
-        self._connections: set[Connection] = set()
-        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
-        self._committing = 0
-        self._stopping = asyncio.Event()
+        self.greeting = canonical.encode(
+            {
+                "hello": {
+                    "protocol": PROTOCOL,
+                    "node": office.journal.node(),
+                    "boundary": office.boundary,
+                    "contractDigest": contract_digest(),
+                    "pid": self.pid,
+                }
+            }
+        )
         self.ready = threading.Event()  # the socket is there
-        self._following: asyncio.TimerHandle | None = None
+        self._queue: deque[Waiting] = deque()
+        self._queue_bytes = 0
+        self._pumping = False  # a turn of the pump is on its way
+        self._connections: set[Connection] = set()
+        self._connections_max = _connections_max()
+        self._evidence = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evidence")
+        self._following = False
+        self._idle: asyncio.TimerHandle | None = None
+        self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
 
     async def run(self) -> None:
         """Serve until `stop`, then drain; raise what ended the journal, if it did."""
+        self.office.follow()  # a crash may have left the trajectory behind
         loop = asyncio.get_running_loop()
         with _socket_path(self.office.state_dir) as path:
             # The lock is ours, so whatever lies there was left by somebody who died.
             path.unlink(missing_ok=True)
-            server = await loop.create_unix_server(lambda: Connection(self), sock=_bound(path))
+            listener = _bound(path)
+            server = await loop.create_unix_server(lambda: Connection(self), sock=listener)
             self.ready.set()
             await self._stopping.wait()
             server.close()
             path.unlink(missing_ok=True)
         await self._drain()
-        self._writer.shutdown()
         if self._failure is not None:
             raise self._failure
 
@@ -94,14 +114,17 @@ class Sidecar:
 
     def admit(self, asker: "Connection", line: bytes) -> Garbage | None:
         """Queue a line, or say why not."""
-        if self._stopping.is_set() or len(self.queue) >= limits.QUEUE_MAX:
-            return Garbage(Reason.AUTHORITY_OVERLOADED, f"{len(self.queue)} requests wait")
-        self.queue.append(Waiting(asker, line))
+        full = len(self._queue) >= limits.QUEUE_MAX or self._queue_bytes >= limits.QUEUE_BYTES_MAX
+        if full or self._stopping.is_set():
+            return Garbage(Reason.AUTHORITY_OVERLOADED, f"{len(self._queue)} requests wait")
+        self._queue.append(Waiting(asker, line))
+        self._queue_bytes += len(line)
+        self._turn()
         return None
 
     def joined(self, connection: "Connection") -> bool:
         """Let a connection in, if there is room."""
-        if len(self._connections) >= limits.CONNECTIONS_MAX:
+        if len(self._connections) >= self._connections_max:
             return False
         self._connections.add(connection)
         return True
@@ -109,33 +132,28 @@ class Sidecar:
     def left(self, connection: "Connection") -> None:
         self._connections.discard(connection)
 
-    def pump(self) -> None:
-        """Propose the next batch while the last one is being committed."""
-        loop = asyncio.get_running_loop()
-        while self.queue and self._committing < 2 and self._failure is None:
-            if self.office.authority.snapshot_due and self._committing:
-                return  # an image is of what is on disk; the last answer calls again
-            count = min(len(self.queue), limits.BATCH_MAX)
-            batch = [self.queue.popleft() for _ in range(count)]
-            try:
-                if self.office.authority.snapshot_due:
-                    self.office.authority.snapshot()
-                proposal = self.office.authority.propose(
-                    [parse(each.line, each.asker.door) for each in batch]
-                )
-            except BaseException as error:  # noqa: BLE001 - whatever it is, memory is not the disk
-                self._fail(error)
-                return
-            self._committing += 1
-            commit = loop.run_in_executor(self._writer, self.office.commit, proposal)
-            commit.add_done_callback(partial(self._answer, batch, proposal))
+    def _turn(self) -> None:
+        """Pump when everything that can be read now has been read."""
+        if not self._pumping:
+            self._pumping = True
+            asyncio.get_running_loop().call_soon(self._pump)
 
-    def _answer(
-        self, batch: list[Waiting], proposal: Proposal, done: "asyncio.Future[None]"
-    ) -> None:
-        self._committing -= 1
-        error = done.exception()
-        if error is not None:
+    def _pump(self) -> None:
+        """Decide, commit and answer what waits, up to a batch."""
+        self._pumping = False
+        if not self._queue or self._failure is not None:
+            return
+        if self.office.behind > limits.EVIDENCE_BEHIND_MAX:
+            return  # `_followed` calls again
+        batch = [self._queue.popleft() for _ in range(min(len(self._queue), limits.BATCH_MAX))]
+        self._queue_bytes -= sum(len(each.line) for each in batch)
+        try:
+            authority = self.office.authority
+            proposal = authority.propose_lines([(line, asker.door) for asker, line in batch])
+            self.office.commit(proposal)
+            if authority.unsaved_rows >= limits.SNAPSHOT_ROWS_MAX:
+                authority.snapshot()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, memory is not the disk
             self._fail(error)
             return
         answers: dict[Connection, list[bytes]] = {}
@@ -143,36 +161,58 @@ class Sidecar:
             answers.setdefault(waiting.asker, []).append(answer)
         for asker, lines in answers.items():
             asker.answer(lines)
-        if proposal.rows and self._following is None:
-            loop = asyncio.get_running_loop()
-            self._following = loop.call_later(_EVIDENCE_SECONDS, self._follow)
-        self.pump()
+        self._plan()
+        if self._queue:
+            self._turn()
+
+    def _plan(self) -> None:
+        """What is to be done behind the answers, soon and when there is time."""
+        loop = asyncio.get_running_loop()
+        if self.office.behind and not self._following:
+            self._following = True
+            loop.call_later(_EVIDENCE_SECONDS, self._follow)
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = loop.call_later(_IDLE_SECONDS, self._rest)
 
     def _follow(self) -> None:
         """Write the evidence of the last batches out, behind their commits."""
-        self._following = None
-        loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._writer, self.office.follow)
+        done = asyncio.get_running_loop().run_in_executor(self._evidence, self.office.follow)
         done.add_done_callback(self._followed)
 
     def _followed(self, done: "asyncio.Future[None]") -> None:
+        self._following = False
         error = done.exception()
         if error is not None:
             self._fail(error)
+        elif self.office.behind:
+            self._plan()
+            self._turn()
+
+    def _rest(self) -> None:
+        """Save the next start some time."""
+        if self.office.authority.snapshot_due and self._failure is None:
+            try:
+                self.office.authority.snapshot()
+            except Unavailable as error:
+                self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error
         self._stopping.set()
+        for connection in list(self._connections):
+            connection.abort()
 
     async def _drain(self) -> None:
         """Answer what was taken in; then say goodbye to everybody."""
-        while (self.queue or self._committing) and self._failure is None:
-            self.pump()
+        while self._queue and self._failure is None:
+            self._pump()
             await asyncio.sleep(0.001)
-        if self._following is not None:
-            self._following.cancel()
+        if self._idle is not None:
+            self._idle.cancel()
+        self._evidence.shutdown()
         try:
-            await asyncio.get_running_loop().run_in_executor(self._writer, self.office.follow)
+            self.office.follow()
         except Exception as error:  # noqa: BLE001 - `run` raises it, after the first one
             self._fail(error)
         if self._failure is None:
@@ -210,6 +250,11 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._sidecar.left(self)
 
+    def eof_received(self) -> bool:
+        """The peer has asked everything; it still hears its answers."""
+        self._leaving = True
+        return self._waiting > 0
+
     def data_received(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if self._skipping and lines:
@@ -224,14 +269,18 @@ class Connection(asyncio.Protocol):
             self._write(refusals)
         if self._leaving:
             self._transport.close()  # after what is written
-        self._sidecar.pump()
 
     def answer(self, lines: list[bytes]) -> None:
         self._waiting -= len(lines)
         self._write(lines)
+        if self._leaving and not self._waiting:
+            self._transport.close()
 
     def close(self) -> None:
         self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
 
     def _take(self, line: bytes) -> Iterator[bytes]:
         if self._leaving:
@@ -268,17 +317,7 @@ class Connection(asyncio.Protocol):
         self._greeted = True
         frozen = self._sidecar.frozen_clock and hello.get("frozenClock") is not False
         self.door = Door(cast("Transport", transport), frozen_clock=frozen)
-        return canonical.encode(
-            {
-                "hello": {
-                    "protocol": PROTOCOL,
-                    "node": self._sidecar.node,
-                    "boundary": "reference",
-                    "contractDigest": contract_digest(),
-                    "pid": self._sidecar.pid,
-                }
-            }
-        )
+        return self._sidecar.greeting
 
     def _refusal(self, garbage: Garbage) -> bytes:
         answer = refused_garbage(garbage, self._sidecar.office.authority.head.seq)
@@ -287,9 +326,11 @@ class Connection(asyncio.Protocol):
     def _write(self, lines: list[bytes]) -> None:
         if self._transport.is_closing():
             return
-        self._transport.write(b"\n".join(lines) + b"\n")
         if self._transport.get_write_buffer_size() > limits.OUTPUT_BYTES_MAX:
             self._transport.abort()  # it does not read what it asked for
+            return
+        lines.append(b"")
+        self._transport.write(b"\n".join(lines))
 
 
 def _mark(line: bytes) -> str | int | None:
@@ -300,6 +341,12 @@ def _mark(line: bytes) -> str | int | None:
         if isinstance(mark, str | int) and not isinstance(mark, bool):
             return mark
     return None
+
+
+def _connections_max() -> int:
+    """As many as the contract allows, and as this process has files for."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(limits.CONNECTIONS_MAX, files - _SPARE_FILES))
 
 
 def _bound(path: Path) -> socket.socket:

@@ -17,6 +17,7 @@ from .journal import Head, Row, Snapshot, Unavailable
 
 _APPLICATION_ID = 0x75_6E_64_73  # "unds": `file` and we can tell the journal from other databases
 _VERSION = 1
+_PAGE_BYTES = 16_384  # half a dozen rows; with a row a page, the log is written out half empty
 
 _SCHEMA = """
 CREATE TABLE journal (
@@ -42,6 +43,7 @@ CREATE TABLE snapshot (
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 """
 _TYPES = (int, int, int, int, str, bytes, bytes, bytes, str, str)
+_NEWEST = "SELECT value, (SELECT coalesce(max(seq), 0) FROM journal) FROM meta WHERE key = 'epoch'"
 _COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
 
 
@@ -71,6 +73,7 @@ class SqliteJournal:
             raise _unavailable(error, path) from error
         try:
             db.set_busy_timeout(5_000)
+            db.pragma("page_size", _PAGE_BYTES)
             db.pragma("journal_mode", "wal")
             with db:
                 if db.pragma("user_version") == 0:
@@ -156,9 +159,9 @@ class SqliteJournal:
             return str(self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).get)
 
     def _refuse_strangers(self, expected_seq: int, epoch: int) -> None:
-        if self.epoch() != epoch:
+        newest, last = self._db.execute(_NEWEST).get
+        if int(newest) != epoch:
             raise Unavailable(Reason.JOURNAL_DEPOSED, f"epoch {epoch}")
-        last = self.last_seq()
         if last != expected_seq:
             raise Unavailable(Reason.JOURNAL_DEPOSED, f"row {last} instead of {expected_seq}")
 

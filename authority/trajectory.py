@@ -5,9 +5,10 @@ last line that a crash cut off is cut away first. Lines are canonical JSON, one 
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -17,6 +18,7 @@ from .journal import GENESIS, Journal, Row, Unavailable
 
 STEP_KIND = "premath.harness.step.v1"
 _TAIL_BYTES = 65_536  # more than a line; a longer last line is found by reading further back
+_RUN_STEPS = 1_024  # written at once while a long journal is caught up with
 
 
 def line(row: Row) -> bytes:
@@ -51,8 +53,19 @@ def _step(row: Row, effect: dict[str, Any]) -> bytes:
     return canonical.encode(step | {"route": route}) + b"\n"
 
 
+class Steps(NamedTuple):
+    """Lines of rows that follow one another, already written out."""
+
+    first_seq: int
+    last_seq: int
+    data: bytes
+
+
 class Trajectory:
-    """Appends what the journal has and the file has not."""
+    """Appends what the journal has and the file has not.
+
+    The file stays open: a process that has used up its files can still write its evidence.
+    """
 
     def __init__(self, path: Path, last_seq: int) -> None:
         self.path = path
@@ -61,24 +74,50 @@ class Trajectory:
             # The journal lost rows that were answered; going on would give out fences again.
             detail = f"{path} knows row {self._seq}, the journal ends with row {last_seq}"
             raise Unavailable(Reason.TRAJECTORY_MISMATCH, detail)
+        self._is_behind = self._seq < last_seq
+        self._file = path.open("ab", buffering=0)
 
-    def follow(self, journal: Journal, rows: Iterable[Row], last_seq: int) -> None:
-        """Bring the file up to row `last_seq`; `rows` are those at hand, the rest is read."""
+    def follow(self, journal: Journal, fresh: Sequence[Row | Steps]) -> int:
+        """Bring the file up to the journal; what is fresh is at hand, the rest is read.
+
+        Returns the number of its last row.
+        """
         if self._seq is None:
             self._seq = _mend(self.path)
-        fresh = [row for row in rows if row.seq > self._seq]
-        if (fresh and fresh[0].seq != self._seq + 1) or (not fresh and last_seq > self._seq):
-            fresh = list(journal.read(self._seq))
-        if not fresh:
-            return
-        self._seq = None  # until it is known how much of it is there
-        with self.path.open("ab") as file:
-            file.write(b"".join(line(row) for row in fresh))
-            file.flush()
-            failpoint("trajectory.written")
-            os.fsync(file.fileno())
-            failpoint("trajectory.synced")
-        self._seq = fresh[-1].seq
+        if fresh and _first_seq(fresh[0]) != self._seq + 1:
+            self._is_behind = True
+        if fresh or self._is_behind:
+            steps = journal.read(self._seq) if self._is_behind else fresh
+            self._seq = self._append(self._seq, map(_written, steps))
+        return self._seq
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _append(self, last_seq: int, steps: Iterable[Steps]) -> int:
+        self._seq, self._is_behind = None, True  # until it is known how much of it is there
+        remaining = iter(steps)
+        while run := list(islice(remaining, _RUN_STEPS)):
+            self._write(b"".join(step.data for step in run))
+            last_seq = run[-1].last_seq
+        failpoint("trajectory.written")
+        os.fsync(self._file.fileno())
+        failpoint("trajectory.synced")
+        self._is_behind = False
+        return last_seq
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+
+def _first_seq(step: Row | Steps) -> int:
+    return step.first_seq if isinstance(step, Steps) else step.seq
+
+
+def _written(step: Row | Steps) -> Steps:
+    return step if isinstance(step, Steps) else Steps(step.seq, step.seq, line(step))
 
 
 def rewrite(path: Path, journal: Journal) -> int:

@@ -43,7 +43,10 @@ COUNTER_MAX = 65_535  # events in one millisecond before the clock borrows the n
 # --- commit ------------------------------------------------------------------------------------
 BATCH_MAX = 512  # requests decided and committed together
 SNAPSHOT_ROWS = 4_096  # rows after which a snapshot saves the next start from folding them
+SNAPSHOT_ROWS_MAX = 262_144  # rows after which a busy sidecar takes the time for one
+EVIDENCE_BEHIND_MAX = 65_536  # rows that the trajectory may be behind; then a sidecar waits for it
 QUEUE_MAX = 16_384  # requests that wait in a sidecar
+QUEUE_BYTES_MAX = 67_108_864  # their bytes
 INFLIGHT_MAX = 4_096  # of those, one connection's
 CONNECTIONS_MAX = 4_096
 OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it is cut off

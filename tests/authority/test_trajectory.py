@@ -87,10 +87,10 @@ def test_rows_at_hand_are_appended_as_they_come(desk: Desk, tmp_path: Path) -> N
     path = tmp_path / "t.jsonl"
     file = Trajectory(path, 0)
     for row in rows(desk):
-        file.follow(desk.journal, [row], row.seq)
+        file.follow(desk.journal, [row])
     assert path.read_bytes() == b"".join(line(row) for row in rows(desk))
     assert verify(path, desk.journal) == (5, None)
-    file.follow(desk.journal, [], 5)
+    file.follow(desk.journal, [])
     assert verify(path, desk.journal) == (5, None)
 
 
@@ -98,12 +98,12 @@ def test_rows_at_hand_are_appended_as_they_come(desk: Desk, tmp_path: Path) -> N
 def test_what_is_missing_is_filled_from_the_journal(desk: Desk, tmp_path: Path, known: int) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"".join(line(row) for row in rows(desk)[:known]))
-    Trajectory(path, 5).follow(desk.journal, rows(desk)[-1:], 5)
+    Trajectory(path, 5).follow(desk.journal, rows(desk)[-1:])
     assert verify(path, desk.journal) == (5, None)
 
 
 def test_rows_that_are_there_are_not_repeated(desk: Desk, path: Path) -> None:
-    Trajectory(path, 5).follow(desk.journal, rows(desk)[2:], 5)
+    Trajectory(path, 5).follow(desk.journal, rows(desk)[2:])
     assert verify(path, desk.journal) == (5, None)
 
 
@@ -119,7 +119,7 @@ def test_a_torn_last_line_is_cut_off_wherever_it_tore(
         path.write_bytes(b"".join(lines[:4]) + lines[4][:cut])
         file = Trajectory(path, 5)
         assert path.read_bytes() == b"".join(lines[:4])
-        file.follow(desk.journal, [], 5)
+        file.follow(desk.journal, [])
         assert verify(path, desk.journal) == (5, None)
 
 
@@ -154,8 +154,8 @@ def test_a_sync_that_fails_once_repeats_nothing(
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", _fail)
         with pytest.raises(OSError, match="no space"):
-            file.follow(desk.journal, rows(desk), 5)
-    file.follow(desk.journal, [], 5)
+            file.follow(desk.journal, rows(desk))
+    file.follow(desk.journal, [])
     assert verify(path, desk.journal) == (5, None)
 
 

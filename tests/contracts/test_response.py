@@ -44,7 +44,7 @@ class Day:
         """One batch of raw lines through one door."""
         batch = [parse(line, Door(door, frozen_clock=frozen)) for line in lines]
         data, rows = self.authority.submit(batch)
-        self.trajectory.follow(self.journal, rows, self.authority.head.seq)
+        self.trajectory.follow(self.journal, rows)
         answers: list[Document] = [orjson.loads(each) for each in data]
         self.answers += answers
         return answers

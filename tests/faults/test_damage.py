@@ -68,7 +68,7 @@ def test_a_trajectory_that_is_cut_anywhere_in_its_last_line_is_mended(
     whole = path.read_bytes()
     for size in range(whole.rindex(b"\n", 0, -1) + 1, len(whole)):
         path.write_bytes(whole[:size])
-        Trajectory(path, ROWS).follow(journal, [], ROWS)
+        Trajectory(path, ROWS).follow(journal, [])
         assert path.read_bytes() == whole, f"cut at {size}"
 
 
