@@ -1,7 +1,8 @@
 """The law: the only room where a lease changes hands.
 
-Other rooms take what they need from here; `client`, `exchange`, `replay`, `sidecar`,
-`tables`, `trajectory` and `conformance` are modules that a command loads when it needs them.
+Other rooms take what they need from here; `client`, `exchange`, `kernel`, `native`, `replay`,
+`sidecar`, `tables`, `trajectory` and `conformance` are modules that a command loads when it needs
+them.
 """
 
 from .journal import GENESIS, Unavailable

@@ -7,7 +7,7 @@ I3  A writer whose epoch is not the newest can append nothing.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -18,9 +18,8 @@ GENESIS = "row1_" + "0" * 64  # what the first row is chained to
 STATE_GENESIS = "st1_" + "0" * 64
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One decided request. The blobs are canonical JSON."""
+class Row(NamedTuple):
+    """One decided request, in the order of the journal's columns. The blobs are canonical JSON."""
 
     seq: int
     epoch: int

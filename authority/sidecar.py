@@ -87,7 +87,7 @@ class Sidecar:
         self._connections_max = _connections_max()
         self._evidence = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evidence")
         self._following = False
-        self._idle: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -170,10 +170,10 @@ class Sidecar:
         loop = asyncio.get_running_loop()
         if self.office.behind and not self._following:
             self._following = True
-            loop.call_later(_EVIDENCE_SECONDS, self._follow)
-        if self._idle is not None:
-            self._idle.cancel()
-        self._idle = loop.call_later(_IDLE_SECONDS, self._rest)
+            self._timers["evidence"] = loop.call_later(_EVIDENCE_SECONDS, self._follow)
+        if "idle" in self._timers:
+            self._timers["idle"].cancel()
+        self._timers["idle"] = loop.call_later(_IDLE_SECONDS, self._rest)
 
     def _follow(self) -> None:
         """Write the evidence of the last batches out, behind their commits."""
@@ -208,8 +208,8 @@ class Sidecar:
         while self._queue and self._failure is None:
             self._pump()
             await asyncio.sleep(0.001)
-        if self._idle is not None:
-            self._idle.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
         self._evidence.shutdown()
         try:
             self.office.follow()

@@ -107,7 +107,7 @@ class SqliteJournal:
                 failpoint("append.begun")
                 self._db.executemany(
                     f"INSERT INTO journal ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
-                    [_values(row) for row in rows],
+                    rows,
                 )
                 failpoint("append.written")
                 self._db.execute("COMMIT")
@@ -180,13 +180,6 @@ def _naming(reason: Reason) -> Iterator[None]:
         raise Unavailable(Reason.JOURNAL_CORRUPT, str(error)) from error
     except apsw.Error as error:
         raise Unavailable(reason, str(error)) from error
-
-
-def _values(row: Row) -> tuple[object, ...]:
-    return (
-        row.seq, row.epoch, row.wall_ms, row.counter, row.node,
-        row.request, row.response, row.changes, row.digest, row.state_digest,
-    )  # fmt: skip
 
 
 def _row(values: tuple[object, ...]) -> Row:

@@ -5,7 +5,7 @@ import signal
 
 import click
 
-from ...authority import client, sidecar
+from ...authority import client, native, sidecar
 from .session import Session, common, print_json
 
 
@@ -24,11 +24,15 @@ def serve(session: Session, *, frozen_clock: bool) -> None:
     """Own the journal and answer newline-delimited JSON on `authority.sock`.
 
     Requests that wait are decided in order and committed together; nobody gets an answer before
-    their row is on disk. SIGTERM stops it after everything that it took in is answered.
+    their row is on disk. Decisions are made in C where it could be built; `--boundary reference`
+    makes them in Python, with the same bytes. SIGTERM stops it after everything that it took in is answered.
     """
+    if session.boundary is None and native.available():
+        session.boundary = "native"
     with session.office(writable=True) as office:
         server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
-        click.echo(f"serving {session.state_dir}, process {server.pid}", err=True)
+        mode = f"{office.boundary} decisions"
+        click.echo(f"serving {session.state_dir}, process {server.pid}, {mode}", err=True)
         asyncio.run(_until_told(server))
 
 

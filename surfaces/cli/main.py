@@ -67,7 +67,9 @@ class _Lazy(click.Group):
     help="Where the journal lives.  [default: .premath]",
 )
 @click.option(
-    "--boundary", metavar="MODE", help="reference or sidecar.  [default: the sidecar, if one runs]"
+    "--boundary",
+    metavar="MODE",
+    help="reference, native or sidecar.  [default: the sidecar, if one runs]",
 )
 @click.pass_context
 def cli(ctx: click.Context, /, **root: Any) -> None:  # noqa: ANN401

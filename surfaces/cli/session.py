@@ -17,7 +17,7 @@ from ...contracts import BY_WIRE, FAILURES, Exit, Reason, Transport
 if TYPE_CHECKING:
     from ...authority import client
 
-BOUNDARIES = ("reference", "sidecar")
+BOUNDARIES = ("reference", "native", "sidecar")
 DEFAULT_STATE_DIR = ".premath"
 
 
@@ -31,11 +31,21 @@ class Session:
 
     def office(self, *, writable: bool) -> Office:
         """The authority of the state directory; a reader becomes a writer if reads are evidence."""
-        office = Office(self.state_dir, writable=writable)
+        opened = self._offices()
+        office = opened(self.state_dir, writable=writable)
         if not writable and office.authority.state.policy.evidence_reads:
             office.close()
-            return Office(self.state_dir, writable=True)
+            return opened(self.state_dir, writable=True)
         return office
+
+    def _offices(self) -> type[Office]:
+        if self.boundary != "native":
+            return Office
+        from ...authority import kernel, native  # noqa: PLC0415 - where it is asked for
+
+        if not native.available():
+            raise click.UsageError(f"no boundary `native` here: {native.why_not()}")
+        return kernel.NativeOffice
 
     def ask(
         self,
@@ -62,7 +72,8 @@ class Session:
     ) -> "client.Client | None":
         """A connection to the sidecar of the state directory, if one runs and is wanted."""
         required = self.boundary == "sidecar"
-        if self.boundary == "reference" or not (required or (self.state_dir / SOCKET).exists()):
+        direct = self.boundary in {"reference", "native"}
+        if direct or not (required or (self.state_dir / SOCKET).exists()):
             return None
         from ...authority import client  # noqa: PLC0415 - where there is one
 

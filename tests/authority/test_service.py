@@ -310,8 +310,7 @@ def test_a_row_that_is_missing_or_damaged_is_named() -> None:
     journal.disk.rows = [rows[0], *rows[2:]]
     with pytest.raises(Unavailable, match="row 2 is missing"):
         recover(journal)
-    damaged = Row(*[getattr(rows[1], name) for name in Row.__slots__])
-    object.__setattr__(damaged, "changes", rows[0].changes)
+    damaged = rows[1]._replace(changes=rows[0].changes)
     journal.disk.rows = [rows[0], damaged, *rows[2:]]
     with pytest.raises(Unavailable, match="row 2"):
         recover(journal)

@@ -1,7 +1,6 @@
 """The trajectory: a projection that is filled, mended, rewritten and held against the journal."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -69,7 +68,7 @@ def test_a_row_about_no_issue_names_none() -> None:
 @pytest.mark.parametrize("response", [b"", b"{}", b"[]", b'{"effect":{}}', b"5"])
 def test_a_row_whose_answer_is_damaged_is_named(desk: Desk, response: bytes) -> None:
     with pytest.raises(Unavailable, match="row 2") as refused:
-        line(replace(rows(desk)[1], response=response))
+        line(rows(desk)[1]._replace(response=response))
     assert refused.value.reason is Reason.JOURNAL_CORRUPT
 
 
@@ -242,7 +241,7 @@ def test_the_first_row_that_differs_is_named(
 def test_a_line_that_is_chained_to_another_row_is_named(desk: Desk, path: Path) -> None:
     journal = MemoryJournal()
     journal.disk.rows = rows(desk)
-    journal.disk.rows[1] = replace(journal.disk.rows[1], digest="row1_" + "0" * 64)
+    journal.disk.rows[1] = journal.disk.rows[1]._replace(digest="row1_" + "0" * 64)
     count, problem = verify(path, journal)
     assert (count, str(problem)[:5]) == (1, "row 2")
     journal.disk.rows = rows(desk)[1:]
