@@ -93,6 +93,9 @@ class _Lib:
     US_TEXT_PROFILE: int
     US_TEXT_MEANING: int
     US_TEXT_WORLD: int
+    US_TEXT_STEP: int
+    US_TEXT_ROUTE: int
+    US_TEXT_STEP_KIND: int
     US_TEXT_POLICY: int
     US_TEXT_BINDING: int
     US_TEXT_SCHEMA: int
@@ -153,9 +156,7 @@ class _Lib:
         batch: CData,
         in_: CData,
         lens: CData,
-        rows: CData,
-        out: CData,
-        out_max: int,
+        room: CData,
         /,
     ) -> int: ...
 

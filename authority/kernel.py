@@ -13,7 +13,8 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from ..contracts import (
     DISPATCH_KIND,
@@ -31,6 +32,7 @@ from ..contracts import (
     Stamp,
     canonical,
     contract_digest,
+    evidence_routes,
     host_actions,
     issue_of,
     issue_resource,
@@ -59,6 +61,7 @@ from .outcome import (
 )
 from .service import Authority, Office, Proposal
 from .state import State, apply
+from .trajectory import STEP_KIND, Steps
 
 # `enum us_action`, in order.
 HOT = ("issue.claim", "issue.lease_renew", "issue.lease_release", "issue.close")
@@ -66,6 +69,14 @@ _STATUS = {"open": 0, "in_progress": 1, "blocked": 2, "closed": 3}
 _STATUS_OTHER = 4
 _FOREIGN, _TORN, _WAITING, _AWAITED = 1, 2, 4, 8
 _REASON_COUNT = 82  # US_REASON_COUNT
+
+
+class _Made(NamedTuple):
+    """What came of lines so far."""
+
+    answers: list[bytes]
+    rows: list[Row]
+    steps: list[Row | Steps]
 
 
 class NativeAuthority(Authority):
@@ -104,20 +115,17 @@ class NativeAuthority(Authority):
     def propose_lines(self, lines: Sequence[tuple[bytes, Door]]) -> Proposal:
         """Decide in order. Nobody may hear of it before it is committed."""
         self._refuse_after_failure()
-        rows: list[Row] = []
-        answers: list[bytes] = []
+        made = _Made([], [], [])
         after_seq = self.head.seq
         try:
-            for door, run in groupby(lines, lambda each: each[1]):
-                self._answer_run([data for data, _ in run], door, answers, rows)
+            for door, run in groupby(lines, itemgetter(1)):
+                self._answer_run([data for data, _ in run], door, made)
         except BaseException as error:
             self._failed = error
             raise
-        return Proposal(answers, rows, after_seq, rows)
+        return Proposal(made.answers, made.rows, after_seq, made.steps)
 
-    def _answer_run(
-        self, lines: list[bytes], door: Door, answers: list[bytes], rows: list[Row]
-    ) -> None:
+    def _answer_run(self, lines: list[bytes], door: Door, made: _Made) -> None:
         kernel = self._ready(door)
         laid_out = None
         if kernel is not None:
@@ -126,19 +134,19 @@ class NativeAuthority(Authority):
         while at < len(lines):
             if kernel is not None and laid_out is not None:
                 before = at
-                at += self._hot(kernel, laid_out, at, answers, rows)
+                at += self._hot(kernel, laid_out, at, made)
                 if at == len(lines) or (at > before and self._stop is Stop.OUT_FULL):
                     continue
-            before_rows = len(rows)
-            answers.append(self._answer(parse(lines[at], door), rows))
-            self._absorb(rows[before_rows:])
+            rows: list[Row] = []
+            made.answers.append(self._answer(parse(lines[at], door), rows))
+            made.rows.extend(rows)
+            made.steps.extend(rows)
+            self._absorb(rows)
             self.stops[self._stop] += 1
             at += 1
             kernel = kernel and self._kernel  # it is gone if it could not take the changes
 
-    def _hot(
-        self, kernel: Kernel, lines: Lines, start: int, answers: list[bytes], rows: list[Row]
-    ) -> int:
+    def _hot(self, kernel: Kernel, lines: Lines, start: int, made: _Made) -> int:
         """Let C decide as many lines as it can; how many they were."""
         if self._epoch is None:
             return 0  # whoever writes the first row takes over the journal
@@ -150,10 +158,11 @@ class NativeAuthority(Authority):
         self._stop = decided.stop
         if decided.rows:
             last = decided.rows[-1]
+            made.steps.append(Steps(decided.rows[0].seq, last.seq, decided.steps))
             self.head = Head(last.seq, last.digest, last.state_digest)
             self._clock.advance(Stamp(last.seq, last.wall_ms, last.counter, last.node))
-        answers += decided.answers
-        rows += decided.rows
+        made.answers.extend(decided.answers)
+        made.rows.extend(decided.rows)
         self._pending += decided.rows
         self._uncommitted |= decided.first
         self.hot_count += len(decided.rows)
@@ -340,14 +349,14 @@ def open_kernel(node: str) -> Kernel:
         "ids_max": limits.PROJECTION_IDS_MAX,
         "doors": [sum(1 << STRENGTH[name] for name in each.transports) for each in actions],
     }
-    texts = [text for action in actions for text in _action_texts(action)]
+    texts = [text for action in actions for text in _action_texts(action, node)]
     texts += _shared_texts(node)
     for number in range(_REASON_COUNT):
         texts += _reason_texts(number)
     return Kernel(setup, texts, node, limits.BATCH_MAX)
 
 
-def _action_texts(action: HostAction) -> list[bytes]:
+def _action_texts(action: HostAction, node: str) -> list[bytes]:
     """`enum us_action_text`."""
     name, resolver, world = action.action.encode(), b"", {}
     profile: dict[str, Any] = {"profileId": PROFILE_ID}
@@ -362,16 +371,21 @@ def _action_texts(action: HostAction) -> list[bytes]:
         }
     meaning = {"schema": 1, "semanticDigest": action.semantic_digest}
     head = {"action": action.action, "actionId": action.action_id}
+    (route,) = evidence_routes()[action.action]  # the check at the start refuses another table
     return [
         name,
         b'{"action":"%b","context":' % name,
         canonical.encode(head)[:-1] + b",",
         b'{"action":"%b","argsDigest":"' % name,
-        b',"witnessRefs":["host-effect://%b/' % name,
+        b'["host-effect://%b/' % name,
         resolver,
         canonical.encode(profile)[1:-1] + b',"result":"',
         b'",' + canonical.encode(meaning)[1:-1] + b',"seq":',
         b"," + canonical.encode(world)[1:] if world else b"}",
+        b'{"action":"%b","digest":"' % name,
+        b'",%b,"schema":1,"stepId":"%b.'
+        % (canonical.encode({"route": route.route_id})[1:-1], canonical.encode(node)[1:-1]),
+        b'.%b",%b,"witnessRefs":' % (name, canonical.encode({"stepKind": STEP_KIND})[1:-1]),
     ]
 
 

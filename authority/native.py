@@ -20,7 +20,7 @@ from .journal import Row
 if TYPE_CHECKING:
     from ._lease import CData
 
-ABI = 2  # US_ABI in native/lease.h
+ABI = 3  # US_ABI in native/lease.h
 
 try:
     from ._lease import ffi, lib
@@ -145,12 +145,14 @@ class Decided(NamedTuple):
 
     rows: list[Row]
     answers: list[bytes]
+    steps: bytes  # the rows' lines of the trajectory, one behind the other
     first: dict[int, bytes]  # by row: responses that are the first to their request id
     stop: Stop
 
 
-_ROW = struct.Struct("=qq10I69s68s7x")  # as `us_row` is laid out
+_ROW = struct.Struct("=qq9I69s68s3x")  # as `us_row` is laid out
 _OUT_BYTES = 4 * 1_048_576  # of rows in one call; twice what a full batch has
+_STEPS_BYTES = 2 * 1_048_576
 
 
 class Lines:
@@ -184,7 +186,11 @@ class Kernel:
         self._node, self._row_max = node, row_max
         self._rows = ffi.new("us_row[]", row_max)
         self._out = ffi.new("uint8_t[]", _OUT_BYTES)
+        self._steps = ffi.new("uint8_t[]", _STEPS_BYTES)
+        room = [self._rows, self._out, _OUT_BYTES, self._steps, _STEPS_BYTES]
+        self._room = ffi.new("us_room *", room)
         self._row_bytes, self._out_bytes = ffi.buffer(self._rows), ffi.buffer(self._out)
+        self._step_bytes = ffi.buffer(self._steps)
 
     def put_issue(self, numbers: Sequence[int], text: bytes) -> None:
         """What an issue is now; the members of `us_record` in order, and its texts in one."""
@@ -214,45 +220,46 @@ class Kernel:
         """Decide from line `start` on, until a line is cold or the room is full."""
         batch, count = self._batch, min(lines.count - start, self._row_max)
         _refuse_flaw(lib.us_reserve(self._kernel, count))
-        batch[0] = [count, lines.door, int(lines.frozen), 0, physical_ms, 0]
+        batch[0] = [count, lines.door, int(lines.frozen), 0, physical_ms, 0, 0]
         handled = lib.us_dispatch(
             self._kernel,
             batch,
             lines.data + lines.starts[start],
             lines.lens + start,
-            self._rows,
-            self._out,
-            _OUT_BYTES,
+            self._room,
         )
         return self._cut(handled, epoch)
 
     def _cut(self, handled: int, epoch: int) -> Decided:
-        """Rows out of their slices. A loop without calls: it takes longer than all of C."""
-        decided = Decided([], [], {}, Stop(self._batch.stop))
-        out, node = self._out_bytes, self._node
-        for row in _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size]):
-            seq, wall_ms, counter, flags, asked, asked_len, made, made_len, *rest = row
-            said, said_len, answer, answer_len, digest, state_digest = rest
-            response = out[said : said + said_len]
-            decided.rows.append(
-                Row(
-                    seq,
-                    epoch,
-                    wall_ms,
-                    counter,
-                    node,
-                    out[asked : asked + asked_len],
-                    response,
-                    out[made : made + made_len],
-                    digest.decode("ascii"),
-                    state_digest.decode("ascii"),
-                )
+        """Rows out of their slices. A loop without calls: it takes as long as all of C."""
+        rows: list[Row] = []
+        answers: list[bytes] = []
+        first: dict[int, bytes] = {}
+        node, new = self._node, tuple.__new__
+        out = self._out_bytes[: self._batch.out_len]
+        for (
+            seq, wall_ms, counter, flags, request, changes, response, answer, end, _, _,
+            digest, state_digest,
+        ) in _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size]):  # fmt: skip
+            said = out[response:answer]
+            row = (
+                seq,
+                epoch,
+                wall_ms,
+                counter,
+                node,
+                out[request:changes],
+                said,
+                out[changes:response],
+                digest.decode(),
+                state_digest.decode(),
             )
-            marked = answer != said
-            decided.answers.append(out[answer : answer + answer_len] if marked else response)
+            rows.append(new(Row, row))  # `Row(*row)` takes three times as long
+            answers.append(said if answer == end else out[answer:end])
             if flags:  # US_ROW_ANSWERED is the only one
-                decided.first[seq] = response
-        return decided
+                first[seq] = said
+        steps = self._step_bytes[: self._batch.steps_len]
+        return Decided(rows, answers, steps, first, Stop(self._batch.stop))
 
 
 def _refuse_flaw(result: int) -> None:

@@ -88,7 +88,7 @@ class Trajectory:
             self._is_behind = True
         if fresh or self._is_behind:
             steps = journal.read(self._seq) if self._is_behind else fresh
-            self._seq = self._append(self._seq, map(_written, steps))
+            self._seq = self._append(self._seq, map(written, steps))
         return self._seq
 
     def close(self) -> None:
@@ -116,7 +116,8 @@ def _first_seq(step: Row | Steps) -> int:
     return step.first_seq if isinstance(step, Steps) else step.seq
 
 
-def _written(step: Row | Steps) -> Steps:
+def written(step: Row | Steps) -> Steps:
+    """A step as its line."""
     return step if isinstance(step, Steps) else Steps(step.seq, step.seq, line(step))
 
 

@@ -6,7 +6,8 @@
 #include <string.h>
 
 static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
-                           us_writer *w, us_row *row);
+                           us_writer *w, us_writer *steps, us_row *row);
+static us_writer writer_over(uint8_t *out, uint64_t out_max);
 static enum us_stop next_stamp(const us_kernel *k, const us_batch *batch, const us_request *request,
                                us_stamp *stamp);
 static enum us_stop look_up(us_kernel *k, us_request *request);
@@ -15,28 +16,37 @@ static void decide(const us_kernel *k, const us_request *request, us_stamp stamp
 static void advance(us_kernel *k, const us_row *row);
 
 int64_t us_dispatch(us_kernel *k, us_batch *batch, const uint8_t *in, const uint32_t *lens,
-                    us_row *rows, uint8_t *out, uint64_t out_max)
+                    const us_room *room)
 {
-    us_writer w = us_writer_over(out, (size_t)(out_max < UINT32_MAX ? out_max : UINT32_MAX));
+    us_writer w = writer_over(room->out, room->out_max);
+    us_writer steps = writer_over(room->steps, room->steps_max);
     uint32_t count = 0;
 
     batch->stop = US_STOP_END;
     while (count < batch->count) {
-        uint8_t *before = w.at;
-        enum us_stop stop = answer(k, batch, in, lens[count], &w, &rows[count]);
+        uint8_t *before = w.at, *steps_before = steps.at;
+        enum us_stop stop = answer(k, batch, in, lens[count], &w, &steps, &room->rows[count]);
         if (stop != US_STOP_END) {
             w.at = before;
+            steps.at = steps_before;
             batch->stop = stop;
             break;
         }
         in += lens[count++];
     }
     batch->out_len = (uint64_t)(w.at - w.begin);
+    batch->steps_len = (uint64_t)(steps.at - steps.begin);
     return count;
 }
 
+/* Offsets in rows have 32 bits. */
+static us_writer writer_over(uint8_t *out, uint64_t out_max)
+{
+    return us_writer_over(out, (size_t)(out_max < UINT32_MAX ? out_max : UINT32_MAX));
+}
+
 static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
-                           us_writer *w, us_row *row)
+                           us_writer *w, us_writer *steps, us_row *row)
 {
     us_request request;
     us_stamp stamp = {0};
@@ -56,9 +66,9 @@ static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *l
     if (outcome.move != US_MOVE_NONE && outcome.move != US_MOVE_COMPLETE &&
         !us_project(k, request.issue, stamp.wall_ms, &projection))
         return US_STOP_PROJECTION;
-    us_seal(w, k, &request, &outcome, stamp, &projection, row);
-    if (w->full) {
-        w->full = false;
+    us_seal(w, steps, k, &request, &outcome, stamp, &projection, row);
+    if (w->full || steps->full) {
+        w->full = steps->full = false;
         return US_STOP_OUT_FULL;
     }
     us_apply(k, &request, &outcome);

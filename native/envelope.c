@@ -1,6 +1,6 @@
-/* The row of a decision: its request, its changes, its answer with the host-effect envelope, and
- * the digests that chain them. The mirror of `authority/envelope.py`, and of how
- * `authority/outcome.py` writes changes.
+/* The row of a decision: its request, its changes, its answer with the host-effect envelope, the
+ * digests that chain them, and its line of the trajectory. The mirror of `authority/envelope.py`,
+ * of how `authority/outcome.py` writes changes, and of `line` in `authority/trajectory.py`.
  */
 
 #include "kernel.h"
@@ -14,12 +14,15 @@
 /* What several parts of a row need. */
 typedef struct seal {
     us_writer *w;
+    us_writer *steps;
     const us_kernel *k;
     const us_request *request;
     const us_outcome *outcome;
     us_stamp stamp;
     us_row *row;
     char args_digest[ARGS_DIGEST_LEN];
+    us_bytes effect;
+    us_bytes witnesses; /* of the effect */
 } seal;
 
 static void put_request(seal *s);
@@ -34,18 +37,27 @@ static void put_response(seal *s, const us_projection *projection);
 static void put_diagnostic(const seal *s);
 static void put_detail(const seal *s);
 static void put_effect(seal *s);
+static void put_result_class(us_writer *w, const seal *s);
 static void put_classes(const seal *s);
 static void put_stamp(const seal *s);
 static void put_answer(seal *s);
+static void put_step(seal *s);
 static void put_door(us_writer *w, uint32_t door);
 static uint32_t position(const us_writer *w);
 static us_bytes texts(const seal *s, uint32_t text);
 static us_bytes put_since(const seal *s, uint32_t at);
 
-void us_seal(us_writer *w, const us_kernel *k, const us_request *request, const us_outcome *outcome,
-             us_stamp stamp, const us_projection *projection, us_row *row)
+void us_seal(us_writer *w, us_writer *steps, const us_kernel *k, const us_request *request,
+             const us_outcome *outcome, us_stamp stamp, const us_projection *projection,
+             us_row *row)
 {
-    seal s = {.w = w, .k = k, .request = request, .outcome = outcome, .stamp = stamp, .row = row};
+    seal s = {.w = w,
+              .steps = steps,
+              .k = k,
+              .request = request,
+              .outcome = outcome,
+              .stamp = stamp,
+              .row = row};
 
     row->seq = stamp.seq;
     row->wall_ms = stamp.wall_ms;
@@ -58,7 +70,10 @@ void us_seal(us_writer *w, const us_kernel *k, const us_request *request, const 
         return; /* nothing was hashed that is not there */
     chain_state(&s);
     put_response(&s, projection);
+    if (w->full)
+        return; /* and nothing is copied that is not there */
     put_answer(&s);
+    put_step(&s);
 }
 
 /* ---- the request ------------------------------------------------------------------------------
@@ -84,7 +99,6 @@ static void put_request(seal *s)
     us_put_value(w, &s->k->doc, s->request->payload);
     us_bytes args = put_since(s, args_at);
     us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_POLICY));
-    s->row->request_len = position(w) - s->row->request_at;
     us_sha256_begin(&run, s->k->sha256_path);
     us_sha256_add(&run, args.at, args.len);
     (void)us_sha256_text(&run, "he1", 3, s->args_digest);
@@ -142,7 +156,7 @@ static void put_changes(seal *s)
         put_answered(s);
     }
     us_put_byte(w, ']');
-    s->row->changes_len = position(w) - s->row->changes_at;
+    s->row->response_at = position(w);
 }
 
 static void put_issue_set(const seal *s)
@@ -230,14 +244,15 @@ static void chain_state(seal *s)
 {
     const us_head *head = &s->k->head;
     us_sha256_run run;
+    us_bytes changes = put_since(s, s->row->changes_at);
 
-    if (s->row->changes_len == 2) {
+    if (changes.len == 2) {
         memcpy(s->row->state_digest, head->state_digest, sizeof head->state_digest);
         return;
     }
     us_sha256_begin(&run, s->k->sha256_path);
     us_sha256_add(&run, head->state_digest, sizeof head->state_digest);
-    us_sha256_add(&run, s->w->begin + s->row->changes_at, s->row->changes_len);
+    us_sha256_add(&run, changes.at, changes.len);
     (void)us_sha256_text(&run, "st1", 3, s->row->state_digest);
 }
 
@@ -249,7 +264,6 @@ static void put_response(seal *s, const us_projection *projection)
     us_writer *w = s->w;
     bool accepted = s->outcome->reason == US_REASON_NONE;
 
-    s->row->response_at = position(w);
     us_put_bytes(w, texts(s, US_TEXT_HEAD));
     if (accepted)
         US_PUT(w, "\"changed\":true,");
@@ -280,7 +294,7 @@ static void put_response(seal *s, const us_projection *projection)
     US_PUT(w, ",\"stamp\":");
     put_stamp(s);
     us_put_bytes(w, texts(s, US_TEXT_WORLD));
-    s->row->response_len = position(w) - s->row->response_at;
+    s->row->answer_at = position(w);
 }
 
 static void put_diagnostic(const seal *s)
@@ -377,10 +391,7 @@ static void put_effect(seal *s)
     us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_BINDING));
     us_put_raw(w, s->k->head.digest, sizeof s->k->head.digest);
     US_PUT(w, "\",\"resultClass\":\"");
-    if (outcome->reason == US_REASON_NONE)
-        US_PUT(w, "accepted");
-    else
-        us_put_bytes(w, us_reason_bytes(s->k, outcome->reason, 0));
+    put_result_class(w, s);
     us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_SCHEMA));
     us_put_integer(w, s->stamp.seq);
     US_PUT(w, ",\"stamp\":");
@@ -389,6 +400,8 @@ static void put_effect(seal *s)
     us_put_raw(w, s->row->state_digest, sizeof s->row->state_digest);
     US_PUT(w, "\",\"transport\":");
     put_door(w, request->transport);
+    US_PUT(w, ",\"witnessRefs\":");
+    uint32_t witnesses_at = position(w);
     us_put_bytes(w, texts(s, US_TEXT_WITNESS));
     us_put_raw(w, s->args_digest, sizeof s->args_digest);
     us_put_byte(w, '"');
@@ -400,11 +413,21 @@ static void put_effect(seal *s)
         us_put_byte(w, '"');
     }
     us_put_bytes(w, texts(s, US_TEXT_RESOLVER));
-    US_PUT(w, "]}");
-    us_bytes effect = put_since(s, effect_at);
+    us_put_byte(w, ']');
+    s->witnesses = put_since(s, witnesses_at);
+    us_put_byte(w, '}');
+    s->effect = put_since(s, effect_at);
     us_sha256_begin(&run, s->k->sha256_path);
-    us_sha256_add(&run, effect.at, effect.len);
+    us_sha256_add(&run, s->effect.at, s->effect.len);
     (void)us_sha256_text(&run, "row1", 4, s->row->digest);
+}
+
+static void put_result_class(us_writer *w, const seal *s)
+{
+    if (s->outcome->reason == US_REASON_NONE)
+        US_PUT(w, "accepted");
+    else
+        us_put_bytes(w, us_reason_bytes(s->k, s->outcome->reason, 0));
 }
 
 static void put_classes(const seal *s)
@@ -429,18 +452,45 @@ static void put_stamp(const seal *s)
 static void put_answer(seal *s)
 {
     us_writer *w = s->w;
-    us_row *row = s->row;
+    us_bytes response = put_since(s, s->row->response_at);
 
-    row->answer_at = row->response_at;
-    row->answer_len = row->response_len;
-    if (s->request->mark == NULL || w->full)
-        return;
-    row->answer_at = position(w);
-    US_PUT(w, "{\"id\":");
-    us_put_value(w, &s->k->doc, s->request->mark);
-    us_put_byte(w, ',');
-    us_put_raw(w, w->begin + row->response_at + 1, row->response_len - 1);
-    row->answer_len = position(w) - row->answer_at;
+    if (s->request->mark != NULL) {
+        US_PUT(w, "{\"id\":");
+        us_put_value(w, &s->k->doc, s->request->mark);
+        us_put_byte(w, ',');
+        us_put_raw(w, response.at + 1, response.len - 1);
+    }
+    s->row->answer_end = position(w);
+}
+
+/* ---- the line of the trajectory ---------------------------------------------------------------
+ */
+
+static void put_step(seal *s)
+{
+    us_writer *w = s->steps;
+
+    s->row->step_at = position(w);
+    us_put_bytes(w, texts(s, US_TEXT_STEP));
+    us_put_raw(w, s->row->digest, sizeof s->row->digest);
+    US_PUT(w, "\",\"effect\":");
+    us_put_bytes(w, s->effect);
+    US_PUT(w, ",\"finishedAt\":\"");
+    us_put_record_text(w, s->stamp.wall_ms);
+    if (!s->outcome->unnamed) {
+        US_PUT(w, "\",\"issueId\":\"");
+        us_put_bytes(w, s->request->id);
+    }
+    US_PUT(w, "\",\"lineageRefs\":[\"");
+    us_put_raw(w, s->k->head.digest, sizeof s->k->head.digest);
+    US_PUT(w, "\"],\"resultClass\":\"");
+    put_result_class(w, s);
+    us_put_bytes(w, texts(s, US_TEXT_ROUTE));
+    us_put_integer(w, s->stamp.seq);
+    us_put_bytes(w, texts(s, US_TEXT_STEP_KIND));
+    us_put_bytes(w, s->witnesses);
+    US_PUT(w, "}\n");
+    s->row->step_end = position(w);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------

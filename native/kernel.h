@@ -248,8 +248,9 @@ void us_put_answer_text(us_writer *w, int64_t wall_ms);
 void us_put_record_text(us_writer *w, int64_t wall_ms);
 
 /* envelope.c */
-void us_seal(us_writer *w, const us_kernel *k, const us_request *request, const us_outcome *outcome,
-             us_stamp stamp, const us_projection *projection, us_row *row);
+void us_seal(us_writer *w, us_writer *steps, const us_kernel *k, const us_request *request,
+             const us_outcome *outcome, us_stamp stamp, const us_projection *projection,
+             us_row *row);
 
 /* state.c */
 void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome);

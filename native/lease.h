@@ -38,7 +38,7 @@
 /* cffi: begin */
 
 /* Grows with every change below, so that Python never calls a library built from another header. */
-#define US_ABI 2
+#define US_ABI 3
 
 /* ---- flaws: why bytes were refused ------------------------------------------------------------
  * Numbers are appended and never reused. The first flaw that the reader meets is the one it names,
@@ -108,8 +108,9 @@ US_CHECKED int64_t us_record_text(int64_t wall_ms, char *out);
 US_CHECKED int64_t us_parse_ms(const char *text, uint64_t len);
 
 /* ---- the kernel -------------------------------------------------------------------------------
- * The hot actions, whole: many request lines in one call, and for each the journal's row and the
- * answer, byte for byte what `authority/service.py` gives.
+ * The hot actions, whole: many request lines in one call, and for each the journal's row, the
+ * answer, and the line of the trajectory, byte for byte what `authority/service.py` and
+ * `authority/trajectory.py` give.
  *
  *     us_open -> us_put_issue*, us_remember*, us_set_head -> (us_reserve -> us_dispatch)* ->
  * us_close
@@ -180,17 +181,20 @@ enum us_stop {
  * action, then those that all share, then class and remedy of each reason; `lens` says how long
  * each is, and `us_open` takes them in this order, without anything between. */
 enum us_action_text {
-    US_TEXT_ACTION = 0,   /* issue.claim */
-    US_TEXT_REQUEST = 1,  /* {"action":"issue.claim","context": */
-    US_TEXT_HEAD = 2,     /* {"action":"issue.claim","actionId":"...", */
-    US_TEXT_EFFECT = 3,   /* {"action":"issue.claim","argsDigest":" */
-    US_TEXT_WITNESS = 4,  /* ,"witnessRefs":["host-effect://issue.claim/ */
-    US_TEXT_RESOLVER = 5, /* ,"resolver://..." or nothing */
-    US_TEXT_PROFILE = 6,  /* "profileId":"...","resolverWitnessRef":"...","result":" */
-    US_TEXT_MEANING = 7,  /* ","schema":1,"semanticDigest":"...","seq": */
-    US_TEXT_WORLD = 8     /* ,"worldBinding":{...}} or } */
+    US_TEXT_ACTION = 0,    /* issue.claim */
+    US_TEXT_REQUEST = 1,   /* {"action":"issue.claim","context": */
+    US_TEXT_HEAD = 2,      /* {"action":"issue.claim","actionId":"...", */
+    US_TEXT_EFFECT = 3,    /* {"action":"issue.claim","argsDigest":" */
+    US_TEXT_WITNESS = 4,   /* ["host-effect://issue.claim/ */
+    US_TEXT_RESOLVER = 5,  /* ,"resolver://..." or nothing */
+    US_TEXT_PROFILE = 6,   /* "profileId":"...","resolverWitnessRef":"...","result":" */
+    US_TEXT_MEANING = 7,   /* ","schema":1,"semanticDigest":"...","seq": */
+    US_TEXT_WORLD = 8,     /* ,"worldBinding":{...}} or } */
+    US_TEXT_STEP = 9,      /* {"action":"issue.claim","digest":" */
+    US_TEXT_ROUTE = 10,    /* ","route":"...","schema":1,"stepId":"n1. */
+    US_TEXT_STEP_KIND = 11 /* .issue.claim","stepKind":"...","witnessRefs": */
 };
-#define US_ACTION_TEXT_COUNT 9
+#define US_ACTION_TEXT_COUNT 12
 
 enum us_shared_text {
     US_TEXT_POLICY = 0,  /* ,"policy":"pol1_..."} */
@@ -201,7 +205,7 @@ enum us_shared_text {
 };
 #define US_SHARED_TEXT_COUNT 5
 
-#define US_TEXT_COUNT 205 /* 4 * 9 + 5 + 2 * 82 */
+#define US_TEXT_COUNT 217 /* 4 * 12 + 5 + 2 * 82 */
 
 typedef struct us_setup {
     uint64_t seed[2];            /* for hashing alone: no byte of an answer depends on it */
@@ -285,38 +289,47 @@ typedef struct us_batch {
     uint32_t stop;       /* set by the call: enum us_stop */
     int64_t physical_ms; /* what the physical clock says */
     uint64_t out_len;    /* set by the call: bytes used */
+    uint64_t steps_len;  /* set by the call: bytes used */
 } us_batch;
 
 #define US_ROW_ANSWERED 1u /* the request has an id, and this is its first answer */
 
-/* A row of the journal; slices lie in the room for the answers. */
+/* A row of the journal. Its slices lie in `out`, one behind the other; the next one's place is
+ * where each ends. The line of the trajectory lies in `steps`, behind that of the row before. */
 typedef struct us_row {
     int64_t seq;
     int64_t wall_ms;
     uint32_t counter;
     uint32_t flags;
     uint32_t request_at;
-    uint32_t request_len;
     uint32_t changes_at;
-    uint32_t changes_len;
     uint32_t response_at;
-    uint32_t response_len;
-    uint32_t answer_at; /* the response, with the caller's own `id` in front */
-    uint32_t answer_len;
+    uint32_t answer_at; /* the response with the caller's own `id` in front; empty without one */
+    uint32_t answer_end;
+    uint32_t step_at;
+    uint32_t step_end;
     char digest[US_ROW_DIGEST_LEN];
     char state_digest[US_STATE_DIGEST_LEN];
-    uint8_t unused[7];
+    uint8_t unused[3];
 } us_row;
 
-/* Decide the lines, which follow one another in `in` with these lengths; how many were handled.
- * `rows` has room for all of them. */
+/* Where a batch is written. */
+typedef struct us_room {
+    us_row *rows; /* as many as there are lines */
+    uint8_t *out;
+    uint64_t out_max;
+    uint8_t *steps;
+    uint64_t steps_max;
+} us_room;
+
+/* Decide the lines, which follow one another in `in` with these lengths; how many were handled. */
 US_CHECKED int64_t us_dispatch(us_kernel *kernel, us_batch *batch, const uint8_t *in,
-                               const uint32_t *lens, us_row *rows, uint8_t *out, uint64_t out_max);
+                               const uint32_t *lens, const us_room *room);
 
 /* cffi: end */
 
 _Static_assert(sizeof(us_record) == 72, "a record has no padding");
-_Static_assert(sizeof(us_row) == 200, "a row has no padding; Python reads it by its offsets");
+_Static_assert(sizeof(us_row) == 192, "a row has no padding; Python reads it by its offsets");
 _Static_assert(US_TEXT_COUNT == US_ACTION_COUNT * US_ACTION_TEXT_COUNT + US_SHARED_TEXT_COUNT +
                                     2 * US_REASON_COUNT,
                "every text has a length");

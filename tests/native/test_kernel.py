@@ -14,6 +14,8 @@ from understudy.authority.native import Kernel, Stop
 from understudy.authority.replay import replay
 from understudy.authority.service import Authority
 from understudy.authority.state import check_invariants, dump
+from understudy.authority.trajectory import line as step_line
+from understudy.authority.trajectory import written
 from understudy.contracts import canonical, limits, parse
 from understudy.contracts.request import Door
 from understudy.contracts.shapes import Transport
@@ -33,7 +35,10 @@ class Pair:
 
     def submit(self, lines: list[tuple[bytes, Door]]) -> list[bytes]:
         wanted, wanted_rows = self.law.submit([parse(data, door) for data, door in lines])
-        answers, rows = self.native.submit_lines(lines)
+        proposal = self.native.propose_lines(lines)
+        found = b"".join(written(step).data for step in proposal.steps)
+        assert found == b"".join(map(step_line, wanted_rows))
+        answers, rows = self.native._submitted(proposal)
         assert answers == wanted
         assert rows == wanted_rows
         assert self.native.head == self.law.head
