@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.authority.test_sidecar import OVERLOADED, Peer, Serving, add, results, show
+from tests.authority.sidecar.peer import OVERLOADED, Peer, add, results, show
+from tests.authority.sidecar.serving import Serving
 from tests.fakes.desk import START_MS, Desk, asked
 from tests.fakes.journal import MemoryJournal
 from understudy.authority import service

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -17,8 +17,11 @@ from typing import Any, Self
 import apsw
 import orjson
 
+from tests.authority.sidecar.peer import served_by
+from tests.patience import PATIENCE_SECONDS, eventually
+
 UNDERSTUDY = Path(sys.executable).with_name("understudy")
-PATIENCE_SECONDS = 60  # far beyond anything that works
+Words = Sequence[str | bytes | Path]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -58,32 +61,28 @@ def encoded(requests: Iterable[dict[str, Any]]) -> bytes:
     return b"".join(orjson.dumps(request) + b"\n" for request in requests)
 
 
-class Dispatch:
-    """A running `understudy dispatch`. Leaving the block ends it, whatever happened."""
+class Program:
+    """A process of our own. Leaving the block ends it, whatever happened."""
 
     def __init__(
         self,
-        state_dir: Path,
-        *flags: str,
-        failpoint: str | None = None,
-        file_bytes_max: int | None = None,
+        words: Words,
+        *,
+        pipes: bool = False,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
-        changes = {} if failpoint is None else {"UNDERSTUDY_FAILPOINT": failpoint}
-        if file_bytes_max is not None:
-            # A limit on files would also cut off the bytecode that Python writes.
-            changes["PYTHONDONTWRITEBYTECODE"] = "1"
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self.process = subprocess.Popen(
-            [UNDERSTUDY, "dispatch", "--state-dir", state_dir, *flags],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            words,
+            stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if pipes else self._said,
             stderr=self._said,
-            env=environment(**changes),
-            preexec_fn=None if file_bytes_max is None else lambda: _limit_files(file_bytes_max),  # noqa: PLW1509
+            cwd=cwd,
+            env=environment(**(env or {})),
+            preexec_fn=prepare,  # noqa: PLW1509
         )
-        self._lines: queue.Queue[bytes] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
 
     def __enter__(self) -> Self:
         return self
@@ -100,6 +99,59 @@ class Dispatch:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        """To this process and no other."""
+        if self.process.poll() is None:
+            os.kill(self.pid, number)
+
+    def halt(self) -> None:
+        """Stop it where it stands; the kernel says when it does."""
+        self.signal(signal.SIGSTOP)
+        done = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+        assert done is not None
+        assert done.si_status == signal.SIGSTOP
+
+    def wake(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """No goodbye; it is gone when we come back."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def terminate(self) -> int:
+        """Ask it to end, and wait until it has."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def complaint(self) -> str:
+        """What it has said, but for the answers on its standard output."""
+        self._said.seek(0)
+        return self._said.read().decode()
+
+    def last_words(self) -> str:
+        """How a process ended that should not have."""
+        return f"{self.wait()}: {self.complaint()[-500:]}"
+
+
+class Dialogue(Program):
+    """A process that reads a request a line, and answers in lines."""
+
+    def __init__(
+        self,
+        words: Words,
+        *,
+        env: Mapping[str, str] | None = None,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(words, pipes=True, env=env, prepare=prepare)
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def write(self, data: bytes) -> None:
         """Send bytes as they are; a process that is gone reads nothing."""
@@ -142,9 +194,16 @@ class Dispatch:
         return self.wait()
 
     def wait(self) -> int:
-        code = self.process.wait(PATIENCE_SECONDS)
+        code = super().wait()
         self._reader.join(PATIENCE_SECONDS)
         return code
+
+    def kill(self) -> None:
+        super().kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
     def rest(self) -> list[bytes]:
         """All answers that are still to come; the process must be about to end."""
@@ -153,29 +212,57 @@ class Dispatch:
             lines.append(line)
         return lines
 
-    def complaint(self) -> str:
-        """What was said on stderr so far."""
-        self._said.seek(0)
-        return self._said.read().decode()
-
-    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to this process and no other; with SIGKILL also wait for its end."""
-        if self.process.poll() is None:
-            os.kill(self.process.pid, number)
-        if number is signal.SIGKILL:
-            self.process.wait(PATIENCE_SECONDS)
-            self._reader.join(PATIENCE_SECONDS)
-            for pipe in (self.process.stdin, self.process.stdout):
-                if pipe is not None:
-                    with suppress(BrokenPipeError):
-                        pipe.close()
-
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.endswith(b"\n"):  # what a kill cut off is no answer
                 self._lines.put(line)
         self._lines.put(b"")
+
+
+class Dispatch(Dialogue):
+    """A running `understudy dispatch`."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *flags: str,
+        failpoint: str | None = None,
+        file_bytes_max: int | None = None,
+    ) -> None:
+        changes = {} if failpoint is None else {"UNDERSTUDY_FAILPOINT": failpoint}
+        if file_bytes_max is not None:
+            # A limit on files would also cut off the bytecode that Python writes.
+            changes["PYTHONDONTWRITEBYTECODE"] = "1"
+        super().__init__(
+            [UNDERSTUDY, "dispatch", "--state-dir", state_dir, *flags],
+            env=changes,
+            prepare=None if file_bytes_max is None else lambda: _limit_files(file_bytes_max),
+        )
+
+
+class Serve(Program):
+    """A running `understudy authority serve`."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *flags: str,
+        env: Mapping[str, str] | None = None,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        self.state_dir = state_dir
+        words: Words = [UNDERSTUDY, "authority", "serve", "--state-dir", state_dir, *flags]
+        super().__init__(words, env=env, prepare=prepare)
+
+    def ready(self) -> Self:
+        """Wait until this process answers on the socket."""
+        eventually(self.serves)
+        return self
+
+    def serves(self) -> bool:
+        assert self.process.poll() is None, self.complaint()
+        return served_by(self.state_dir) == self.pid
 
 
 def journal_rows(state_dir: Path) -> list[tuple[Any, ...]]:

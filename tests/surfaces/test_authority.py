@@ -8,10 +8,18 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.authority.test_client import Impostor, Process, hang_up
-from tests.authority.test_sidecar import Peer, eventually, refusal
+from tests.authority.client.impostor import Impostor, hang_up
+from tests.authority.sidecar.peer import Peer, refusal
+from tests.patience import eventually
 from tests.surfaces.conftest import Run
-from tests.surfaces.process import Dispatch, encoded, journal_rows, report_of, understudy
+from tests.surfaces.process import (
+    Dispatch,
+    Serve,
+    encoded,
+    journal_rows,
+    report_of,
+    understudy,
+)
 from understudy.authority import SOCKET, Office
 from understudy.authority.journal import Unavailable
 from understudy.contracts import Reason, contract_digest, limits
@@ -20,8 +28,8 @@ START_MS = 4_000_000_000_000
 
 
 @pytest.fixture
-def sidecar(state_dir: Path) -> Iterator[Process]:
-    with Process(state_dir) as running:
+def sidecar(state_dir: Path) -> Iterator[Serve]:
+    with Serve(state_dir) as running:
         yield running.ready()
 
 
@@ -40,7 +48,7 @@ def _is_held(state_dir: Path, pid: int) -> bool:
 # --- serve and status -----------------------------------------------------------------------------
 
 
-def test_serve_says_what_it_serves_and_ends_in_peace(sidecar: Process, state_dir: Path) -> None:
+def test_serve_says_what_it_serves_and_ends_in_peace(sidecar: Serve, state_dir: Path) -> None:
     assert sidecar.complaint() == f"serving {state_dir}, process {sidecar.pid}\n"
     assert sidecar.terminate() == 0
     assert sidecar.complaint().count("\n") == 1
@@ -49,19 +57,19 @@ def test_serve_says_what_it_serves_and_ends_in_peace(sidecar: Process, state_dir
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_serve_stops_when_it_is_told_to(
-    sidecar: Process, state_dir: Path, number: signal.Signals
+    sidecar: Serve, state_dir: Path, number: signal.Signals
 ) -> None:
     with Peer(state_dir) as peer:
         assert refusal(peer.ask({"action": "issue.add", "payload": {"title": "t"}})) is None
-        sidecar.send(number)
+        sidecar.signal(number)
         assert peer.rest() == []
-    assert sidecar.process.wait(10) == 0, sidecar.complaint()
+    assert sidecar.wait() == 0, sidecar.complaint()
     assert report_of("replay", "--state-dir", state_dir)["rows"] == 1
     assert report_of("verify", "--state-dir", state_dir)["rows"] == 1
 
 
 def test_status_names_the_process_to_people_and_says_more_to_programs(
-    sidecar: Process, state_dir: Path, call: Run
+    sidecar: Serve, state_dir: Path, call: Run
 ) -> None:
     to_people = call("authority", "status")
     assert (to_people.code, to_people.err) == (0, "")
@@ -84,7 +92,7 @@ def test_status_leaves_with_7_where_none_serves(call: Run, bare: Run, tmp_path: 
 
 
 def test_status_of_a_sidecar_that_was_killed_is_7(
-    sidecar: Process, state_dir: Path, call: Run
+    sidecar: Serve, state_dir: Path, call: Run
 ) -> None:
     sidecar.kill()
     assert (state_dir / SOCKET).exists()
@@ -96,7 +104,7 @@ def test_serve_needs_a_state_directory(bare: Run, tmp_path: Path) -> None:
     assert (said.code, said.json["failureClasses"]) == (78, ["state_dir_missing"])
 
 
-def test_a_second_serve_is_told_to_try_later_and_by_whom(sidecar: Process, call: Run) -> None:
+def test_a_second_serve_is_told_to_try_later_and_by_whom(sidecar: Serve, call: Run) -> None:
     said = call("authority", "serve", "--json")
     assert (said.code, said.json["failureClasses"]) == (75, ["authority_busy"])
     assert str(sidecar.pid) in said.json["diagnostic"]
@@ -107,7 +115,7 @@ def test_a_second_serve_is_told_to_try_later_and_by_whom(sidecar: Process, call:
 
 
 def test_commands_go_through_the_sidecar_that_holds_the_lock(
-    sidecar: Process, state_dir: Path, call: Run
+    sidecar: Serve, state_dir: Path, call: Run
 ) -> None:
     assert _is_held(state_dir, sidecar.pid)
     added = call("issue", "add", "work", "--id", "w", "--json")
@@ -130,7 +138,7 @@ def test_commands_go_through_the_sidecar_that_holds_the_lock(
 
 
 def test_an_answer_is_the_same_through_a_sidecar_and_without(
-    call: Run, state_dir: Path, sidecar: Process
+    call: Run, state_dir: Path, sidecar: Serve
 ) -> None:
     words = ("issue", "add", "t", "--id", "i", "--request-id", "r", "--json")
     served, listed = call(*words), call("issue", "list")
@@ -147,14 +155,14 @@ def test_a_number_that_is_too_great_is_refused_as_without_a_sidecar(
     words = ("issue", "claim", "w", "--assignee", "ada", "--fence", number, "--json")
     direct = call(*words)
     assert direct.json["failureClasses"] == ["transport_invalid_request"]
-    with Process(state_dir) as running:
+    with Serve(state_dir) as running:
         running.ready()
         served = call(*words)
     assert (served.code, served.json) == (direct.code, direct.json)
 
 
 def test_a_socket_that_nobody_serves_is_no_obstacle(
-    sidecar: Process, state_dir: Path, call: Run
+    sidecar: Serve, state_dir: Path, call: Run
 ) -> None:
     assert call("issue", "add", "before").code == 0
     sidecar.kill()
@@ -180,7 +188,7 @@ def test_the_boundary_can_be_required(call: Run, bare: Run, state_dir: Path) -> 
     alone = call("issue", "add", "x", "--boundary", "sidecar", "--json")
     assert (alone.code, alone.json["failureClasses"]) == (7, ["sidecar_unreachable"])
     assert call("issue", "add", "x", "--boundary", "reference").code == 0
-    with Process(state_dir) as running:
+    with Serve(state_dir) as running:
         running.ready()
         assert call("issue", "add", "x", "--boundary", "sidecar").code == 0
         assert bare("--boundary", "sidecar", "issue", "list", "--state-dir", state_dir).code == 0
@@ -211,7 +219,7 @@ def _add(mark: int, **members: object) -> dict[str, object]:
     } | members
 
 
-def test_dispatch_goes_through_a_sidecar_in_order(sidecar: Process, state_dir: Path) -> None:
+def test_dispatch_goes_through_a_sidecar_in_order(sidecar: Serve, state_dir: Path) -> None:
     requests = [_add(mark) for mark in range(700)]
     lines = encoded(requests) + b"\n \ngarbage\n" + encoded([_add(0), _add(700)])
     done = understudy("dispatch", "--state-dir", state_dir, stdin=lines)
@@ -224,7 +232,7 @@ def test_dispatch_goes_through_a_sidecar_in_order(sidecar: Process, state_dir: P
 
 
 def test_dispatch_answers_in_order_even_where_a_line_is_too_long(
-    sidecar: Process, state_dir: Path
+    sidecar: Serve, state_dir: Path
 ) -> None:
     lines = encoded([_add(1)]) + b"x" * (3 * limits.REQUEST_BYTES_MAX) + b"\n" + encoded([_add(2)])
     done = understudy("dispatch", "--state-dir", state_dir, stdin=lines)
@@ -236,14 +244,14 @@ def test_dispatch_answers_in_order_even_where_a_line_is_too_long(
 def test_dispatch_takes_the_time_along_only_if_it_was_told_to(
     state_dir: Path, flags: list[str]
 ) -> None:
-    with Process(state_dir, "--frozen-clock") as running:
+    with Serve(state_dir, "--frozen-clock") as running:
         running.ready()
         with Dispatch(state_dir, *flags) as door:
             door.send(_add(1, now=START_MS))
             assert (refusal(door.answer()) is None) is bool(flags)
 
 
-def test_dispatch_ends_with_7_when_its_sidecar_is_killed(sidecar: Process, state_dir: Path) -> None:
+def test_dispatch_ends_with_7_when_its_sidecar_is_killed(sidecar: Serve, state_dir: Path) -> None:
     with Dispatch(state_dir) as door:
         door.send(_add(1))
         assert refusal(door.answer()) is None
@@ -258,7 +266,7 @@ def test_dispatch_ends_with_7_when_its_sidecar_is_killed(sidecar: Process, state
 
 @pytest.mark.parametrize("words", [["import", "more.jsonl"], ["rebuild"]], ids=" ".join)
 def test_what_needs_the_journal_for_itself_has_to_wait(
-    sidecar: Process, call: Run, tmp_path: Path, words: list[str]
+    sidecar: Serve, call: Run, tmp_path: Path, words: list[str]
 ) -> None:
     (tmp_path / "more.jsonl").write_bytes(b'{"id":"m","title":"more"}\n')
     said = call(*words, "--json")
@@ -269,7 +277,7 @@ def test_what_needs_the_journal_for_itself_has_to_wait(
 
 
 def test_what_only_reads_the_journal_works_beside_a_sidecar(
-    sidecar: Process, call: Run, state_dir: Path
+    sidecar: Serve, call: Run, state_dir: Path
 ) -> None:
     assert call("issue", "add", "x").code == 0
     assert call("replay", "--json").json["rows"] == 1

@@ -13,9 +13,9 @@ import pytest
 
 from tests.faults.aftermath import prove, pump
 from tests.faults.load import Load
+from tests.patience import PATIENCE_SECONDS
 from tests.surfaces.conftest import Run
 from tests.surfaces.process import (
-    PATIENCE_SECONDS,
     UNDERSTUDY,
     Dispatch,
     encoded,
@@ -330,7 +330,7 @@ def test_a_signal_under_load_loses_nothing_that_was_answered(
         heard = pump(running, load.more(40), window=8)
         running.send(*(step.request for step in load.more(200)))
         heard += [running.line() for _ in range(10)]
-        running.kill(number)
+        running.signal(number)
         code = running.wait()
         heard += running.rest()
         said = running.complaint()
@@ -343,7 +343,7 @@ def test_a_signal_under_load_loses_nothing_that_was_answered(
 def test_ctrl_c_while_waiting_for_a_request_ends_with_130(state_dir: Path) -> None:
     with Dispatch(state_dir) as running:
         assert running.ask("issue.add", id="a", title="work")["seq"] == 1
-        running.kill(signal.SIGINT)
+        running.signal(signal.SIGINT)
         assert running.wait() == 130
         assert running.complaint().strip() == "interrupted"
         assert running.rest() == []
@@ -355,7 +355,7 @@ def test_ctrl_c_while_waiting_for_another_process_ends_with_130(state_dir: Path)
         first.ask("issue.list")
         with Dispatch(state_dir) as second:
             _wait_until_open(second.pid, state_dir / "lock")
-            second.kill(signal.SIGINT)
+            second.signal(signal.SIGINT)
             assert second.wait() == 130
             assert second.complaint().strip() == "interrupted"
 
