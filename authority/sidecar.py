@@ -51,6 +51,7 @@ PROTOCOL = 1
 _GOODBYE_SECONDS = 5.0  # how long a stop waits for answers to go out
 _EVIDENCE_SECONDS = 0.05  # how long the trajectory may wait; the journal never does
 _IDLE_SECONDS = 1.0  # without a request; then there is time for a snapshot
+_READ_BYTES = 262_144  # read from a connection at once
 _SPARE_FILES = 64  # descriptors that connections may not use up
 
 
@@ -80,6 +81,7 @@ class Sidecar:
             }
         )
         self.ready = threading.Event()  # the socket is there
+        self.room = memoryview(bytearray(_READ_BYTES))  # for whoever is read from
         self._queue: deque[Waiting] = deque()
         self._queue_bytes = 0
         self._pumping = False  # a turn of the pump is on its way
@@ -225,7 +227,7 @@ class Sidecar:
             await asyncio.sleep(0.001)  # what is written goes out first
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One client: its unfinished line, its share of the queue, and its door."""
 
     def __init__(self, sidecar: Sidecar) -> None:
@@ -255,8 +257,11 @@ class Connection(asyncio.Protocol):
         self._leaving = True
         return self._waiting > 0
 
-    def data_received(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._sidecar.room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        *lines, self._rest = (self._rest + self._sidecar.room[:nbytes]).split(b"\n")
         if self._skipping and lines:
             self._skipping = False
             del lines[0]
