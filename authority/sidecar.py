@@ -48,6 +48,7 @@ from .journal import Unavailable
 from .service import SOCKET, Office
 
 PROTOCOL = 1
+_LAST_CALL_SECONDS = 0.01  # how long a stop reads on: what was sent before it is taken in
 _GOODBYE_SECONDS = 5.0  # how long a stop waits for answers to go out
 _EVIDENCE_SECONDS = 0.05  # how long the trajectory may wait; the journal never does
 _IDLE_SECONDS = 1.0  # without a request; then there is time for a snapshot
@@ -86,11 +87,12 @@ class Sidecar:
         self._queue_bytes = 0
         self._pumping = False  # a turn of the pump is on its way
         self._connections: set[Connection] = set()
-        self._connections_max = _connections_max()
+        self._files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES
         self._evidence = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evidence")
         self._following = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._stopping = asyncio.Event()
+        self._closed = False  # nothing more is taken in
         self._failure: BaseException | None = None
 
     async def run(self) -> None:
@@ -106,18 +108,20 @@ class Sidecar:
             await self._stopping.wait()
             server.close()
             path.unlink(missing_ok=True)
+        await asyncio.sleep(_LAST_CALL_SECONDS)
+        self._closed = True
         await self._drain()
         if self._failure is not None:
             raise self._failure
 
     def stop(self) -> None:
-        """Take in nothing more. Call it in the event loop."""
+        """Take in nothing more, but for what is on its way. Call it in the event loop."""
         self._stopping.set()
 
     def admit(self, asker: "Connection", line: bytes) -> Garbage | None:
         """Queue a line, or say why not."""
         full = len(self._queue) >= limits.QUEUE_MAX or self._queue_bytes >= limits.QUEUE_BYTES_MAX
-        if full or self._stopping.is_set():
+        if full or self._closed:
             return Garbage(Reason.AUTHORITY_OVERLOADED, f"{len(self._queue)} requests wait")
         self._queue.append(Waiting(asker, line))
         self._queue_bytes += len(line)
@@ -126,7 +130,7 @@ class Sidecar:
 
     def joined(self, connection: "Connection") -> bool:
         """Let a connection in, if there is room."""
-        if len(self._connections) >= self._connections_max:
+        if len(self._connections) >= min(limits.CONNECTIONS_MAX, self._files_max):
             return False
         self._connections.add(connection)
         return True
@@ -346,12 +350,6 @@ def _mark(line: bytes) -> str | int | None:
         if isinstance(mark, str | int) and not isinstance(mark, bool):
             return mark
     return None
-
-
-def _connections_max() -> int:
-    """As many as the contract allows, and as this process has files for."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(1, min(limits.CONNECTIONS_MAX, files - _SPARE_FILES))
 
 
 def _bound(path: Path) -> socket.socket:

@@ -25,7 +25,8 @@ def serve(session: Session, *, frozen_clock: bool) -> None:
 
     Requests that wait are decided in order and committed together; nobody gets an answer before
     their row is on disk. Decisions are made in C where it could be built; `--boundary reference`
-    makes them in Python, with the same bytes. SIGTERM stops it after everything that it took in is answered.
+    makes them in Python, with the same bytes. SIGTERM stops it after everything that it took in is
+    answered.
     """
     if session.boundary is None and native.available():
         session.boundary = "native"

@@ -1,6 +1,6 @@
 """The trajectory: a projection that is filled, mended, rewritten and held against the journal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
@@ -79,12 +79,28 @@ def test_a_row_without_a_route_is_refused(desk: Desk, monkeypatch: pytest.Monkey
     assert refused.value.reason is Reason.EVIDENCE_ROUTE_MISSING
 
 
+OPENED: list[Trajectory] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def opened(path: Path, last_seq: int) -> Trajectory:
+    """A trajectory that is closed when the test is over."""
+    OPENED.append(Trajectory(path, last_seq))
+    return OPENED[-1]
+
+
 # --- following ------------------------------------------------------------------------------------
 
 
 def test_rows_at_hand_are_appended_as_they_come(desk: Desk, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    file = Trajectory(path, 0)
+    file = opened(path, 0)
     for row in rows(desk):
         file.follow(desk.journal, [row])
     assert path.read_bytes() == b"".join(line(row) for row in rows(desk))
@@ -97,12 +113,12 @@ def test_rows_at_hand_are_appended_as_they_come(desk: Desk, tmp_path: Path) -> N
 def test_what_is_missing_is_filled_from_the_journal(desk: Desk, tmp_path: Path, known: int) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"".join(line(row) for row in rows(desk)[:known]))
-    Trajectory(path, 5).follow(desk.journal, rows(desk)[-1:])
+    opened(path, 5).follow(desk.journal, rows(desk)[-1:])
     assert verify(path, desk.journal) == (5, None)
 
 
 def test_rows_that_are_there_are_not_repeated(desk: Desk, path: Path) -> None:
-    Trajectory(path, 5).follow(desk.journal, rows(desk)[2:])
+    opened(path, 5).follow(desk.journal, rows(desk)[2:])
     assert verify(path, desk.journal) == (5, None)
 
 
@@ -116,7 +132,7 @@ def test_a_torn_last_line_is_cut_off_wherever_it_tore(
     step = 97 if chunk == 64 else 13
     for cut in [0, 1, *range(2, len(lines[-1]), step), len(lines[-1]) - 1]:
         path.write_bytes(b"".join(lines[:4]) + lines[4][:cut])
-        file = Trajectory(path, 5)
+        file = opened(path, 5)
         assert path.read_bytes() == b"".join(lines[:4])
         file.follow(desk.journal, [])
         assert verify(path, desk.journal) == (5, None)
@@ -125,7 +141,7 @@ def test_a_torn_last_line_is_cut_off_wherever_it_tore(
 def test_a_file_that_holds_half_a_line_becomes_empty(desk: Desk, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(line(rows(desk)[0])[:-1])
-    Trajectory(path, 5)
+    opened(path, 5)
     assert path.read_bytes() == b""
 
 
@@ -135,13 +151,13 @@ def test_a_last_line_that_is_none_of_ours_stops_the_start(
 ) -> None:
     path.write_bytes(path.read_bytes() + last)
     with pytest.raises(Unavailable) as refused:
-        Trajectory(path, 5)
+        opened(path, 5)
     assert refused.value.reason is Reason.TRAJECTORY_MISMATCH
 
 
 def test_a_file_that_knows_more_than_the_journal_stops_the_start(path: Path) -> None:
     with pytest.raises(Unavailable) as refused:
-        Trajectory(path, 4)
+        opened(path, 4)
     assert refused.value.reason is Reason.TRAJECTORY_MISMATCH
 
 
@@ -149,7 +165,7 @@ def test_a_sync_that_fails_once_repeats_nothing(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "t.jsonl"
-    file = Trajectory(path, 0)
+    file = opened(path, 0)
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", _fail)
         with pytest.raises(OSError, match="no space"):

@@ -1,6 +1,7 @@
 """Every limit, from both sides: what just fits is taken, and one more is refused with a class."""
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from tests.authority.sidecar.peer import OVERLOADED, Peer, add, results, show
 from tests.authority.sidecar.serving import Serving
 from tests.fakes.desk import START_MS, Desk, asked
 from tests.fakes.journal import MemoryJournal
+from tests.patience import PATIENCE_SECONDS
 from understudy.authority import service
 from understudy.authority.clock import HybridClock
 from understudy.authority.exchange import import_payloads, read_issues
@@ -525,15 +527,58 @@ def test_so_many_of_them_are_one_connection_s(
     monkeypatch.setattr(limits, "INFLIGHT_MAX", 2)
     with Peer(serving.state_dir) as peer, Peer(serving.state_dir) as other:
         serving.commits.hold()
-        peer.send(add(1), add(2))
-        assert peer.is_still_unanswered()
-        peer.send(add(3))
+        peer.send(add(1), add(2), add(3))
         assert results([peer.answer()]) == {3: OVERLOADED}
         other.send(add(4), add(5))
         assert other.is_still_unanswered()
         serving.commits.go()
         assert results(peer.answers(2)) == {1: None, 2: None}
         assert results(other.answers(2)) == {4: None, 5: None}
+
+
+@stands_on("QUEUE_BYTES_MAX")
+def test_so_many_bytes_wait_in_a_sidecar(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "QUEUE_BYTES_MAX", 2_000)
+    with Peer(serving.state_dir) as peer:
+        peer.send(*(add(mark, notes="x" * 1_000) for mark in range(3)))
+        assert results(peer.answers(3)) == {0: None, 1: None, 2: OVERLOADED}
+        peer.send(*(add(mark, notes="x" * 1_000) for mark in range(10, 12)))
+        assert results(peer.answers(2)) == {10: None, 11: None}
+
+
+@stands_on("SNAPSHOT_ROWS_MAX")
+def test_a_busy_sidecar_makes_a_snapshot_after_so_many_rows(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SNAPSHOT_ROWS_MAX", 3)
+    with Peer(serving.state_dir) as peer:
+        peer.ask(add(1))
+        peer.ask(add(2))
+        assert serving.office.authority.unsaved_rows == 2
+        peer.ask(add(3))
+        assert serving.office.authority.unsaved_rows == 0
+
+
+@stands_on("EVIDENCE_BEHIND_MAX")
+def test_the_trajectory_is_so_far_behind_at_most(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "EVIDENCE_BEHIND_MAX", 3)
+    monkeypatch.setattr(limits, "BATCH_MAX", 2)
+    way = threading.Event()
+    follow = serving.office.follow
+
+    def held() -> None:
+        assert way.wait(PATIENCE_SECONDS)
+        follow()
+
+    monkeypatch.setattr(serving.office, "follow", held)
+    with Peer(serving.state_dir) as peer:
+        peer.send(*(add(mark) for mark in range(7)))
+        assert results(peer.answers(4)) == dict.fromkeys(range(4))
+        assert peer.is_still_unanswered()
+        way.set()
+        assert results(peer.answers(3)) == dict.fromkeys(range(4, 7))
 
 
 @stands_on("CONNECTIONS_MAX")
@@ -550,6 +595,7 @@ def test_so_much_may_a_connection_leave_unread(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "OUTPUT_BYTES_MAX", 2_000_000)
+    monkeypatch.setattr(limits, "BATCH_MAX", 8)  # answers of one batch are written together
     text = "x" * limits.TEXT_LENGTH_MAX
     with Peer(serving.state_dir) as modest, Peer(serving.state_dir) as slow:
         modest.ask(add(0, notes=text))

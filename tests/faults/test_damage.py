@@ -4,7 +4,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,8 @@ def test_a_trajectory_that_is_cut_anywhere_in_its_last_line_is_mended(
     whole = path.read_bytes()
     for size in range(whole.rindex(b"\n", 0, -1) + 1, len(whole)):
         path.write_bytes(whole[:size])
-        Trajectory(path, ROWS).follow(journal, [])
+        with closing(Trajectory(path, ROWS)) as trajectory:
+            trajectory.follow(journal, [])
         assert path.read_bytes() == whole, f"cut at {size}"
 
 

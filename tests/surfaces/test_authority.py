@@ -20,7 +20,7 @@ from tests.surfaces.process import (
     report_of,
     understudy,
 )
-from understudy.authority import SOCKET, Office
+from understudy.authority import SOCKET, Office, native
 from understudy.authority.journal import Unavailable
 from understudy.contracts import Reason, contract_digest, limits
 
@@ -49,7 +49,9 @@ def _is_held(state_dir: Path, pid: int) -> bool:
 
 
 def test_serve_says_what_it_serves_and_ends_in_peace(sidecar: Serve, state_dir: Path) -> None:
-    assert sidecar.complaint() == f"serving {state_dir}, process {sidecar.pid}\n"
+    mode = "native" if native.available() else "reference"
+    said = f"serving {state_dir}, process {sidecar.pid}, {mode} decisions\n"
+    assert sidecar.complaint() == said
     assert sidecar.terminate() == 0
     assert sidecar.complaint().count("\n") == 1
     assert not (state_dir / SOCKET).exists()

@@ -105,6 +105,7 @@ def test_what_a_slow_reader_asked_for_is_done_all_the_same(
     with Peer(serving.state_dir) as slow:
         slow.ask(add(0, notes="x" * 100_000))
         monkeypatch.setattr(limits, "OUTPUT_BYTES_MAX", 1)
+        monkeypatch.setattr(limits, "BATCH_MAX", 4)
         slow.send(*(show(mark, "i0") for mark in range(20)), *(add(mark) for mark in (1, 2, 3)))
         slow.rest()
     eventually(lambda: len(rows_of(serving.state_dir)) == 4)

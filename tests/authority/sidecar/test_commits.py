@@ -148,7 +148,7 @@ def test_a_decision_that_raises_ends_it_and_answers_nobody(
 def test_snapshots_during_service_hold_nobody_up_and_replay_agrees(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "SNAPSHOT_ROWS", 10)
+    monkeypatch.setattr(limits, "SNAPSHOT_ROWS_MAX", 10)
     monkeypatch.setattr(limits, "BATCH_MAX", 7)
     with Peer(serving.state_dir) as peer, Peer(serving.state_dir) as other:
         peer.send(*(add(mark) for mark in range(150)))

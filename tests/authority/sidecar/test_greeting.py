@@ -1,7 +1,6 @@
 """Who is let in, and through which door."""
 
 import os
-import threading
 from pathlib import Path
 
 import orjson
@@ -18,7 +17,6 @@ from tests.authority.sidecar.peer import (
     show,
 )
 from tests.authority.sidecar.serving import Serving
-from tests.patience import PATIENCE_SECONDS
 from understudy.contracts import contract_digest, limits
 
 # --- hello ----------------------------------------------------------------------------------------
@@ -89,27 +87,6 @@ def test_requests_may_follow_the_hello_without_waiting(serving: Serving) -> None
         peer.send(HELLO, add(1), add(2))
         assert "hello" in peer.answer()
         assert results(peer.answers(2)) == {1: None, 2: None}
-
-
-def test_a_newcomer_is_greeted_while_sqlite_is_busy_with_a_commit(serving: Serving) -> None:
-    inside, leave = threading.Event(), threading.Event()
-
-    def commit_hook() -> bool:
-        inside.set()
-        return not leave.wait(PATIENCE_SECONDS)
-
-    with Peer(serving.state_dir) as first:
-        first.ask(add(1))  # the epoch is taken
-        serving.office.journal._db.set_commit_hook(commit_hook)
-        first.send(add(2))
-        assert inside.wait(PATIENCE_SECONDS)
-        try:
-            with Peer(serving.state_dir, hello=None) as second:
-                second.send(HELLO)
-                assert "hello" in second.answer()
-        finally:
-            leave.set()
-        assert refusal(first.answer()) is None
 
 
 # --- doors ----------------------------------------------------------------------------------------
