@@ -20,7 +20,7 @@ from .journal import Row
 if TYPE_CHECKING:
     from ._lease import CData
 
-ABI = 3  # US_ABI in native/lease.h
+ABI = 4  # US_ABI in native/lease.h
 
 try:
     from ._lease import ffi, lib
@@ -150,7 +150,7 @@ class Decided(NamedTuple):
     stop: Stop
 
 
-_ROW = struct.Struct("=qq9I69s68s3x")  # as `us_row` is laid out
+_ROW = struct.Struct("=qq10I69s68s7x")  # as `us_row` is laid out
 _OUT_BYTES = 4 * 1_048_576  # of rows in one call; twice what a full batch has
 _STEPS_BYTES = 2 * 1_048_576
 
@@ -238,8 +238,8 @@ class Kernel:
         node, new = self._node, tuple.__new__
         out = self._out_bytes[: self._batch.out_len]
         for (
-            seq, wall_ms, counter, flags, request, changes, response, answer, end, _, _,
-            digest, state_digest,
+            seq, wall_ms, counter, flags,
+            request, request_end, changes, response, answer, end, _, _, digest, state_digest,
         ) in _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size]):  # fmt: skip
             said = out[response:answer]
             row = (
@@ -248,7 +248,7 @@ class Kernel:
                 wall_ms,
                 counter,
                 node,
-                out[request:changes],
+                out[request:request_end],
                 said,
                 out[changes:response],
                 digest.decode(),

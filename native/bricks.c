@@ -49,22 +49,22 @@ int64_t us_canonical(const uint8_t *in, uint64_t len, void *room, uint64_t room_
 
 void us_sha256(uint32_t path, const uint8_t *in, uint64_t len, uint8_t *digest)
 {
-    us_sha256_run run;
+    us_sha256_lane lane;
 
-    us_sha256_begin(&run, path);
-    us_sha256_add(&run, in, (size_t)len);
-    us_sha256_end(&run, digest);
+    us_sha256_load(&lane, in, (size_t)len);
+    us_sha256_finish(path, &lane, NULL);
+    us_sha256_bytes(&lane, digest);
 }
 
 int64_t us_digest(uint32_t path, const char *prefix, const uint8_t *in, uint64_t len, char *out,
                   uint64_t out_max)
 {
-    us_sha256_run run;
+    us_sha256_lane lane;
     size_t prefix_len = strlen(prefix);
 
     if (prefix_len > US_PREFIX_MAX || out_max < prefix_len + 1 + 2 * (size_t)US_SHA256_SIZE)
         return -US_OUT_FULL;
-    us_sha256_begin(&run, path);
-    us_sha256_add(&run, in, (size_t)len);
-    return (int64_t)us_sha256_text(&run, prefix, prefix_len, out);
+    us_sha256_load(&lane, in, (size_t)len);
+    us_sha256_finish(path, &lane, NULL);
+    return (int64_t)us_sha256_text(&lane, prefix, prefix_len, out);
 }

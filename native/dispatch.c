@@ -6,7 +6,7 @@
 #include <string.h>
 
 static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
-                           us_writer *w, us_writer *steps, us_row *row);
+                           us_pen *pen, us_row *row);
 static us_writer writer_over(uint8_t *out, uint64_t out_max);
 static enum us_stop next_stamp(const us_kernel *k, const us_batch *batch, const us_request *request,
                                us_stamp *stamp);
@@ -18,24 +18,23 @@ static void advance(us_kernel *k, const us_row *row);
 int64_t us_dispatch(us_kernel *k, us_batch *batch, const uint8_t *in, const uint32_t *lens,
                     const us_room *room)
 {
-    us_writer w = writer_over(room->out, room->out_max);
-    us_writer steps = writer_over(room->steps, room->steps_max);
+    us_pen pen; /* its evidence is loaded as there is some */
     uint32_t count = 0;
 
+    pen.out = writer_over(room->out, room->out_max);
+    pen.steps = writer_over(room->steps, room->steps_max);
+    pen.newest = NULL;
     batch->stop = US_STOP_END;
+    batch->out_len = batch->steps_len = 0;
     while (count < batch->count) {
-        uint8_t *before = w.at, *steps_before = steps.at;
-        enum us_stop stop = answer(k, batch, in, lens[count], &w, &steps, &room->rows[count]);
-        if (stop != US_STOP_END) {
-            w.at = before;
-            steps.at = steps_before;
-            batch->stop = stop;
+        batch->stop = answer(k, batch, in, lens[count], &pen, &room->rows[count]);
+        if (batch->stop != US_STOP_END)
             break;
-        }
         in += lens[count++];
+        batch->out_len = (uint64_t)(pen.out.at - pen.out.begin);
+        batch->steps_len = (uint64_t)(pen.steps.at - pen.steps.begin);
     }
-    batch->out_len = (uint64_t)(w.at - w.begin);
-    batch->steps_len = (uint64_t)(steps.at - steps.begin);
+    us_close_chain(&pen, k);
     return count;
 }
 
@@ -46,7 +45,7 @@ static us_writer writer_over(uint8_t *out, uint64_t out_max)
 }
 
 static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
-                           us_writer *w, us_writer *steps, us_row *row)
+                           us_pen *pen, us_row *row)
 {
     us_request request;
     us_stamp stamp = {0};
@@ -66,11 +65,9 @@ static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *l
     if (outcome.move != US_MOVE_NONE && outcome.move != US_MOVE_COMPLETE &&
         !us_project(k, request.issue, stamp.wall_ms, &projection))
         return US_STOP_PROJECTION;
-    us_seal(w, steps, k, &request, &outcome, stamp, &projection, row);
-    if (w->full || steps->full) {
-        w->full = steps->full = false;
+    us_seal(pen, k, &request, &outcome, stamp, &projection, row);
+    if (pen->out.full || pen->steps.full)
         return US_STOP_OUT_FULL;
-    }
     us_apply(k, &request, &outcome);
     advance(k, row);
     return US_STOP_END;
@@ -135,11 +132,11 @@ static void decide(const us_kernel *k, const us_request *request, us_stamp stamp
     }
 }
 
+/* The row's own digest follows with the next row, or at the end of the batch. */
 static void advance(us_kernel *k, const us_row *row)
 {
     k->head.seq = row->seq;
     k->head.wall_ms = row->wall_ms;
     k->head.counter = row->counter;
-    memcpy(k->head.digest, row->digest, sizeof row->digest);
     memcpy(k->head.state_digest, row->state_digest, sizeof row->state_digest);
 }

@@ -5,8 +5,6 @@
 
 #include "kernel.h"
 
-#include "sha256.h"
-
 #include <string.h>
 
 #define ARGS_DIGEST_LEN 68 /* he1_ and 64 hex digits */
@@ -14,7 +12,7 @@
 /* What several parts of a row need. */
 typedef struct seal {
     us_writer *w;
-    us_writer *steps;
+    us_pen *pen;
     const us_kernel *k;
     const us_request *request;
     const us_outcome *outcome;
@@ -22,7 +20,9 @@ typedef struct seal {
     us_row *row;
     char args_digest[ARGS_DIGEST_LEN];
     us_bytes effect;
-    us_bytes witnesses; /* of the effect */
+    us_bytes witnesses; /* of the effect, as the two below */
+    us_bytes seq;
+    us_bytes stamped; /* seq and stamp */
 } seal;
 
 static void put_request(seal *s);
@@ -33,13 +33,14 @@ static void put_lease(const seal *s);
 static void put_lease_dropped(const seal *s);
 static void put_answered(const seal *s);
 static void chain_state(seal *s);
+static void hash_along(const seal *s, us_bytes bytes, us_sha256_lane *lane);
 static void put_response(seal *s, const us_projection *projection);
 static void put_diagnostic(const seal *s);
 static void put_detail(const seal *s);
 static void put_effect(seal *s);
 static void put_result_class(us_writer *w, const seal *s);
 static void put_classes(const seal *s);
-static void put_stamp(const seal *s);
+static void put_stamp(seal *s);
 static void put_answer(seal *s);
 static void put_step(seal *s);
 static void put_door(us_writer *w, uint32_t door);
@@ -47,12 +48,12 @@ static uint32_t position(const us_writer *w);
 static us_bytes texts(const seal *s, uint32_t text);
 static us_bytes put_since(const seal *s, uint32_t at);
 
-void us_seal(us_writer *w, us_writer *steps, const us_kernel *k, const us_request *request,
-             const us_outcome *outcome, us_stamp stamp, const us_projection *projection,
-             us_row *row)
+void us_seal(us_pen *pen, us_kernel *k, const us_request *request, const us_outcome *outcome,
+             us_stamp stamp, const us_projection *projection, us_row *row)
 {
+    us_writer *w = &pen->out;
     seal s = {.w = w,
-              .steps = steps,
+              .pen = pen,
               .k = k,
               .request = request,
               .outcome = outcome,
@@ -69,11 +70,30 @@ void us_seal(us_writer *w, us_writer *steps, const us_kernel *k, const us_reques
     if (w->full)
         return; /* nothing was hashed that is not there */
     chain_state(&s);
+    us_close_chain(pen, k);
     put_response(&s, projection);
     if (w->full)
         return; /* and nothing is copied that is not there */
     put_answer(&s);
     put_step(&s);
+    if (w->full || pen->steps.full)
+        return;
+    us_sha256_load(&pen->evidence, s.effect.at, s.effect.len);
+    pen->newest = row;
+}
+
+/* Find the digest of the newest row, to which the next one is chained. */
+void us_close_chain(us_pen *pen, us_kernel *k)
+{
+    us_row *row = pen->newest;
+
+    if (row == NULL)
+        return;
+    us_sha256_finish(k->sha256_path, &pen->evidence, NULL);
+    (void)us_sha256_text(&pen->evidence, "row1", 4, row->digest);
+    memcpy(pen->steps.begin + pen->step_digest_at, row->digest, sizeof row->digest);
+    memcpy(k->head.digest, row->digest, sizeof row->digest);
+    pen->newest = NULL;
 }
 
 /* ---- the request ------------------------------------------------------------------------------
@@ -83,7 +103,7 @@ void us_seal(us_writer *w, us_writer *steps, const us_kernel *k, const us_reques
 static void put_request(seal *s)
 {
     us_writer *w = s->w;
-    us_sha256_run run;
+    us_sha256_lane lane;
 
     s->row->request_at = position(w);
     us_put_bytes(w, texts(s, US_TEXT_REQUEST));
@@ -99,9 +119,9 @@ static void put_request(seal *s)
     us_put_value(w, &s->k->doc, s->request->payload);
     us_bytes args = put_since(s, args_at);
     us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_POLICY));
-    us_sha256_begin(&run, s->k->sha256_path);
-    us_sha256_add(&run, args.at, args.len);
-    (void)us_sha256_text(&run, "he1", 3, s->args_digest);
+    s->row->request_end = position(w);
+    hash_along(s, args, &lane);
+    (void)us_sha256_text(&lane, "he1", 3, s->args_digest);
 }
 
 static void put_context(const seal *s)
@@ -126,10 +146,12 @@ static void put_context(const seal *s)
 /* ---- the changes ------------------------------------------------------------------------------
  */
 
+/* Behind the digest of the state before, with which they are hashed. */
 static void put_changes(seal *s)
 {
     us_writer *w = s->w;
 
+    us_put_raw(w, s->k->head.state_digest, sizeof s->k->head.state_digest);
     s->row->changes_at = position(w);
     us_put_byte(w, '[');
     switch (s->outcome->move) {
@@ -243,17 +265,22 @@ static void put_answered(const seal *s)
 static void chain_state(seal *s)
 {
     const us_head *head = &s->k->head;
-    us_sha256_run run;
-    us_bytes changes = put_since(s, s->row->changes_at);
+    us_bytes chained = put_since(s, s->row->request_end);
+    us_sha256_lane lane;
 
-    if (changes.len == 2) {
+    if (chained.len == sizeof head->state_digest + 2) {
         memcpy(s->row->state_digest, head->state_digest, sizeof head->state_digest);
         return;
     }
-    us_sha256_begin(&run, s->k->sha256_path);
-    us_sha256_add(&run, head->state_digest, sizeof head->state_digest);
-    us_sha256_add(&run, changes.at, changes.len);
-    (void)us_sha256_text(&run, "st1", 3, s->row->state_digest);
+    hash_along(s, chained, &lane);
+    (void)us_sha256_text(&lane, "st1", 3, s->row->state_digest);
+}
+
+/* The evidence of the row before goes along. */
+static void hash_along(const seal *s, us_bytes bytes, us_sha256_lane *lane)
+{
+    us_sha256_load(lane, bytes.at, bytes.len);
+    us_sha256_finish(s->k->sha256_path, lane, s->pen->newest == NULL ? NULL : &s->pen->evidence);
 }
 
 /* ---- the answer -------------------------------------------------------------------------------
@@ -290,9 +317,7 @@ static void put_response(seal *s, const us_projection *projection)
     else
         US_PUT(w, "rejected");
     us_put_bytes(w, texts(s, US_TEXT_MEANING));
-    us_put_integer(w, s->stamp.seq);
-    US_PUT(w, ",\"stamp\":");
-    put_stamp(s);
+    us_put_bytes(w, s->stamped);
     us_put_bytes(w, texts(s, US_TEXT_WORLD));
     s->row->answer_at = position(w);
 }
@@ -356,14 +381,13 @@ static void put_detail(const seal *s)
     }
 }
 
-/* The evidence; its digest chains the rows. */
+/* The evidence; its digest will chain the rows. */
 static void put_effect(seal *s)
 {
     us_writer *w = s->w;
     const us_outcome *outcome = s->outcome;
     const us_request *request = s->request;
     uint32_t effect_at = position(w);
-    us_sha256_run run;
 
     us_put_bytes(w, texts(s, US_TEXT_EFFECT));
     us_put_raw(w, s->args_digest, sizeof s->args_digest);
@@ -393,8 +417,6 @@ static void put_effect(seal *s)
     US_PUT(w, "\",\"resultClass\":\"");
     put_result_class(w, s);
     us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_SCHEMA));
-    us_put_integer(w, s->stamp.seq);
-    US_PUT(w, ",\"stamp\":");
     put_stamp(s);
     US_PUT(w, ",\"stateDigest\":\"");
     us_put_raw(w, s->row->state_digest, sizeof s->row->state_digest);
@@ -417,9 +439,6 @@ static void put_effect(seal *s)
     s->witnesses = put_since(s, witnesses_at);
     us_put_byte(w, '}');
     s->effect = put_since(s, effect_at);
-    us_sha256_begin(&run, s->k->sha256_path);
-    us_sha256_add(&run, s->effect.at, s->effect.len);
-    (void)us_sha256_text(&run, "row1", 4, s->row->digest);
 }
 
 static void put_result_class(us_writer *w, const seal *s)
@@ -439,13 +458,20 @@ static void put_classes(const seal *s)
     us_put_byte(s->w, '"');
 }
 
-static void put_stamp(const seal *s)
+/* The row's number and stamp, which evidence and answer have in common. */
+static void put_stamp(seal *s)
 {
-    US_PUT(s->w, "{\"counter\":");
-    us_put_integer(s->w, s->stamp.counter);
-    us_put_bytes(s->w, us_shared_bytes(s->k, US_TEXT_NODE));
-    us_put_integer(s->w, s->stamp.wall_ms);
-    us_put_byte(s->w, '}');
+    us_writer *w = s->w;
+    uint32_t at = position(w);
+
+    us_put_integer(w, s->stamp.seq);
+    s->seq = put_since(s, at);
+    US_PUT(w, ",\"stamp\":{\"counter\":");
+    us_put_integer(w, s->stamp.counter);
+    us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_NODE));
+    us_put_integer(w, s->stamp.wall_ms);
+    us_put_byte(w, '}');
+    s->stamped = put_since(s, at);
 }
 
 /* The answer as the caller gets it: its own `id` in front. */
@@ -468,11 +494,13 @@ static void put_answer(seal *s)
 
 static void put_step(seal *s)
 {
-    us_writer *w = s->steps;
+    static const char unknown[US_ROW_DIGEST_LEN];
+    us_writer *w = &s->pen->steps;
 
     s->row->step_at = position(w);
     us_put_bytes(w, texts(s, US_TEXT_STEP));
-    us_put_raw(w, s->row->digest, sizeof s->row->digest);
+    s->pen->step_digest_at = position(w);
+    us_put_raw(w, unknown, sizeof unknown);
     US_PUT(w, "\",\"effect\":");
     us_put_bytes(w, s->effect);
     US_PUT(w, ",\"finishedAt\":\"");
@@ -486,7 +514,7 @@ static void put_step(seal *s)
     US_PUT(w, "\"],\"resultClass\":\"");
     put_result_class(w, s);
     us_put_bytes(w, texts(s, US_TEXT_ROUTE));
-    us_put_integer(w, s->stamp.seq);
+    us_put_bytes(w, s->seq);
     us_put_bytes(w, texts(s, US_TEXT_STEP_KIND));
     us_put_bytes(w, s->witnesses);
     US_PUT(w, "}\n");

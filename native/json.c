@@ -34,15 +34,16 @@ static enum us_flaw read_kind(reader *r, us_node *node);
 static enum us_flaw read_literal(reader *r, us_node *node, const char *word, size_t len,
                                  uint8_t kind);
 static enum us_flaw read_integer(reader *r, us_node *node);
-static enum us_flaw read_string(reader *r, us_slice *slice, uint16_t *flags, uint16_t in_text,
-                                bool *ascii);
+static inline enum us_flaw read_string(reader *r, us_slice *slice, uint16_t *flags,
+                                       uint16_t in_text, bool *ascii);
+static enum us_flaw read_odd_string(reader *r, us_slice *slice, uint16_t *flags, uint16_t in_text,
+                                    bool *ascii);
 static enum us_flaw read_key(reader *r, us_node *node);
 static enum us_flaw open_frame(reader *r, us_node *node, uint8_t kind);
 static enum us_flaw settle(reader *r, bool *done);
 static enum us_flaw close_frame(reader *r);
 static enum us_flaw link_child(reader *r, uint32_t index);
-static void skip_space(reader *r);
-static bool is_digit(const reader *r);
+static inline void skip_space(reader *r);
 
 enum us_flaw us_json_read(us_json *doc, const uint8_t *in, size_t len)
 {
@@ -138,23 +139,21 @@ static enum us_flaw read_literal(reader *r, us_node *node, const char *word, siz
 /* `-0` is the integer 0, as for the reference; `-0.0` and `0e0` are no integers. */
 static enum us_flaw read_integer(reader *r, us_node *node)
 {
-    bool negative = *r->at == '-';
+    const uint8_t *at = r->at, *end = r->end;
+    bool negative = *at == '-';
     int64_t number = 0;
 
-    r->at += negative;
-    if (!is_digit(r))
-        return US_NOT_JSON;
-    const uint8_t *begin = r->at;
-    while (is_digit(r)) {
+    const uint8_t *begin = at += negative;
+    for (; at < end && (uint8_t)(*at - '0') <= 9; at++) {
         /* Ten times the maximum is far from overflow, and what is beyond it stays beyond. */
         if (number <= US_JSON_INTEGER_MAX)
-            number = number * 10 + (*r->at - '0');
-        r->at++;
+            number = number * 10 + (*at - '0');
     }
-    if (*begin == '0' && r->at - begin > 1)
+    if (at == begin || (*begin == '0' && at - begin > 1))
         return US_NOT_JSON;
-    if (r->at < r->end && (*r->at == '.' || *r->at == 'e' || *r->at == 'E'))
+    if (at < end && (*at == '.' || *at == 'e' || *at == 'E'))
         return US_NOT_INTEGER; /* or no number at all: refused either way */
+    r->at = at;
     if (number > US_JSON_INTEGER_MAX)
         return US_INTEGER_BEYOND;
     node->kind = US_INTEGER;
@@ -163,19 +162,33 @@ static enum us_flaw read_integer(reader *r, us_node *node)
 }
 
 /* From the opening quote to behind the closing one. */
-static enum us_flaw read_string(reader *r, us_slice *slice, uint16_t *flags, uint16_t in_text,
-                                bool *ascii)
+static inline enum us_flaw read_string(reader *r, us_slice *slice, uint16_t *flags,
+                                       uint16_t in_text, bool *ascii)
+{
+    const uint8_t *begin = r->at + 1;
+    const uint8_t *end = us_look_ascii(begin, r->end);
+
+    if (end == r->end || *end != '"')
+        return read_odd_string(r, slice, flags, in_text, ascii);
+    r->at = end + 1;
+    *slice = (us_slice){(uint32_t)(begin - r->doc->in), (uint32_t)(end - begin)};
+    *ascii = true;
+    return US_SOUND;
+}
+
+/* With escapes, with bytes above 0x7f, or with flaws. */
+static enum us_flaw read_odd_string(reader *r, us_slice *slice, uint16_t *flags, uint16_t in_text,
+                                    bool *ascii)
 {
     us_json *doc = r->doc;
     us_scan scan;
-    size_t len;
 
     const uint8_t *begin = r->at + 1;
     enum us_flaw flaw = us_scan_string(begin, r->end, &scan);
     if (flaw != US_SOUND)
         return flaw;
     r->at = scan.end + 1;
-    len = (size_t)(scan.end - begin);
+    size_t len = (size_t)(scan.end - begin);
     *ascii = scan.ascii;
     if (!scan.escaped) {
         *slice = (us_slice){(uint32_t)(begin - doc->in), (uint32_t)len};
@@ -289,15 +302,11 @@ static enum us_flaw link_child(reader *r, uint32_t index)
 /* ---- bytes ------------------------------------------------------------------------------------
  */
 
-static void skip_space(reader *r)
+static inline void skip_space(reader *r)
 {
-    while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t'))
+    while (r->at < r->end && *r->at <= ' ' &&
+           (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t'))
         r->at++;
-}
-
-static bool is_digit(const reader *r)
-{
-    return r->at < r->end && *r->at >= '0' && *r->at <= '9';
 }
 
 /* ---- what was read ----------------------------------------------------------------------------

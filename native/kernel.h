@@ -15,6 +15,7 @@
 #define US_KERNEL_H
 
 #include "json.h"
+#include "sha256.h"
 #include "writer.h"
 
 #define US_NONE UINT32_MAX
@@ -136,6 +137,16 @@ typedef struct us_projection {
     uint32_t contended_count;
 } us_projection;
 
+/* What a batch is written with. The digest of the newest row is not known yet: its evidence is
+ * hashed beside the changes of the next one, which are there before they need it. */
+typedef struct us_pen {
+    us_writer out;
+    us_writer steps;
+    us_row *newest; /* NULL where every digest is known */
+    us_sha256_lane evidence;
+    uint32_t step_digest_at; /* where the newest line of the trajectory wants it */
+} us_pen;
+
 struct us_kernel {
     us_setup setup;
     uint32_t sha256_path;
@@ -195,7 +206,7 @@ static inline us_lease *us_issue_lease(const us_kernel *k, const us_issue *issue
 
 static inline void us_put_bytes(us_writer *w, us_bytes bytes)
 {
-    us_put_raw(w, bytes.at, bytes.len);
+    us_put_some(w, bytes.at, bytes.len);
 }
 
 #define US_PUT(w, literal) us_put_raw((w), "" literal, sizeof(literal) - 1)
@@ -248,9 +259,9 @@ void us_put_answer_text(us_writer *w, int64_t wall_ms);
 void us_put_record_text(us_writer *w, int64_t wall_ms);
 
 /* envelope.c */
-void us_seal(us_writer *w, us_writer *steps, const us_kernel *k, const us_request *request,
-             const us_outcome *outcome, us_stamp stamp, const us_projection *projection,
-             us_row *row);
+void us_seal(us_pen *pen, us_kernel *k, const us_request *request, const us_outcome *outcome,
+             us_stamp stamp, const us_projection *projection, us_row *row);
+void us_close_chain(us_pen *pen, us_kernel *k);
 
 /* state.c */
 void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome);

@@ -38,7 +38,7 @@
 /* cffi: begin */
 
 /* Grows with every change below, so that Python never calls a library built from another header. */
-#define US_ABI 3
+#define US_ABI 4
 
 /* ---- flaws: why bytes were refused ------------------------------------------------------------
  * Numbers are appended and never reused. The first flaw that the reader meets is the one it names,
@@ -294,14 +294,16 @@ typedef struct us_batch {
 
 #define US_ROW_ANSWERED 1u /* the request has an id, and this is its first answer */
 
-/* A row of the journal. Its slices lie in `out`, one behind the other; the next one's place is
- * where each ends. The line of the trajectory lies in `steps`, behind that of the row before. */
+/* A row of the journal. Its slices lie in `out`; the changes end where the response begins, and
+ * the response where the answer does. The line of the trajectory lies in `steps`, behind that of
+ * the row before. */
 typedef struct us_row {
     int64_t seq;
     int64_t wall_ms;
     uint32_t counter;
     uint32_t flags;
     uint32_t request_at;
+    uint32_t request_end;
     uint32_t changes_at;
     uint32_t response_at;
     uint32_t answer_at; /* the response with the caller's own `id` in front; empty without one */
@@ -310,7 +312,7 @@ typedef struct us_row {
     uint32_t step_end;
     char digest[US_ROW_DIGEST_LEN];
     char state_digest[US_STATE_DIGEST_LEN];
-    uint8_t unused[3];
+    uint8_t unused[7];
 } us_row;
 
 /* Where a batch is written. */
@@ -329,7 +331,7 @@ US_CHECKED int64_t us_dispatch(us_kernel *kernel, us_batch *batch, const uint8_t
 /* cffi: end */
 
 _Static_assert(sizeof(us_record) == 72, "a record has no padding");
-_Static_assert(sizeof(us_row) == 192, "a row has no padding; Python reads it by its offsets");
+_Static_assert(sizeof(us_row) == 200, "a row has no padding; Python reads it by its offsets");
 _Static_assert(US_TEXT_COUNT == US_ACTION_COUNT * US_ACTION_TEXT_COUNT + US_SHARED_TEXT_COUNT +
                                     2 * US_REASON_COUNT,
                "every text has a length");

@@ -7,9 +7,9 @@
 #include <string.h>
 
 typedef struct date {
-    int64_t year;
-    int64_t month;
-    int64_t day;
+    uint32_t year;
+    uint32_t month;
+    uint32_t day;
 } date;
 
 typedef struct cursor {
@@ -19,8 +19,8 @@ typedef struct cursor {
 } cursor;
 
 static size_t put_moment(int64_t wall_ms, char *out);
-static char *put_digits(char *out, int64_t number, int digits);
-static date date_from_days(int64_t days);
+static void put_pair(char *out, uint32_t number);
+static date date_from_days(uint32_t days);
 static int64_t days_in_month(int64_t year, int64_t month);
 static bool is_leap(int64_t year);
 static int64_t take_digits(cursor *c, int digits);
@@ -57,35 +57,32 @@ int64_t us_record_text(int64_t wall_ms, char *out)
 /* Up to the zone; milliseconds only where there are any. */
 static size_t put_moment(int64_t wall_ms, char *out)
 {
-    date today = date_from_days(wall_ms / DAY_MS);
-    int64_t rest_ms = wall_ms % DAY_MS;
-    char *at = out;
+    date today = date_from_days((uint32_t)(wall_ms / DAY_MS));
+    uint32_t rest_ms = (uint32_t)(wall_ms % DAY_MS);
+    uint32_t seconds = rest_ms / SECOND_MS, fraction_ms = rest_ms % SECOND_MS;
 
-    at = put_digits(at, today.year, 4);
-    *at++ = '-';
-    at = put_digits(at, today.month, 2);
-    *at++ = '-';
-    at = put_digits(at, today.day, 2);
-    *at++ = 'T';
-    at = put_digits(at, rest_ms / HOUR_MS, 2);
-    *at++ = ':';
-    at = put_digits(at, rest_ms / MINUTE_MS % 60, 2);
-    *at++ = ':';
-    at = put_digits(at, rest_ms / SECOND_MS % 60, 2);
-    if (rest_ms % SECOND_MS != 0) {
-        *at++ = '.';
-        at = put_digits(at, rest_ms % SECOND_MS, 3);
-    }
-    return (size_t)(at - out);
+    memcpy(out, "....-..-..T..:..:...", 20);
+    put_pair(out, today.year / 100);
+    put_pair(out + 2, today.year % 100);
+    put_pair(out + 5, today.month);
+    put_pair(out + 8, today.day);
+    put_pair(out + 11, seconds / 3600);
+    put_pair(out + 14, seconds / 60 % 60);
+    put_pair(out + 17, seconds % 60);
+    if (fraction_ms == 0)
+        return 19;
+    out[20] = (char)('0' + fraction_ms / 100);
+    put_pair(out + 21, fraction_ms % 100);
+    return 23;
 }
 
-static char *put_digits(char *out, int64_t number, int digits)
+static void put_pair(char *out, uint32_t number)
 {
-    for (int i = digits - 1; i >= 0; i--) {
-        out[i] = (char)('0' + number % 10);
-        number /= 10;
-    }
-    return out + digits;
+    static const char PAIRS[] = "00010203040506070809101112131415161718192021222324252627282930"
+                                "31323334353637383940414243444546474849505152535455565758596061"
+                                "62636465666768697071727374757677787980818283848586878889909192"
+                                "93949596979899";
+    memcpy(out, PAIRS + 2 * number, 2);
 }
 
 /* ---- from text --------------------------------------------------------------------------------
@@ -194,16 +191,16 @@ int64_t us_days_from_date(int64_t year, int64_t month, int64_t day)
     return 365 * y + y / 4 - y / 100 + y / 400 + day_of_year - 719468;
 }
 
-static date date_from_days(int64_t days)
+static date date_from_days(uint32_t days)
 {
-    int64_t since = days + 719468;
-    int64_t era = since / 146097; /* 400 years */
-    int64_t day_of_era = since % 146097;
-    int64_t year_of_era =
+    uint32_t since = days + 719468;
+    uint32_t era = since / 146097; /* 400 years */
+    uint32_t day_of_era = since % 146097;
+    uint32_t year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t from_march = (5 * day_of_year + 2) / 153;
-    int64_t month = from_march < 10 ? from_march + 3 : from_march - 9;
+    uint32_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    uint32_t from_march = (5 * day_of_year + 2) / 153;
+    uint32_t month = from_march < 10 ? from_march + 3 : from_march - 9;
     return (date){
         .year = era * 400 + year_of_era + (month <= 2),
         .month = month,

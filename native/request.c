@@ -60,6 +60,7 @@ static enum us_stop read_member(const us_json *doc, const us_node *node, enum me
                                 us_request *request);
 static bool admitted(const us_kernel *k, const us_request *request);
 static bool read_name(const us_json *doc, const us_node *node, size_t max, us_bytes *bytes);
+static bool has_delete(us_bytes bytes);
 static bool is_id(us_bytes bytes);
 static bool trims(us_bytes bytes);
 static bool is_ascii(us_bytes bytes);
@@ -264,15 +265,21 @@ static bool read_name(const us_json *doc, const us_node *node, size_t max, us_by
     if (node->kind != US_STRING || node->as.string.len > max)
         return false;
     *bytes = string_of(doc, node);
-    return us_is_plain(*bytes);
+    if ((node->flags & US_VALUE_IN_TEXT) != 0)
+        return us_is_plain(*bytes);
+    return !has_delete(*bytes); /* J4 */
 }
 
 bool us_is_plain(us_bytes bytes)
 {
     if (bytes.len == 0)
         return true;
-    return us_plain_run(bytes.at, bytes.at + bytes.len) == bytes.len &&
-           memchr(bytes.at, 0x7f, bytes.len) == NULL;
+    return us_plain_run(bytes.at, bytes.at + bytes.len) == bytes.len && !has_delete(bytes);
+}
+
+static bool has_delete(us_bytes bytes)
+{
+    return bytes.len != 0 && memchr(bytes.at, 0x7f, bytes.len) != NULL;
 }
 
 /* `shapes.ID_PATTERN`; its length has been looked at. */

@@ -27,7 +27,7 @@ enum us_flaw us_scan_string(const uint8_t *at, const uint8_t *end, us_scan *scan
     scan->escaped = false;
     scan->ascii = true;
     for (;;) {
-        at = skip_plain(at, end, EACH(0x80));
+        at = us_skip_ascii(at, end);
         if (at == end || *at < 0x20)
             return US_NOT_JSON;
         if (*at == '"') {
@@ -48,6 +48,11 @@ enum us_flaw us_scan_string(const uint8_t *at, const uint8_t *end, us_scan *scan
         scan->ascii = false;
         at += length;
     }
+}
+
+const uint8_t *us_skip_ascii(const uint8_t *at, const uint8_t *end)
+{
+    return skip_plain(at, end, EACH(0x80));
 }
 
 size_t us_plain_run(const uint8_t *at, const uint8_t *end)

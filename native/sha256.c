@@ -2,7 +2,10 @@
 
 #include "sha256.h"
 
+#include "scan.h"
+
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
@@ -13,14 +16,22 @@
 #define US_HAS_SHANI 0
 #endif
 
-static void compress(us_sha256_run *run, const uint8_t *blocks, size_t count);
+static void pad(us_sha256_lane *lane, const uint8_t *rest, size_t len);
+static bool has_blocks(us_sha256_lane *lane);
+static void compress(uint32_t path, us_sha256_lane *lane, size_t count);
+static void compress_both(uint32_t path, us_sha256_lane *first, us_sha256_lane *second,
+                          size_t count);
 static void compress_portable(uint32_t state[8], const uint8_t *blocks, size_t count);
 static uint32_t rotate(uint32_t word, unsigned int by);
 static uint32_t load_be32(const uint8_t *at);
 static void store_be32(uint8_t *at, uint32_t word);
 static void store_be64(uint8_t *at, uint64_t word);
+#if US_HAS_SSE2
+static void put_digits(__m128i numbers, char *out);
+#endif
 #if US_HAS_SHANI
-static void compress_shani(uint32_t state[8], const uint8_t *blocks, size_t count);
+static void compress_shani(us_sha256_lane *lane, size_t count);
+static void compress_shani_both(us_sha256_lane *first, us_sha256_lane *second, size_t count);
 #endif
 
 static const uint32_t INITIAL[8] = {
@@ -39,64 +50,62 @@ static const uint32_t ROUND[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-/* ---- a run ----------------------------------------------------------------------------------- */
+/* ---- a lane ---------------------------------------------------------------------------------- */
 
-void us_sha256_begin(us_sha256_run *run, uint32_t path)
+void us_sha256_load(us_sha256_lane *lane, const void *data, size_t len)
 {
-    memcpy(run->state, INITIAL, sizeof INITIAL);
-    run->length = 0;
-    run->held = 0;
-    run->path = path;
+    memcpy(lane->state, INITIAL, sizeof INITIAL);
+    lane->at = data;
+    lane->left = len / 64;
+    pad(lane, len % 64 == 0 ? NULL : lane->at + len / 64 * 64, len);
 }
 
-void us_sha256_add(us_sha256_run *run, const void *data, size_t len)
+static void pad(us_sha256_lane *lane, const uint8_t *rest, size_t len)
 {
-    const uint8_t *at = data;
+    size_t held = len % 64;
 
-    assert(run->held < 64); /* H1 */
-    if (len == 0)           /* and `data` may be NULL, which memcpy does not like */
-        return;
-    run->length += len;
-    if (run->held != 0) {
-        size_t take = 64 - run->held;
-        if (take > len)
-            take = len;
-        memcpy(run->block + run->held, at, take);
-        run->held += (uint32_t)take;
-        at += take;
-        len -= take;
-        if (run->held < 64)
-            return;
-        compress(run, run->block, 1);
-        run->held = 0;
-    }
-    compress(run, at, len / 64);
-    run->held = (uint32_t)(len % 64);
-    memcpy(run->block, at + (len - run->held), run->held);
+    lane->tail_left = held < 56 ? 1 : 2; /* else the length does not fit behind the mark */
+    memset(lane->tail, 0, 64 * lane->tail_left);
+    if (held != 0)
+        memcpy(lane->tail, rest, held);
+    lane->tail[held] = 0x80;
+    store_be64(lane->tail + 64 * lane->tail_left - 8, (uint64_t)len * 8);
 }
 
-void us_sha256_end(us_sha256_run *run, uint8_t digest[US_SHA256_SIZE])
+void us_sha256_finish(uint32_t path, us_sha256_lane *first, us_sha256_lane *second)
 {
-    size_t held = run->held;
-
-    run->block[held++] = 0x80;
-    if (held > 56) { /* the length no longer fits behind the mark */
-        memset(run->block + held, 0, 64 - held);
-        compress(run, run->block, 1);
-        held = 0;
+    while (has_blocks(first)) {
+        if (second == NULL || !has_blocks(second))
+            compress(path, first, first->left);
+        else
+            compress_both(path, first, second,
+                          first->left < second->left ? first->left : second->left);
     }
-    memset(run->block + held, 0, 56 - held);
-    store_be64(run->block + 56, run->length * 8);
-    compress(run, run->block, 1);
+}
+
+static bool has_blocks(us_sha256_lane *lane)
+{
+    if (lane->left == 0) {
+        lane->at = lane->tail;
+        lane->left = lane->tail_left;
+        lane->tail_left = 0;
+    }
+    return lane->left != 0;
+}
+
+void us_sha256_bytes(const us_sha256_lane *lane, uint8_t digest[US_SHA256_SIZE])
+{
+    assert(lane->left == 0 && lane->tail_left == 0); /* H1 */
+#pragma GCC unroll 8
     for (size_t i = 0; i < 8; i++)
-        store_be32(digest + 4 * i, run->state[i]);
+        store_be32(digest + 4 * i, lane->state[i]);
 }
 
-size_t us_sha256_text(us_sha256_run *run, const char *prefix, size_t prefix_len, char *out)
+size_t us_sha256_text(const us_sha256_lane *lane, const char *prefix, size_t prefix_len, char *out)
 {
     uint8_t digest[US_SHA256_SIZE];
 
-    us_sha256_end(run, digest);
+    us_sha256_bytes(lane, digest);
     memcpy(out, prefix, prefix_len);
     out[prefix_len] = '_';
     us_hex(digest, sizeof digest, out + prefix_len + 1);
@@ -106,12 +115,34 @@ size_t us_sha256_text(us_sha256_run *run, const char *prefix, size_t prefix_len,
 void us_hex(const uint8_t *data, size_t len, char *out)
 {
     static const char digits[] = "0123456789abcdef";
+    size_t i = 0;
 
-    for (size_t i = 0; i < len; i++) {
+#if US_HAS_SSE2
+    const __m128i nibble = _mm_set1_epi8(15);
+    for (; len - i >= 16; i += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(data + i));
+        __m128i high = _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble);
+        __m128i low = _mm_and_si128(bytes, nibble);
+        put_digits(_mm_unpacklo_epi8(high, low), out + 2 * i);
+        put_digits(_mm_unpackhi_epi8(high, low), out + 2 * i + 16);
+    }
+#endif
+    for (; i < len; i++) {
         out[2 * i] = digits[data[i] >> 4];
         out[2 * i + 1] = digits[data[i] & 15];
     }
 }
+
+#if US_HAS_SSE2
+/* Sixteen numbers below sixteen, as hex. */
+static void put_digits(__m128i numbers, char *out)
+{
+    __m128i letters = _mm_cmpgt_epi8(numbers, _mm_set1_epi8(9));
+    __m128i text = _mm_add_epi8(numbers, _mm_set1_epi8('0'));
+    text = _mm_add_epi8(text, _mm_and_si128(letters, _mm_set1_epi8('a' - '0' - 10)));
+    _mm_storeu_si128((__m128i *)(void *)out, text);
+}
+#endif
 
 /* ---- which path ------------------------------------------------------------------------------ */
 
@@ -128,15 +159,32 @@ uint32_t us_sha256_best(void)
     return US_SHA256_PORTABLE;
 }
 
-static void compress(us_sha256_run *run, const uint8_t *blocks, size_t count)
+static void compress(uint32_t path, us_sha256_lane *lane, size_t count)
 {
 #if US_HAS_SHANI
-    if (run->path == US_SHA256_SHANI) {
-        compress_shani(run->state, blocks, count);
+    if (path == US_SHA256_SHANI)
+        compress_shani(lane, count);
+    else
+#endif
+        compress_portable(lane->state, lane->at, count);
+    (void)path;
+    lane->at += 64 * count;
+    lane->left -= count;
+}
+
+static void compress_both(uint32_t path, us_sha256_lane *first, us_sha256_lane *second,
+                          size_t count)
+{
+#if US_HAS_SHANI
+    if (path == US_SHA256_SHANI) {
+        compress_shani_both(first, second, count);
+        first->at += 64 * count, first->left -= count;
+        second->at += 64 * count, second->left -= count;
         return;
     }
 #endif
-    compress_portable(run->state, blocks, count);
+    compress(path, first, count); /* side by side is no faster here */
+    compress(path, second, count);
 }
 
 /* ---- the portable path ----------------------------------------------------------------------- */
@@ -180,6 +228,7 @@ static uint32_t load_be32(const uint8_t *at)
 
 static void store_be32(uint8_t *at, uint32_t word)
 {
+#pragma GCC unroll 4
     for (unsigned int i = 0; i < 4; i++)
         at[i] = (uint8_t)(word >> (24 - 8 * i));
 }
@@ -194,51 +243,96 @@ static void store_be64(uint8_t *at, uint64_t word)
 
 #if US_HAS_SHANI
 
-/* The instructions want the eight words as ABEF and CDGH, highest first, and work on four rounds
- * at a time. `w[0..3]` is a ring with the last sixteen words of the message schedule. */
-__attribute__((target("sha,sse4.1,ssse3"))) static void
-compress_shani(uint32_t state[8], const uint8_t *blocks, size_t count)
+#define SHANI __attribute__((target("sha,sse4.1,ssse3")))
+#define LANES_MAX 2
+
+/* The state of a lane, as the instructions want it: the eight words as ABEF and CDGH, highest
+ * first. `w` is a ring with the last sixteen words of the message schedule. */
+typedef struct shani {
+    __m128i abef, cdgh;
+    __m128i abef_before, cdgh_before;
+    __m128i w[4];
+} shani;
+
+SHANI static inline __attribute__((always_inline)) shani enter(const us_sha256_lane *lane)
 {
-    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-    __m128i dcba = _mm_loadu_si128((const __m128i *)(const void *)&state[0]);
-    __m128i hgfe = _mm_loadu_si128((const __m128i *)(const void *)&state[4]);
+    __m128i dcba = _mm_loadu_si128((const __m128i *)(const void *)&lane->state[0]);
+    __m128i hgfe = _mm_loadu_si128((const __m128i *)(const void *)&lane->state[4]);
     __m128i cdab = _mm_shuffle_epi32(dcba, 0xb1);
     __m128i efgh = _mm_shuffle_epi32(hgfe, 0x1b);
-    __m128i abef = _mm_alignr_epi8(cdab, efgh, 8);
-    __m128i cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
+    return (shani){.abef = _mm_alignr_epi8(cdab, efgh, 8),
+                   .cdgh = _mm_blend_epi16(efgh, cdab, 0xf0)};
+}
 
-    for (; count > 0; count--, blocks += 64) {
-        const __m128i abef_before = abef, cdgh_before = cdgh;
-        __m128i w[4];
+SHANI static inline __attribute__((always_inline)) void leave(const shani *s, us_sha256_lane *lane)
+{
+    __m128i feba = _mm_shuffle_epi32(s->abef, 0x1b);
+    __m128i dchg = _mm_shuffle_epi32(s->cdgh, 0xb1);
+    _mm_storeu_si128((__m128i *)(void *)&lane->state[0], _mm_blend_epi16(feba, dchg, 0xf0));
+    _mm_storeu_si128((__m128i *)(void *)&lane->state[4], _mm_alignr_epi8(dchg, feba, 8));
+}
+
+/* Four rounds; `i` of sixteen such steps. */
+SHANI static inline __attribute__((always_inline)) void step(shani *s, const uint8_t *block,
+                                                             size_t i)
+{
+    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    __m128i words;
+
+    if (i < 4) {
+        words = _mm_loadu_si128((const __m128i *)(const void *)(block + 16 * i));
+        words = _mm_shuffle_epi8(words, swap);
+    } else {
+        __m128i last = s->w[(i + 3) % 4];
+        __m128i seventh = _mm_alignr_epi8(last, s->w[(i + 2) % 4], 4);
+        words = _mm_sha256msg1_epu32(s->w[i % 4], s->w[(i + 1) % 4]);
+        words = _mm_sha256msg2_epu32(_mm_add_epi32(words, seventh), last);
+    }
+    s->w[i % 4] = words;
+    const __m128i *round = (const __m128i *)(const void *)&ROUND[4 * i];
+    __m128i added = _mm_add_epi32(words, _mm_loadu_si128(round));
+    s->cdgh = _mm_sha256rnds2_epu32(s->cdgh, s->abef, added);
+    s->abef = _mm_sha256rnds2_epu32(s->abef, s->cdgh, _mm_shuffle_epi32(added, 0x0e));
+}
+
+/* The same step of every lane before the next one of any: they do not wait for one another. */
+SHANI static inline __attribute__((always_inline)) void
+compress_lanes(us_sha256_lane *const lanes[LANES_MAX], size_t lane_count, size_t count)
+{
+    shani s[LANES_MAX];
+
+    for (size_t lane = 0; lane < lane_count; lane++)
+        s[lane] = enter(lanes[lane]);
+    for (size_t block = 0; block < count; block++) {
+        for (size_t lane = 0; lane < lane_count; lane++) {
+            s[lane].abef_before = s[lane].abef;
+            s[lane].cdgh_before = s[lane].cdgh;
+        }
 #pragma GCC unroll 16
         for (size_t i = 0; i < 16; i++) {
-            __m128i words;
-            if (i < 4) {
-                const uint8_t *at = blocks + 16 * i;
-                words = _mm_loadu_si128((const __m128i *)(const void *)at);
-                words = _mm_shuffle_epi8(words, swap);
-            } else {
-                __m128i last = w[(i + 3) % 4];
-                __m128i seventh = _mm_alignr_epi8(last, w[(i + 2) % 4], 4);
-                words = _mm_sha256msg1_epu32(w[i % 4], w[(i + 1) % 4]);
-                words = _mm_sha256msg2_epu32(_mm_add_epi32(words, seventh), last);
-            }
-            w[i % 4] = words;
-            const __m128i *round = (const __m128i *)(const void *)&ROUND[4 * i];
-            __m128i added = _mm_add_epi32(words, _mm_loadu_si128(round));
-            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, added);
-            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(added, 0x0e));
+#pragma GCC unroll 2
+            for (size_t lane = 0; lane < lane_count; lane++)
+                step(&s[lane], lanes[lane]->at + 64 * block, i);
         }
-        abef = _mm_add_epi32(abef, abef_before);
-        cdgh = _mm_add_epi32(cdgh, cdgh_before);
+        for (size_t lane = 0; lane < lane_count; lane++) {
+            s[lane].abef = _mm_add_epi32(s[lane].abef, s[lane].abef_before);
+            s[lane].cdgh = _mm_add_epi32(s[lane].cdgh, s[lane].cdgh_before);
+        }
     }
+    for (size_t lane = 0; lane < lane_count; lane++)
+        leave(&s[lane], lanes[lane]);
+}
 
-    __m128i feba = _mm_shuffle_epi32(abef, 0x1b);
-    __m128i dchg = _mm_shuffle_epi32(cdgh, 0xb1);
-    dcba = _mm_blend_epi16(feba, dchg, 0xf0);
-    hgfe = _mm_alignr_epi8(dchg, feba, 8);
-    _mm_storeu_si128((__m128i *)(void *)&state[0], dcba);
-    _mm_storeu_si128((__m128i *)(void *)&state[4], hgfe);
+SHANI static void compress_shani(us_sha256_lane *lane, size_t count)
+{
+    us_sha256_lane *const lanes[LANES_MAX] = {lane, NULL};
+    compress_lanes(lanes, 1, count);
+}
+
+SHANI static void compress_shani_both(us_sha256_lane *first, us_sha256_lane *second, size_t count)
+{
+    us_sha256_lane *const lanes[LANES_MAX] = {first, second};
+    compress_lanes(lanes, 2, count);
 }
 
 #endif

@@ -91,17 +91,3 @@ static uint32_t merge(us_json *doc, uint32_t left, uint32_t right, bool *twice)
     *link = left != 0 ? left : right;
     return first;
 }
-
-int us_compare_keys(const us_json *doc, const us_node *left, const us_node *right)
-{
-    const uint8_t *a = us_json_key(doc, left);
-    const uint8_t *b = us_json_key(doc, right);
-    uint32_t least = left->key.len < right->key.len ? left->key.len : right->key.len;
-
-    if (least > 0 && a[0] != b[0]) /* most names differ here, and a call costs more than a look */
-        return a[0] < b[0] ? -1 : 1;
-    int order = memcmp(a, b, least);
-    if (order != 0)
-        return order;
-    return (left->key.len > right->key.len) - (left->key.len < right->key.len);
-}

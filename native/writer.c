@@ -4,6 +4,14 @@
 
 #include "scan.h"
 
+#define EIGHT_DIGITS 100000000
+#define ZEROS 0x3030303030303030u /* eight of them */
+
+static void put_first_digits(us_writer *w, uint32_t number);
+static void put_eight_digits(us_writer *w, uint32_t number);
+static uint64_t digits(uint32_t number);
+static unsigned int zeros_in_front(uint64_t word);
+static void store_text(uint8_t text[8], uint64_t word);
 static void put_scalar(us_writer *w, const us_json *doc, const us_node *node);
 static void put_key(us_writer *w, const us_json *doc, const us_node *node);
 static void put_quoted(us_writer *w, const uint8_t *data, size_t len);
@@ -15,30 +23,81 @@ us_writer us_writer_over(uint8_t *out, size_t out_max)
     return (us_writer){.begin = out, .at = out, .end = out + out_max, .full = false};
 }
 
-/* Two digits at a time: rows are full of numbers, and divisions are slow. */
+/* Eight digits at a time; an int64_t has at most nineteen. */
 void us_put_integer(us_writer *w, int64_t number)
 {
-    static const char PAIRS[] = "00010203040506070809101112131415161718192021222324252627282930"
-                                "31323334353637383940414243444546474849505152535455565758596061"
-                                "62636465666768697071727374757677787980818283848586878889909192"
-                                "93949596979899";
-    char digits[20]; /* of 2^64, without the sign */
-    size_t at = sizeof digits;
     uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
 
-    for (; left >= 100; left /= 100) {
-        at -= 2;
-        memcpy(digits + at, PAIRS + 2 * (left % 100), 2);
-    }
-    if (left >= 10) {
-        at -= 2;
-        memcpy(digits + at, PAIRS + 2 * left, 2);
-    } else {
-        digits[--at] = (char)('0' + left);
+    if (left < 10 && number >= 0) { /* most are counts of few things */
+        us_put_byte(w, (char)('0' + left));
+        return;
     }
     if (number < 0)
         us_put_byte(w, '-');
-    us_put_raw(w, digits + at, sizeof digits - at);
+    if (left < EIGHT_DIGITS) {
+        put_first_digits(w, (uint32_t)left);
+        return;
+    }
+    uint64_t above = left / EIGHT_DIGITS;
+    if (above < EIGHT_DIGITS) {
+        put_first_digits(w, (uint32_t)above);
+    } else {
+        put_first_digits(w, (uint32_t)(above / EIGHT_DIGITS));
+        put_eight_digits(w, (uint32_t)(above % EIGHT_DIGITS));
+    }
+    put_eight_digits(w, (uint32_t)(left % EIGHT_DIGITS));
+}
+
+/* Without zeros in front. */
+static void put_first_digits(us_writer *w, uint32_t number)
+{
+    uint64_t word = digits(number);
+    unsigned int zeros = zeros_in_front(word);
+    uint8_t text[8];
+
+    store_text(text, word >> 8 * zeros);
+    us_put_some(w, text, 8 - zeros);
+}
+
+static void put_eight_digits(us_writer *w, uint32_t number)
+{
+    uint8_t text[8];
+
+    store_text(text, digits(number));
+    us_put_raw(w, text, sizeof text);
+}
+
+/* Eight digits of ASCII, the first in the lowest byte. A number is cut in two, and each part again:
+ * all parts of a step at once, with a reciprocal in place of each division. */
+static uint64_t digits(uint32_t number)
+{
+    uint64_t fours = number / 10000 | (uint64_t)(number % 10000) << 32;
+    uint64_t hundreds = (fours * 10486 >> 20) & 0x0000007f0000007f;
+    uint64_t twos = hundreds | (fours - 100 * hundreds) << 16;
+    uint64_t tens = (twos * 103 >> 10) & 0x000f000f000f000f;
+    return (tens | (twos - 10 * tens) << 8) | ZEROS;
+}
+
+/* But for the last digit, which stays. */
+static unsigned int zeros_in_front(uint64_t word)
+{
+    uint64_t others = (word ^ ZEROS) | (uint64_t)1 << 56;
+#if defined(__GNUC__)
+    return (unsigned int)__builtin_ctzll(others) / 8;
+#else
+    unsigned int count = 0;
+    for (; (others & 0xff) == 0; others >>= 8)
+        count++;
+    return count;
+#endif
+}
+
+/* The lowest byte first, on every machine; where that is its own order, compilers see one move. */
+static void store_text(uint8_t text[8], uint64_t word)
+{
+#pragma GCC unroll 8
+    for (unsigned int i = 0; i < 8; i++)
+        text[i] = (uint8_t)(word >> 8 * i);
 }
 
 /* ---- strings ----------------------------------------------------------------------------------
@@ -93,9 +152,11 @@ static void put_escape(us_writer *w, uint8_t byte)
 /* Bytes of which the reader has shown that they need no escape (J4). */
 static void put_quoted(us_writer *w, const uint8_t *data, size_t len)
 {
-    us_put_byte(w, '"');
-    us_put_raw(w, data, len);
-    us_put_byte(w, '"');
+    if (!us_fits(w, len + 2))
+        return;
+    *w->at++ = '"';
+    us_put_some(w, data, len);
+    *w->at++ = '"';
 }
 
 /* ---- values -----------------------------------------------------------------------------------

@@ -33,16 +33,48 @@ typedef struct us_writer {
 
 us_writer us_writer_over(uint8_t *out, size_t out_max);
 
+/* Whether there is room for so many bytes; if not, there is none for anything any more. */
+static inline bool us_fits(us_writer *w, size_t len)
+{
+    if (len <= (size_t)(w->end - w->at))
+        return true;
+    w->full = true;
+    w->end = w->at;
+    return false;
+}
+
 /* As they are. Here, and not in writer.c, because the length is mostly a constant: then the copy is
  * a few moves. */
 static inline void us_put_raw(us_writer *w, const void *data, size_t len)
 {
-    if (w->full || len > (size_t)(w->end - w->at)) {
-        w->full = true;
+    if (!us_fits(w, len))
         return;
-    }
     if (len != 0) /* an empty slice may point nowhere, which memcpy does not like */
         memcpy(w->at, data, len);
+    w->at += len;
+}
+
+/* The same for a length that is no constant, and mostly short: two moves that overlap, and no call.
+ */
+static inline void us_put_some(us_writer *w, const uint8_t *data, size_t len)
+{
+    if (!us_fits(w, len))
+        return;
+    if (len >= 16 && len <= 32) {
+        memcpy(w->at, data, 16);
+        memcpy(w->at + len - 16, data + len - 16, 16);
+    } else if (len >= 8 && len < 16) {
+        memcpy(w->at, data, 8);
+        memcpy(w->at + len - 8, data + len - 8, 8);
+    } else if (len > 32) {
+        memcpy(w->at, data, len);
+    } else if (len >= 4) {
+        memcpy(w->at, data, 4);
+        memcpy(w->at + len - 4, data + len - 4, 4);
+    } else {
+        for (size_t i = 0; i < len; i++)
+            w->at[i] = data[i];
+    }
     w->at += len;
 }
 

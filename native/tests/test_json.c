@@ -15,6 +15,7 @@ static void every_smaller_room_is_refused_by_name(void);
 static void every_smaller_answer_is_refused(void);
 static void integers_of_any_size_are_written(void);
 static void many_keys_are_sorted(void);
+static void check_integer(int64_t number);
 static const us_node *member(const us_json *doc, const us_node *object, const char *key);
 
 static const char DOCUMENT[] = "{\"z\":[1,-2,{\"y\":null,\"x\":true}],\"a\\n\":\"\\u20ac\\\\\","
@@ -124,26 +125,37 @@ static void every_smaller_answer_is_refused(void)
     }
 }
 
+/* Four digits are cut without a division: each of them, in each place, and where lengths change. */
 static void integers_of_any_size_are_written(void)
 {
-    static const struct {
-        int64_t number;
-        const char *text;
-    } cases[] = {
-        {0, "0"},
-        {-1, "-1"},
-        {10, "10"},
-        {9007199254740991, "9007199254740991"},
-        {INT64_MAX, "9223372036854775807"},
-        {INT64_MIN, "-9223372036854775808"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        uint8_t out[20];
-        us_writer w = us_writer_over(out, sizeof out);
-        us_put_integer(&w, cases[i].number);
-        CHECK((size_t)(w.at - w.begin) == strlen(cases[i].text));
-        CHECK(memcmp(out, cases[i].text, strlen(cases[i].text)) == 0);
+    for (int64_t four = 0; four < 10000; four++) {
+        check_integer(four);
+        check_integer(four * 10000 + 7);
+        check_integer(four * 1000000000000 + four * 10000);
     }
+    for (int64_t ten = 1; ten <= INT64_MAX / 10; ten *= 10) {
+        for (int64_t near = -1; near <= 1; near++) {
+            check_integer(ten * 10 + near);
+            check_integer(-ten * 10 + near);
+        }
+    }
+    check_integer(INT64_MAX);
+    check_integer(INT64_MIN);
+}
+
+static void check_integer(int64_t number)
+{
+    char text[24];
+    uint8_t out[24];
+    size_t len = (size_t)snprintf(text, sizeof text, "%lld", (long long)number);
+
+    us_writer w = us_writer_over(out, len);
+    us_put_integer(&w, number);
+    CHECK(!w.full && (size_t)(w.at - w.begin) == len && memcmp(out, text, len) == 0);
+    w = us_writer_over(out, len - 1);
+    us_put_integer(&w, number);
+    us_put_byte(&w, '!');
+    CHECK(w.full && w.at <= out + len - 1);
 }
 
 /* On both sides of the number of members up to which they are inserted, and far above it. */

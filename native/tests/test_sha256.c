@@ -1,4 +1,4 @@
-/* SHA-256 in pieces and in one call, on both paths. */
+/* SHA-256 alone and side by side, on both paths. */
 
 #include "../sha256.h"
 #include "check.h"
@@ -6,9 +6,12 @@
 #include <string.h>
 
 static void published_hashes(uint32_t path);
-static void every_cut_into_three(uint32_t path);
+static void side_by_side_is_as_alone(uint32_t path);
+static void one_beside_many_is_as_alone(uint32_t path);
 static void both_paths_agree(uint32_t path);
 static void texts_have_their_prefix(uint32_t path);
+static uint8_t *sample(size_t len);
+static void check_lane(uint32_t path, const us_sha256_lane *lane, const uint8_t *data, size_t len);
 
 int main(void)
 {
@@ -16,7 +19,8 @@ int main(void)
 
     for (uint32_t path = US_SHA256_PORTABLE; path <= best; path++) {
         published_hashes(path);
-        every_cut_into_three(path);
+        side_by_side_is_as_alone(path);
+        one_beside_many_is_as_alone(path);
         both_paths_agree(path);
         texts_have_their_prefix(path);
     }
@@ -41,30 +45,62 @@ static void published_hashes(uint32_t path)
     }
 }
 
-/* Each length up to four blocks, on the heap so that a byte too far is noticed. */
-static void every_cut_into_three(uint32_t path)
+/* Each two lengths up to four blocks, on the heap so that a byte too far is noticed. */
+static void side_by_side_is_as_alone(uint32_t path)
 {
-    for (size_t len = 0; len <= 256; len += len < 140 ? 1 : 29) {
-        uint8_t *data = malloc(len + (len == 0));
-        uint8_t once[US_SHA256_SIZE], pieces[US_SHA256_SIZE];
-        CHECK(data != NULL);
-        for (size_t i = 0; i < len; i++)
-            data[i] = (uint8_t)(i * 7 + len);
-        us_sha256(path, data, len, once);
-        for (size_t a = 0; a <= len; a += 3) {
-            for (size_t b = a; b <= len; b += 5) {
-                us_sha256_run run;
-                us_sha256_begin(&run, path);
-                us_sha256_add(&run, data, a);
-                us_sha256_add(&run, data + a, b - a);
-                us_sha256_add(&run, NULL, 0);
-                us_sha256_add(&run, data + b, len - b);
-                us_sha256_end(&run, pieces);
-                CHECK(memcmp(once, pieces, sizeof once) == 0);
-            }
+    for (size_t first = 0; first <= 256; first += first < 140 ? 1 : 29) {
+        for (size_t second = 0; second <= 256; second += 11) {
+            us_sha256_lane left, right;
+            uint8_t *data = sample(first), *other = sample(second);
+            us_sha256_load(&left, data, first);
+            us_sha256_load(&right, other, second);
+            us_sha256_finish(path, &left, &right);
+            check_lane(path, &left, data, first);
+            us_sha256_finish(path, &right, NULL);
+            check_lane(path, &right, other, second);
+            us_sha256_finish(path, &right, &left); /* there is nothing left to do */
+            check_lane(path, &right, other, second);
+            free(data);
+            free(other);
         }
-        free(data);
     }
+}
+
+/* One message beside several, as the evidence of a row goes along with what the next one needs. */
+static void one_beside_many_is_as_alone(uint32_t path)
+{
+    us_sha256_lane along, lane;
+    uint8_t *data = sample(1024), *other = sample(130);
+
+    us_sha256_load(&along, data, 1024);
+    for (size_t len = 0; len <= 130; len += 26) {
+        us_sha256_load(&lane, other, len);
+        us_sha256_finish(path, &lane, &along);
+        check_lane(path, &lane, other, len);
+    }
+    us_sha256_finish(path, &along, NULL);
+    check_lane(path, &along, data, 1024);
+    free(data);
+    free(other);
+}
+
+static uint8_t *sample(size_t len)
+{
+    uint8_t *data = malloc(len + (len == 0));
+
+    CHECK(data != NULL);
+    for (size_t i = 0; i < len; i++)
+        data[i] = (uint8_t)(i * 7 + len);
+    return data;
+}
+
+static void check_lane(uint32_t path, const us_sha256_lane *lane, const uint8_t *data, size_t len)
+{
+    uint8_t alone[US_SHA256_SIZE], digest[US_SHA256_SIZE];
+
+    us_sha256(path, data, len, alone);
+    us_sha256_bytes(lane, digest);
+    CHECK(memcmp(alone, digest, sizeof alone) == 0); /* H3 */
 }
 
 static void both_paths_agree(uint32_t path)
