@@ -150,7 +150,7 @@ class Decided(NamedTuple):
     stop: Stop
 
 
-_ROW = struct.Struct("=qq10I69s68s7x")  # as `us_row` is laid out
+_ROW = struct.Struct("=qq8I8x69s68s7x")  # as `us_row` is laid out, without its step
 _OUT_BYTES = 4 * 1_048_576  # of rows in one call; twice what a full batch has
 _STEPS_BYTES = 2 * 1_048_576
 
@@ -236,10 +236,10 @@ class Kernel:
         answers: list[bytes] = []
         first: dict[int, bytes] = {}
         node, new = self._node, tuple.__new__
-        out = self._out_bytes[: self._batch.out_len]
+        out = self._out_bytes
         for (
             seq, wall_ms, counter, flags,
-            request, request_end, changes, response, answer, end, _, _, digest, state_digest,
+            request, request_end, changes, response, answer, end, digest, state_digest,
         ) in _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size]):  # fmt: skip
             said = out[response:answer]
             row = (
