@@ -29,6 +29,10 @@ EIO, ENOSPC = errno.EIO, errno.ENOSPC
 Fault = tuple[str, int, int]  # what fails, from which time on, and with which error
 
 
+def _name(value: Fault | int) -> str:
+    return f"{value}" if isinstance(value, int) else "-".join(map(str, value))
+
+
 @pytest.fixture(scope="session")
 def preload(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library that fails on demand."""
@@ -99,6 +103,7 @@ def prove(state_dir: Path, callers: Callers) -> None:
         (("short", 2, ENOSPC), 1),
         (("short", 61, ENOSPC), 8),
     ],
+    ids=_name,
 )
 def test_after_an_error_in_the_log_a_sidecar_acknowledges_nothing_and_ends(
     bench: Bench, fault: Fault, window: int
@@ -120,7 +125,9 @@ def _mark(request: bytes) -> int:
     return int(orjson.loads(request)["payload"]["requestId"].removeprefix("r"))
 
 
-@pytest.mark.parametrize("fault", [("sync", 1, EIO), ("write", 1, EIO), ("write", 9, ENOSPC)])
+@pytest.mark.parametrize(
+    "fault", [("sync", 1, EIO), ("write", 1, EIO), ("write", 9, ENOSPC)], ids=_name
+)
 def test_an_error_while_the_log_is_folded_takes_no_answer_away(bench: Bench, fault: Fault) -> None:
     """The log keeps what the database did not get."""
     callers = Callers(2, 8, notes=100_000)
@@ -153,6 +160,7 @@ def test_an_error_while_the_log_is_folded_is_not_passed_over_in_silence(bench: B
         ("write", 2, EIO),
         ("short", 1, ENOSPC),
     ],
+    ids=_name,
 )
 def test_an_error_in_the_trajectory_ends_the_sidecar_and_takes_no_answer_away(
     bench: Bench, fault: Fault
