@@ -53,7 +53,7 @@ _GOODBYE_SECONDS = 5.0  # how long a stop waits for answers to go out
 _EVIDENCE_SECONDS = 0.05  # how long the trajectory may wait; the journal never does
 _IDLE_SECONDS = 1.0  # without a request; then there is time for a snapshot
 _READ_BYTES = 262_144  # read from a connection at once
-_SPARE_FILES = 64  # descriptors that connections may not use up
+_SPARE_FILES = 32  # descriptors for everything that is no connection
 
 
 class Waiting(NamedTuple):
@@ -87,7 +87,8 @@ class Sidecar:
         self._queue_bytes = 0
         self._pumping = False  # a turn of the pump is on its way
         self._connections: set[Connection] = set()
-        self._files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._files_max = max(1, files - _SPARE_FILES)
         self._evidence = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evidence")
         self._following = False
         self._timers: dict[str, asyncio.TimerHandle] = {}

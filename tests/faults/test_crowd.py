@@ -73,7 +73,6 @@ def test_newcomers_are_greeted_while_others_keep_the_disk_busy(state_dir: Path) 
         assert running.complaint().count("\n") == 1, "and nothing is complained about"
 
 
-@pytest.mark.xfail(reason="XXX #3: without a free file descriptor the sidecar ends", strict=False)
 @pytest.mark.parametrize("wrote", [True, False], ids=["at work", "fresh"])
 def test_a_sidecar_that_runs_out_of_files_serves_on_and_recovers(
     state_dir: Path, wrote: bool
