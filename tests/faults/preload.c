@@ -3,8 +3,8 @@
  * FAULTS       name:call:nth:errno, with commas between; `call` is `sync`, `write` or `short`, a
  *              write that stops half-way until nothing is left to halve. The file of that name
  *              fails from the nth call on.
- * FAULTS_SAFE  a folder that gets a copy of each file whenever it is flushed, until the first fault.
- *              What was not flushed by then is not on the disk, whatever can still be read.
+ * FAULTS_SAFE  a folder that gets a copy of each file whenever it is flushed, until the first
+ * fault. What was not flushed by then is not on the disk, whatever can still be read.
  */
 
 #define _GNU_SOURCE
@@ -130,9 +130,15 @@ static int flushed(int fd, const char *function)
     return rc;
 }
 
-int fsync(int fd) { return flushed(fd, "fsync"); }
+int fsync(int fd)
+{
+    return flushed(fd, "fsync");
+}
 
-int fdatasync(int fd) { return flushed(fd, "fdatasync"); }
+int fdatasync(int fd)
+{
+    return flushed(fd, "fdatasync");
+}
 
 /* How much of a write may happen: all, half, or -1 with errno set. */
 static ssize_t allowed(int fd, size_t size)

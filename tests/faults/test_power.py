@@ -54,6 +54,8 @@ SMALL = (1, 1, 1, 2, 1, 1, 1, 1)
 LARGE = (1, 9, 1, 30, 2)
 JOURNAL, LOG = "journal.db", "journal.db-wal"
 
+pytestmark = pytest.mark.timeout(120 + 10 * SEEDS)
+
 
 _startup_check = cache(startup_check)
 
