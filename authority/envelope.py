@@ -6,6 +6,8 @@ envelope before it. `row1_` digests chain them; `st1_` digests chain the changes
 
 from typing import Any
 
+import orjson
+
 from ..contracts import (
     DISPATCH_KIND,
     FAILURES,
@@ -160,3 +162,12 @@ def _response(request: Request, outcome: Accepted | Refused, stamp: Stamp) -> di
 
 def _stamp(stamp: Stamp) -> dict[str, Any]:
     return {"wallMs": stamp.wall_ms, "counter": stamp.counter, "node": stamp.node}
+
+
+def is_sound(row: Row) -> bool:
+    """Whether the effect in a row's answer is the one that its digest was made of."""
+    try:
+        effect = orjson.loads(row.response)["effect"]
+        return canonical.digest("row1", canonical.encode(effect)) == row.digest
+    except (ValueError, LookupError, TypeError):
+        return False

@@ -23,11 +23,11 @@ import orjson
 from ..contracts import Door, Garbage, Reason, Request, Transport, limits, parse, startup_check
 from .clock import HybridClock, SteadyClock
 from .decide import decide
-from .envelope import chain_state, glimpsed, refused_garbage, sealed, with_mark
+from .envelope import chain_state, glimpsed, is_sound, refused_garbage, sealed, with_mark
 from .failpoint import failpoint
 from .journal import Head, Journal, Row, Snapshot, Unavailable, changes_of
 from .outcome import Repeated
-from .sqlite import SqliteJournal
+from .sqlite import SqliteJournal, flush_folder
 from .state import State, apply, dump, load
 from .trajectory import Steps, Trajectory
 
@@ -167,6 +167,8 @@ class Authority:
             return answer
         row = self.journal.row(seq)
         assert row is not None, "a remembered answer is a row"
+        if not is_sound(row):
+            raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {seq}: its answer")
         return row.response
 
     def _refuse_after_failure(self) -> None:
@@ -234,9 +236,9 @@ class Office:
             self.authority = self.decides(self.journal)
             self._followed_seq = self.authority.head.seq
             if writable:
-                self._trajectory = opened.enter_context(
-                    closing(Trajectory(state_dir / TRAJECTORY, self.authority.head.seq))
-                )
+                doubt = self.journal if self.journal.was_abandoned else None
+                path, last_seq = state_dir / TRAJECTORY, self.authority.head.seq
+                self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
             self._opened = opened.pop_all()
 
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
@@ -370,8 +372,11 @@ def _lock(path: Path) -> int:
 def create_state_dir(state_dir: Path, node: str) -> bool:
     """Make a state directory with an empty journal; False where there is one already."""
     fresh = not (state_dir / JOURNAL).exists()
+    missing = [each for each in (state_dir, *state_dir.parents) if not each.exists()]
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in missing:
+            flush_folder(folder.parent)
     except OSError as error:
         raise Unavailable(Reason.STATE_DIR_DENIED, f"{state_dir}: {error.strerror}") from error
     SqliteJournal.create(state_dir / JOURNAL, node)

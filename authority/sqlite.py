@@ -5,6 +5,7 @@ snapshot   at most one: the newest image of the state
 meta       node, epoch, format version
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from .journal import Head, Row, Snapshot, Unavailable
 _APPLICATION_ID = 0x75_6E_64_73  # "unds": `file` and we can tell the journal from other databases
 _VERSION = 1
 _PAGE_BYTES = 16_384  # half a dozen rows; with a row a page, the log is written out half empty
+_LOG_PAGES = 1_000  # after which the log is folded into the database
 
 _SCHEMA = """
 CREATE TABLE journal (
@@ -52,16 +54,23 @@ class SqliteJournal:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+        log = path.with_name(f"{path.name}-wal")
+        self.was_abandoned = log.exists()  # whoever closes a journal folds its log and removes it
         try:
+            if self.was_abandoned and not read_only:
+                _settle(log)
             self._db = apsw.Connection(str(path), flags=flags)
             self._db.set_busy_timeout(5_000)
             self._check_format(path)
             # Old rows are looked up while another thread commits, and a connection has one user.
             self._archive = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
             self._archive.set_busy_timeout(5_000)
+            self._log_pages = 0
             if not read_only:
                 self._db.pragma("synchronous", "FULL")
-        except (apsw.Error, UnicodeEncodeError) as error:
+                # SQLite would fold the log by itself, and tell nobody when it cannot.
+                self._db.set_wal_hook(self._logged)
+        except (apsw.Error, OSError, UnicodeEncodeError) as error:
             raise _unavailable(error, path) from error
 
     @classmethod
@@ -101,6 +110,8 @@ class SqliteJournal:
 
     def append(self, rows: Sequence[Row], expected_seq: int, epoch: int) -> None:
         with _naming(Reason.JOURNAL_WRITE_FAILED):
+            if self._log_pages >= _LOG_PAGES:
+                self._fold()
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._refuse_strangers(expected_seq, epoch)
@@ -154,6 +165,15 @@ class SqliteJournal:
         self._archive.close()
         self._db.close()
 
+    def _logged(self, db: apsw.Connection, name: str, pages: int) -> int:  # noqa: ARG002
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _fold(self) -> None:
+        """Write the log into the database, as far as readers of older states let us."""
+        self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._log_pages = 0
+
     def _meta(self, key: str) -> str:
         with _naming(Reason.JOURNAL_CORRUPT):
             return str(self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).get)
@@ -167,8 +187,37 @@ class SqliteJournal:
 
     def _check_format(self, path: Path) -> None:
         found = (self._db.pragma("application_id"), self._db.pragma("user_version"))
+        if found == (0, 0) and not self._db.execute("SELECT count(*) FROM sqlite_schema").get:
+            detail = f"{path} is empty (an `understudy init` that was cut short can be run again)"
+            raise Unavailable(Reason.JOURNAL_CORRUPT, detail)
         if found != (_APPLICATION_ID, _VERSION):
             raise Unavailable(Reason.JOURNAL_CORRUPT, f"{path}: format {found}")
+
+
+def _settle(log: Path) -> None:
+    """Write a log over itself and flush it, so that what we are going to read from it is safe.
+
+    What a killed process wrote may be in the system's memory only, and what a process failed to
+    flush can be read for a while, and no later flush writes it.
+    """
+    handle = os.open(log, os.O_RDWR)
+    try:
+        offset = 0
+        while data := os.pread(handle, 1_048_576, offset):
+            offset += os.pwrite(handle, data, offset)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    flush_folder(log.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make the names in a folder outlast a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager
@@ -189,10 +238,16 @@ def _row(values: tuple[object, ...]) -> Row:
     return Row(*values)  # type: ignore[arg-type]  # just checked
 
 
-def _unavailable(error: apsw.Error | UnicodeEncodeError, path: Path) -> Unavailable:
-    denied = apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError | UnicodeEncodeError
+def _unavailable(error: apsw.Error | OSError | UnicodeEncodeError, path: Path) -> Unavailable:
+    denied = (
+        apsw.CantOpenError
+        | apsw.ReadOnlyError
+        | apsw.PermissionsError
+        | PermissionError
+        | UnicodeEncodeError
+    )
     if isinstance(error, denied):
         return Unavailable(Reason.STATE_DIR_DENIED, f"{path}: {error}")
-    if isinstance(error, apsw.FullError | apsw.IOError):
+    if isinstance(error, apsw.FullError | apsw.IOError | OSError):
         return Unavailable(Reason.JOURNAL_WRITE_FAILED, f"{path}: {error}")
     return Unavailable(Reason.JOURNAL_CORRUPT, f"{path}: {error}")

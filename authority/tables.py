@@ -71,7 +71,7 @@ class Tables:
         self._db = apsw.Connection(str(path))
         self._db.set_busy_timeout(5_000)
         self._db.pragma("journal_mode", "wal")
-        self._db.pragma("synchronous", "OFF")  # losing it costs a rebuild, and nothing else
+        self._db.pragma("synchronous", "NORMAL")  # rows may be lost, and follow again
         self._db.execute(_SCHEMA)
 
     def watermark(self) -> int:

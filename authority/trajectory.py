@@ -6,7 +6,6 @@ last line that a crash cut off is cut away first. Lines are canonical JSON, one 
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,8 @@ from .journal import GENESIS, Journal, Row, Unavailable
 
 STEP_KIND = "premath.harness.step.v1"
 _TAIL_BYTES = 65_536  # more than a line; a longer last line is found by reading further back
-_RUN_STEPS = 1_024  # written at once while a long journal is caught up with
+_RUN_BYTES = 4 * 1_048_576  # written between two flushes, and a step more
+_DOUBT_BYTES = 2 * _RUN_BYTES  # looked at again after a crash
 
 
 def line(row: Row) -> bytes:
@@ -67,8 +67,11 @@ class Trajectory:
     The file stays open: a process that has used up its files can still write its evidence.
     """
 
-    def __init__(self, path: Path, last_seq: int) -> None:
+    def __init__(self, path: Path, last_seq: int, doubted_by: Journal | None = None) -> None:
+        """Whoever may have lost power doubts the end of the file, and brings the journal."""
         self.path = path
+        if doubted_by is not None and path.exists():
+            _cut_unsound(path, doubted_by)
         self._seq: int | None = _mend(path)
         if self._seq > last_seq:
             # The journal lost rows that were answered; going on would give out fences again.
@@ -96,13 +99,12 @@ class Trajectory:
 
     def _append(self, last_seq: int, steps: Iterable[Steps]) -> int:
         self._seq, self._is_behind = None, True  # until it is known how much of it is there
-        remaining = iter(steps)
-        while run := list(islice(remaining, _RUN_STEPS)):
-            self._write(b"".join(step.data for step in run))
-            last_seq = run[-1].last_seq
-        failpoint("trajectory.written")
-        os.fsync(self._file.fileno())
-        failpoint("trajectory.synced")
+        try:
+            for run in _runs(steps):
+                self._write(b"".join(step.data for step in run))
+                last_seq = run[-1].last_seq
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
         self._is_behind = False
         return last_seq
 
@@ -110,6 +112,22 @@ class Trajectory:
         rest = memoryview(data)
         while rest:
             rest = rest[self._file.write(rest) :]
+        failpoint("trajectory.written")
+        os.fsync(self._file.fileno())
+        failpoint("trajectory.synced")
+
+
+def _runs(steps: Iterable[Steps]) -> Iterator[list[Steps]]:
+    run: list[Steps] = []
+    size = 0
+    for step in steps:
+        run.append(step)
+        size += len(step.data)
+        if size >= _RUN_BYTES:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
 
 
 def _first_seq(step: Row | Steps) -> int:
@@ -188,7 +206,39 @@ def _mend(path: Path) -> int:
         if len(whole) != len(tail):
             file.truncate(start + len(whole))
     last = whole.rstrip(b"\n").rpartition(b"\n")[2]
+    seq = _seq_of(last + b"\n") if last else 0
+    if seq is None:
+        raise Unavailable(Reason.TRAJECTORY_MISMATCH, f"{path}: its last line")
+    return seq
+
+
+def _cut_unsound(path: Path, journal: Journal) -> None:
+    """Cut the file where bytes are missing: of what was not flushed, a power cut leaves any part.
+
+    That is near the end, and such bytes are no JSON. Lines that are, and are not the journal's,
+    are somebody's work, and stop the start.
+    """
+    with path.open("r+b") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _DOUBT_BYTES))
+        if file.tell() > 0:
+            file.readline()
+        rows: Iterator[Row] | None = None
+        sound = file.tell()
+        for found in file:
+            seq = _seq_of(found)
+            if seq is None:
+                file.truncate(sound)
+                return
+            rows = rows or journal.read(seq - 1)
+            row = next(rows, None)
+            if row is None or found != line(row):
+                raise Unavailable(Reason.TRAJECTORY_MISMATCH, f"{path}: line of row {seq}")
+            sound += len(found)
+
+
+def _seq_of(found: bytes) -> int | None:
     try:
-        return int(orjson.loads(last)["effect"]["seq"]) if last else 0
+        seq = orjson.loads(found)["effect"]["seq"]
     except (ValueError, LookupError, TypeError):
-        raise Unavailable(Reason.TRAJECTORY_MISMATCH, f"{path}: its last line") from None
+        return None
+    return seq if isinstance(seq, int) and found.endswith(b"\n") else None

@@ -13,7 +13,8 @@ from typing import Any, Self
 
 import orjson
 
-from tests.surfaces.process import PATIENCE_SECONDS, UNDERSTUDY, encoded, environment
+from tests.patience import PATIENCE_SECONDS
+from tests.surfaces.process import UNDERSTUDY, encoded, environment
 from understudy.authority import Unavailable
 from understudy.authority.client import Client, _connected
 

@@ -103,9 +103,9 @@ class Tape(Tap):
         self._looked_at = {path.name: path.read_bytes() for path in self._others()}
 
     @contextmanager
-    def running(self, *, checkpoint_pages: int | None = None) -> Iterator[None]:
+    def running(self, *, log_pages: int | None = None) -> Iterator[None]:
         """Record everything in this block; nothing may escape us."""
-        with pytest.MonkeyPatch.context() as patch, tapped(self, checkpoint_pages=checkpoint_pages):
+        with pytest.MonkeyPatch.context() as patch, tapped(self, log_pages=log_pages):
             for name in ("fsync", "fdatasync"):
                 patch.setattr(os, name, self._flushing(getattr(os, name)))
             patch.setattr(os, "pwrite", self._writing(os.pwrite))

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
+import pytest
+
+from understudy.authority import sqlite
 
 _BELOW = "unix"  # by name: the default is ours
 
@@ -75,17 +78,11 @@ class TappedFile(apsw.VFSFile):
 
 
 @contextmanager
-def tapped(tap: Tap, *, checkpoint_pages: int | None = None) -> Iterator[None]:
+def tapped(tap: Tap, *, log_pages: int | None = None) -> Iterator[None]:
     """All databases of this process, through a tap; logs may be folded more often than usual."""
-
-    def prepare(db: apsw.Connection) -> None:
-        if checkpoint_pages is not None:
-            db.wal_autocheckpoint(checkpoint_pages)
-
     system = Tapped(tap)
-    apsw.connection_hooks.append(prepare)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        if log_pages is not None:
+            patch.setattr(sqlite, "_LOG_PAGES", log_pages)
         yield
-    finally:
-        apsw.connection_hooks.remove(prepare)
-        system.unregister()
+    system.unregister()
