@@ -1,90 +1,130 @@
-"""Judge what clients heard, without knowing anything of the authority."""
+"""Judge what clients heard, without anything of the authority's own code.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+A call is a table: `who`, `action`, `payload`, `at` when it was written down, before it was sent,
+and maybe the `now` that it brought along; then `answer` and `until`, when that was heard, if it
+ever was.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 from math import inf
-from typing import Any, Literal
+from typing import Any
+
+from tests.faults.linearize import problem
+from tests.faults.register import Heard, Kind, Op, Register, step
+
+_KINDS: dict[str, Kind] = {
+    "issue.claim": "claim",
+    "issue.lease_renew": "renew",
+    "issue.lease_release": "release",
+    "issue.update": "update",
+    "issue.close": "close",
+    "issue.lease_break": "break",
+    "issue.show": "show",
+}
+UNDECIDED = "authority_overloaded"  # refused at the door; nobody has thought about it
+Call = Mapping[str, Any]
+Told = Callable[[float], float]  # what a client's watch shows, in the authority's milliseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
-    """What one client saw: it asked at `start`, and heard at `end`, if ever, how it went."""
-
-    kind: Literal["claim", "release"]
-    start: float
-    end: float
-    granted: bool | None  # None: nobody heard
-    fence: int | None = None
+def problems(calls: Sequence[Call], told: Told) -> list[str]:
+    """Everything that must not have happened."""
+    by_issue = history(calls)
+    found = [f"{issue}: {words}" for issue, ops in by_issue.items() for words in _judged(ops, told)]
+    return found + list(_misplaced(by_issue))
 
 
-Term = tuple[str, int] | None  # who holds: a fence that is known, or the claim that nobody heard of
-
-
-def history(calls: Sequence[dict[str, Any]], issue: str) -> list[Op]:
-    ops = []
+def history(calls: Sequence[Call]) -> dict[str, list[Op]]:
+    """What happened to each issue, by those who asked."""
+    found: dict[str, list[Op]] = defaultdict(list)
     for call in calls:
-        kind = {"issue.claim": "claim", "issue.lease_release": "release"}.get(call["action"])
-        if kind is None or call["payload"]["id"] != issue:
-            continue
-        answer = call.get("answer")
-        granted = None if answer is None else answer["result"] == "accepted"
-        fence = call["payload"].get("fence")
-        if kind == "claim" and granted and answer is not None:
-            fence = answer["issue"]["lease"]["fence"]
-        op = Op("claim", call["at"], call.get("until", inf), granted, fence)
-        ops.append(op if kind == "claim" else replace(op, kind="release"))
-    return sorted(ops, key=lambda op: op.start)
+        if call.get("answer", {}).get("failureClasses") != [UNDECIDED]:
+            found[call["payload"]["id"]].append(_op(call))
+    return found
 
 
-def linearizable(ops: Sequence[Op]) -> bool:
-    """Wing and Gong's search: some order that real time allows is one of a single register.
-
-    One after the other, claims are granted to nobody's successor alone, with a greater fence than
-    any before, and refused while somebody holds. What nobody heard of may have happened or not.
-    """
-    seen: set[tuple[int, Term, int]] = set()
-    stack: list[tuple[int, Term, int]] = [(0, None, 0)]
-    while stack:
-        state = stack.pop()
-        if state in seen:
-            continue
-        seen.add(state)
-        done, term, last = state
-        waiting = [place for place in range(len(ops)) if not done >> place & 1]
-        if all(ops[place].granted is None for place in waiting):
-            return True
-        latest = min(ops[place].end for place in waiting)
-        for place in waiting:
-            if ops[place].start > latest:
-                break
-            after = _step(ops[place], place, term, last)
-            if after is not None:
-                stack.append((done | 1 << place, *after))
-    return False
+def _op(call: Call) -> Op:
+    payload, answer = call["payload"], call.get("answer")
+    kind = _KINDS[call["action"]]
+    return Op(
+        kind,
+        payload.get("assignee", call["who"]),
+        call["at"],
+        call.get("until", inf),
+        None if answer is None else _heard(kind, answer),
+        payload.get("fence"),
+        payload.get("leaseTtlSeconds", 0) * 1000,
+        call.get("now", 0),
+    )
 
 
-def _step(op: Op, place: int, term: Term, last: int) -> tuple[Term, int] | None:
-    """Who holds after this, and the greatest fence so far; nothing where it cannot happen now."""
-    if op.kind == "release":
-        matches = term == ("fence", op.fence)
-        if op.granted is False:
-            return None if matches else (term, last)
-        return (None, last) if matches else None
-    if op.granted is False:
-        return None if term is None else (term, last)
-    if term is not None:
-        return None
-    if op.fence is None:
-        return ("unheard", place), last
-    return (("fence", op.fence), op.fence) if op.fence > last else None
+def _heard(kind: Kind, answer: Mapping[str, Any]) -> Heard:
+    failure = answer["failureClasses"][0] if answer["failureClasses"] else None
+    at = (answer["stamp"]["wallMs"], answer["stamp"]["counter"])
+    lease = answer.get("issue", {}).get("lease")
+    if kind == "show":
+        return Heard(failure, at, lease and lease["fence"], lease and lease["owner"])
+    deadline_ms = lease and round(datetime.fromisoformat(lease["expiresAt"]).timestamp() * 1000)
+    return Heard(failure, at, answer["effect"]["fence"], None, deadline_ms)
 
 
-def assert_one_holder(ops: Sequence[Op]) -> None:
-    """By the holders' own views: terms do not overlap, and a later one has a greater fence."""
-    over = {op.fence: op.start for op in ops if op.kind == "release"}
-    claims = [op for op in ops if op.kind == "claim" and op.granted]
-    terms = sorted((op.end, over.get(op.fence, inf), op.fence or 0) for op in claims)
-    for (_, until, fence), (since, _, heir) in pairwise(terms):
-        assert until < since, f"{fence} and {heir} hold it at once"
-        assert fence < heir
+# --- one issue ------------------------------------------------------------------------------------
+
+
+def _judged(ops: Sequence[Op], told: Told) -> Iterator[str]:
+    words = problem(ops, Register(), step)
+    if words is not None:
+        yield words
+    yield from _shared(ops, told)
+    for op in ops:
+        if op.answer is not None and op.answer.at[0] > told(op.end):
+            yield f"{op}: its answer comes from the future"
+
+
+def _shared(ops: Sequence[Op], told: Told) -> Iterator[str]:
+    """Terms that two holders would both swear by. No time but that of their own watches counts."""
+    if any(op.kind == "break" for op in ops):
+        return  # an operator tells nobody
+    terms: dict[int, tuple[float, float]] = {}
+    for op in sorted(ops, key=lambda op: op.end):  # a shorter time may follow a longer one
+        answer = op.answer
+        if op.kind in {"claim", "renew"} and answer is not None and answer.failure is None:
+            since, _ = terms.get(answer.fence or 0, (told(op.end), 0))
+            terms[answer.fence or 0] = since, answer.deadline_ms or 0
+    for op in ops:
+        if op.kind in {"release", "close"} and op.fence in terms:
+            since, until = terms[op.fence]
+            terms[op.fence] = since, min(until, told(op.start))
+    held = sorted((since, until, fence) for fence, (since, until) in terms.items())
+    believed = [each for each in held if each[0] <= each[1]]  # some hear when it is over
+    for (_, until, fence), (since, _, heir) in pairwise(believed):
+        if since <= until or heir < fence:
+            yield f"fence {heir} begins at {since:.0f}, fence {fence} ends at {until:.0f}"
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+def _misplaced(by_issue: Mapping[str, Sequence[Op]]) -> Iterator[str]:
+    """Fences are given out once, and grow from the end of a claim to the start of the next one."""
+    claims = [
+        (op.start, op.end, op.answer.fence or 0, issue, op.who)
+        for issue, ops in by_issue.items()
+        for op in ops
+        if op.kind == "claim" and op.answer is not None and op.answer.failure is None
+    ]
+    owners: dict[int, tuple[str, str]] = {}
+    first: dict[int, tuple[float, float]] = {}
+    for start, end, fence, issue, who in sorted(claims):
+        if owners.setdefault(fence, (issue, who)) != (issue, who):
+            yield f"fence {fence} is that of {owners[fence]} and of {(issue, who)}"
+        first.setdefault(fence, (start, end))  # later ones make the same term longer
+    ended = sorted((end, fence) for fence, (_, end) in first.items())
+    greatest, index = 0, 0
+    for start, fence in sorted((start, fence) for fence, (start, _) in first.items()):
+        while index < len(ended) and ended[index][0] < start:
+            greatest, index = max(greatest, ended[index][1]), index + 1
+        if fence <= greatest:
+            yield f"fence {fence} comes after fence {greatest}"
