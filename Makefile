@@ -17,6 +17,8 @@ C_FILES := $(C_SOURCES) $(C_HEADERS) $(wildcard native/tests/*.[ch] native/fuzz/
 C_WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wcast-qual -Wmissing-prototypes -Werror
 C_SANITIZE := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_SECONDS ?= 10
+CHAOS_ROUNDS ?= 400
+CHAOS_SECONDS ?= 30
 SCRATCH := build/native
 
 # A command that succeeds if there is a compiler, and says so if there is none.
@@ -31,7 +33,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test chaos cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -44,6 +46,11 @@ demo: $(READY) ## watch two agents want the same thing
 
 test: $(READY) ## run the tests; ARGS="-k fence" is handed to pytest
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+# Kills at random moments, and fairness alone: other tests beside it would be its competitors.
+chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them for CHAOS_SECONDS
+	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -n $(WORKERS) tests/faults/test_kill.py $(ARGS)
+	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
 
 cover: $(READY) ## run the tests and report branch coverage
 	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term-missing:skip-covered $(ARGS)

@@ -78,6 +78,30 @@ def test_a_holder_that_was_stopped_past_its_lease_is_refused_when_it_wakes_up(
     assert report_of("replay", "--state-dir", state_dir)["rows"] == 5
 
 
+def test_a_sidecar_that_was_stopped_past_a_lease_gives_it_to_nobody_twice(state_dir: Path) -> None:
+    """Who comes first when it wakes up is chance; the lease is over for both."""
+    with Office(state_dir) as office:
+        office.ask("issue.add", {"id": "x", "title": "t"})
+    ttl = {"leaseTtlSeconds": limits.TTL_SECONDS_MIN}
+    with Serve(state_dir, "--frozen-clock") as running, ExitStack() as everybody:
+        ada, bob = (everybody.enter_context(Peer(running.ready().state_dir)) for _ in range(2))
+        claim = {"action": "issue.claim", "payload": {"id": "x", "assignee": "ada"} | ttl}
+        lease = ada.ask(claim | {"now": START_MS})["issue"]["lease"]
+        held = {"id": "x", "assignee": "ada", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+        running.halt()
+        late = {"now": START_MS + TTL_MS + 1}
+        ada.send({"action": "issue.lease_renew", "payload": held | ttl} | late)
+        bob.send({"action": "issue.claim", "payload": {"id": "x", "assignee": "bob"} | ttl} | late)
+        running.wake()
+        assert refusal(ada.answer()) in {"lease_stale", "lease_fence_stale"}
+        heir = bob.answer()["issue"]["lease"]
+        assert (heir["owner"], heir["fence"] > lease["fence"]) == ("bob", True)
+        close = {"action": "issue.close", "payload": held} | late
+        assert refusal(ada.ask(close)) == "lease_fence_stale"
+        assert running.terminate() == 0
+    assert report_of("replay", "--state-dir", state_dir)["rows"] == 5
+
+
 def test_a_sidecar_that_is_told_to_stop_under_load_answers_all_that_it_did(
     state_dir: Path,
 ) -> None:
