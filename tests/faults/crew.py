@@ -21,12 +21,11 @@ import orjson
 
 from tests.authority.sidecar.peer import Peer
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.surfaces.process import Program
+from tests.surfaces.process import ROOT, Program
 from understudy.authority.client import AsyncClient, Call, Client
 
 ISSUES = tuple(f"i{number}" for number in range(6))
 BROKEN = ISSUES[0]  # the one that an operator meddles with
-ROOT = Path(__file__).parents[2]
 WORKERS = 5  # in one process
 SPEED = 100
 START_MS = 4_000_000_000_000  # ahead of any clock

@@ -1,11 +1,7 @@
 """A sidecar as a process of its own, with something wrong below it, and callers that keep a log."""
 
-import os
-import signal
-import subprocess
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,97 +9,28 @@ from typing import Any, Self
 
 import orjson
 
-from tests.patience import PATIENCE_SECONDS
-from tests.surfaces.process import UNDERSTUDY, encoded, environment
-from understudy.authority import Unavailable
-from understudy.authority.client import Client, _connected
-
-ROOT = Path(__file__).parents[2]
-HELLO = {"hello": {"protocol": 1, "transport": "mcp"}}
-_PAUSE_SECONDS = 0.002
+from tests.authority.sidecar.peer import HELLO, connected
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.surfaces.process import Serve, encoded
 
 
-class Served:
-    """`understudy authority serve`. The block begins when it answers, or has ended.
-
-    Leaving the block ends it, whatever happened.
-    """
-
-    def __init__(
-        self,
-        state_dir: Path,
-        *,
-        program: Sequence[str | Path] = (UNDERSTUDY,),
-        changes: dict[str, str] | None = None,
-        prepare: Callable[[], None] | None = None,
-    ) -> None:
-        self.state_dir = state_dir
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self.process = subprocess.Popen(
-            [*program, "authority", "serve", "--state-dir", state_dir],
-            stdin=subprocess.DEVNULL,
-            stdout=self._said,
-            stderr=self._said,
-            cwd=ROOT,
-            env=environment(**(changes or {})),
-            preexec_fn=prepare,  # noqa: PLW1509
-        )
+class Served(Serve):
+    """A sidecar whose block begins when it answers, or has ended."""
 
     def __enter__(self) -> Self:
         try:
-            wait_until(lambda: self.process.poll() is not None or self._answers())
+            eventually(lambda: self.process.poll() is not None or self.serves())
         except BaseException:
             self.kill()
             raise
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
-        self._said.close()
-
-    def end(self) -> int:
-        """Tell it to stop; its exit code."""
-        if self.process.poll() is None:
-            os.kill(self.process.pid, signal.SIGTERM)
-        return self.wait()
-
-    def wait(self) -> int:
-        return self.process.wait(PATIENCE_SECONDS)
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            os.kill(self.process.pid, signal.SIGKILL)
-        self.wait()
-
-    def said(self) -> str:
-        self._said.seek(0)
-        return self._said.read().decode()
-
-    def _answers(self) -> bool:
-        with suppress(Unavailable, OSError), Client(self.state_dir, "mcp") as client:
-            return bool(client.server["pid"] == self.process.pid)
-        return False
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    pause = threading.Event()
-    for _ in range(int(PATIENCE_SECONDS / _PAUSE_SECONDS)):
-        if holds():
-            return
-        pause.wait(_PAUSE_SECONDS)
-    raise AssertionError("it never came to that")
 
 
 class Caller:
     """One connection. What it hears, it hears once: nothing is asked again."""
 
     def __init__(self, state_dir: Path) -> None:
-        self._socket = _connected(state_dir)
+        self._socket = connected(state_dir)
         self._socket.settimeout(PATIENCE_SECONDS)
         self._file = self._socket.makefile("rb")
         self.send(HELLO)
@@ -173,7 +100,7 @@ class Callers:
         return answers
 
     def _call(self, state_dir: Path, place: int, rounds: int) -> None:
-        with suppress(Unavailable), Caller(state_dir) as caller:
+        with suppress(OSError), Caller(state_dir) as caller:
             for _ in range(rounds):
                 window = list(self._requests(place))
                 self.sent[place] += window

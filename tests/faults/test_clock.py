@@ -59,8 +59,8 @@ class Desk:
 
     def __exit__(self, *error: object) -> None:
         self._caller.__exit__(None, None, None)
-        code = self._served.end()
-        said = self._served.said()
+        code = self._served.terminate()
+        said = self._served.complaint()
         self._served.__exit__(None, None, None)
         assert code == 0, said
 

@@ -62,7 +62,7 @@ class Bench:
             "FAULTS": ":".join([file, *map(str, fault)]),
             "FAULTS_SAFE": str(self.safe_dir),
         }
-        return Served(self.state_dir, changes=changes)
+        return Served(self.state_dir, env=changes)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def prove(state_dir: Path, callers: Callers) -> None:
     """What was heard is there; what was not is asked for again, and everything was done once."""
     with Served(state_dir) as running:
         again = {orjson.loads(line)["id"]: line for line in callers.call_again(state_dir)}
-        assert running.end() == 0, running.said()
+        assert running.terminate() == 0, running.complaint()
     for line in callers.heard:
         assert again[orjson.loads(line)["id"]] == line
     rows = journal_rows(state_dir)
@@ -111,9 +111,9 @@ def test_after_an_error_in_the_log_a_sidecar_acknowledges_nothing_and_ends(
     with bench.served(LOG, fault) as running:
         callers.call(bench.state_dir, ROUNDS)
         assert running.wait() == 1
-        assert "Traceback" not in running.said(), running.said()
-        assert running.said().startswith("serving ")
-        assert "(journal_write_failed)" in running.said()
+        assert "Traceback" not in running.complaint(), running.complaint()
+        assert running.complaint().startswith("serving ")
+        assert "(journal_write_failed)" in running.complaint()
     safe = {b'{"id":%d,' % _mark(row[2]) + row[3][1:] for row in journal_rows(bench.safe_dir)}
     assert set(callers.heard) <= safe
     assert fault[1] < 9 or callers.heard
@@ -136,8 +136,8 @@ def test_an_error_while_the_log_is_folded_ends_the_sidecar_and_takes_no_answer_a
         while running.process.poll() is None:
             callers.call(bench.state_dir, ROUNDS)
         assert running.wait() != 0
-        assert "(journal_write_failed)" in running.said()
-        assert "Traceback" not in running.said(), running.said()
+        assert "(journal_write_failed)" in running.complaint()
+        assert "Traceback" not in running.complaint(), running.complaint()
     assert callers.heard
     prove(bench.state_dir, callers)
 
@@ -165,7 +165,7 @@ def test_an_error_in_the_trajectory_ends_the_sidecar_and_takes_no_answer_away(
         while running.process.poll() is None:
             callers.call(bench.state_dir, ROUNDS)
         assert running.wait() == 1
-        assert "Traceback" not in running.said(), running.said()
+        assert "Traceback" not in running.complaint(), running.complaint()
     assert callers.heard
     prove(bench.state_dir, callers)
 
@@ -175,7 +175,7 @@ def test_an_error_in_the_trajectory_is_named(bench: Bench) -> None:
     with bench.served(TRAJECTORY, ("sync", 1, EIO)) as running:
         callers.call(bench.state_dir, 1)
         assert running.wait() == 1
-        assert TRAJECTORY in running.said()
+        assert TRAJECTORY in running.complaint()
 
 
 # --- a full disk ----------------------------------------------------------------------------------
@@ -204,8 +204,11 @@ def test_a_sidecar_on_a_full_disk_ends_and_goes_on_when_there_is_room(small_disk
         while running.process.poll() is None:
             callers.call(state_dir, ROUNDS)
         assert running.wait() == 1
-        assert "Traceback" not in running.said(), running.said()
-        assert "(journal_write_failed)" in running.said() or "No space left" in running.said()
+        assert "Traceback" not in running.complaint(), running.complaint()
+        assert (
+            "(journal_write_failed)" in running.complaint()
+            or "No space left" in running.complaint()
+        )
     assert len(callers.heard) > 50
     subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
     prove(state_dir, callers)
@@ -224,6 +227,6 @@ def test_a_sidecar_whose_files_may_not_grow_ends_and_goes_on_when_they_may(
         while running.process.poll() is None:
             callers.call(state_dir, ROUNDS)
         assert running.wait() == 1
-        assert "Traceback" not in running.said(), running.said()
+        assert "Traceback" not in running.complaint(), running.complaint()
     assert callers.heard
     prove(state_dir, callers)

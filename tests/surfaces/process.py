@@ -20,6 +20,7 @@ import orjson
 from tests.authority.sidecar.peer import served_by
 from tests.patience import PATIENCE_SECONDS, eventually
 
+ROOT = Path(__file__).parents[2]
 UNDERSTUDY = Path(sys.executable).with_name("understudy")
 Words = Sequence[str | bytes | Path]
 
@@ -242,26 +243,27 @@ class Dispatch(Dialogue):
 
 
 class Serve(Program):
-    """A running `understudy authority serve`."""
+    """A running `understudy authority serve`; `program` may be another way to start ours."""
 
     def __init__(
         self,
         state_dir: Path,
         *flags: str,
+        program: Words = (UNDERSTUDY,),
         env: Mapping[str, str] | None = None,
         prepare: Callable[[], None] | None = None,
     ) -> None:
         self.state_dir = state_dir
-        words: Words = [UNDERSTUDY, "authority", "serve", "--state-dir", state_dir, *flags]
-        super().__init__(words, env=env, prepare=prepare)
+        words: Words = [*program, "authority", "serve", "--state-dir", state_dir, *flags]
+        super().__init__(words, cwd=ROOT, env=env, prepare=prepare)
 
     def ready(self) -> Self:
         """Wait until this process answers on the socket."""
-        eventually(self.serves)
+        eventually(lambda: self.process.poll() is not None or self.serves())
+        assert self.process.poll() is None, self.complaint()
         return self
 
     def serves(self) -> bool:
-        assert self.process.poll() is None, self.complaint()
         return served_by(self.state_dir) == self.pid
 
 

@@ -39,7 +39,7 @@ class Peer:
     """A raw connection: bytes out, lines in."""
 
     def __init__(self, state_dir: Path, hello: dict[str, Any] | None = HELLO) -> None:
-        self.socket = _connected(state_dir)
+        self.socket = connected(state_dir)
         self.socket.settimeout(PATIENCE_SECONDS)
         self._file = self.socket.makefile("rb")
         if hello is not None:
@@ -125,7 +125,7 @@ def served_by(state_dir: Path) -> int | None:
     return None
 
 
-def _connected(state_dir: Path) -> socket.socket:
+def connected(state_dir: Path) -> socket.socket:
     """However long the directory's path is."""
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
