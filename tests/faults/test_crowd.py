@@ -4,8 +4,7 @@ import os
 import resource
 import select
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 
@@ -14,20 +13,8 @@ import pytest
 
 from tests.authority.sidecar.peer import Peer, add, refusal, served_by, show
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.surfaces.process import Serve, journal_rows, report_of
+from tests.surfaces.process import Serve, journal_rows, report_of, room_for_files
 from understudy.authority import TRAJECTORY
-
-
-@contextmanager
-def room_for_files(wanted: int) -> Iterator[int]:
-    """As many open files as we want, if we may; how many there may be."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
-    try:
-        yield max(soft, allowed)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_thousand_connections_are_served_at_once(state_dir: Path) -> None:

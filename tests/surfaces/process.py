@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -275,6 +275,18 @@ def journal_rows(state_dir: Path) -> list[tuple[Any, ...]]:
         return db.execute(query).fetchall()
     finally:
         db.close()
+
+
+@contextmanager
+def room_for_files(wanted: int) -> Iterator[int]:
+    """As many open files as we want, if we may; how many there may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
+    try:
+        yield max(soft, allowed)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _limit_files(size: int) -> None:
