@@ -102,8 +102,8 @@ fuzz: ## feed the JSON reader for FUZZ_SECONDS
 docs: $(READY) ## write the generated tables of docs/protocol.md
 	@$(BIN)/python docs/generate.py
 
-bench: $(READY) ## run the benchmarks
-	@$(BIN)/python benchmarks/run.py $(ARGS)
+bench: $(READY) ## measure us and our peers; ARGS="--quick" takes a minute
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 # Through the sdist, never straight from the tree: a stale build/ must not reach a wheel.
 wheel: $(READY) ## build sdist and wheel into dist/

@@ -1,0 +1,134 @@
+"""`make bench`: Understudy and its peers on the same work, in one run on one machine, fsync on.
+
+Prints a table of medians and ratios, and writes the same as JSON. Missed bars do not fail it.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks import report, restart
+from benchmarks.cycles import CATALOGUE, Contest
+from benchmarks.kernel import WAYS, decisions_per_second
+from benchmarks.load import Pace
+from benchmarks.progress import Progress
+from tests.services.server import Missing, private_folder
+
+SECTIONS = ("kernel", "cycles", "latency", "restart", "growth")
+_KERNEL_CYCLES = {"reference": 1_024}  # others are faster, and get more
+_KERNEL_CYCLES_FAST = 8_192
+_WARM_UP_SECONDS = 0.3
+
+
+def main() -> None:
+    options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with private_folder(options.folder) as folder:
+        results = _measure(options, folder)
+    text = report.as_text(results)
+    print(text)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(report.as_json(results), indent=2) + "\n")
+    if results.missing and os.environ.get("UNDERSTUDY_REQUIRE_SERVICES"):
+        sys.exit("bench: UNDERSTUDY_REQUIRE_SERVICES is set, and not every peer was found")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make bench ARGS=...",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        choices=[*SECTIONS, *CATALOGUE],
+        metavar="NAME",
+        help=f"a section ({', '.join(SECTIONS)}) or a system ({', '.join(CATALOGUE)}); repeatable",
+    )
+    parser.add_argument("--rounds", type=int, help="rounds of each measurement (5)")
+    parser.add_argument("--seconds", type=float, help="length of a round (1)")
+    parser.add_argument("--quick", action="store_true", help="about a minute in all, and coarse")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("/var/tmp"),
+        help="where data lie; on a disk (%(default)s)",
+    )
+    parser.add_argument("--output", type=Path, default=Path("build/bench.json"), help="%(default)s")
+    options = parser.parse_args()
+    options.rounds = options.rounds or (2 if options.quick else 5)
+    options.seconds = options.seconds or (0.3 if options.quick else 1.0)
+    options.systems = [name for name in options.only if name in CATALOGUE] or list(CATALOGUE)
+    sections = [name for name in options.only if name in SECTIONS]
+    if not sections:
+        sections = ["cycles", "latency"] if options.only else list(SECTIONS)
+    options.sections = sections
+    return options
+
+
+def _measure(options: argparse.Namespace, folder: Path) -> report.Results:
+    progress = Progress()
+    results = report.Results(report.machine(folder), options.rounds, options.seconds)
+    if "kernel" in options.sections:
+        _measure_kernel(results, options.rounds, progress)
+    if {"cycles", "latency"} & set(options.sections):
+        _measure_cycles(results, options, folder, progress)
+    if "restart" in options.sections:
+        lengths = [10_000, 100_000] if options.quick else [10_000, 100_000, 1_000_000]
+        rounds = min(options.rounds, 3)
+        results.restarts = restart.measure(folder / "restart", lengths, rounds, progress)
+    if "growth" in options.sections:
+        _measure_growth(results, options, progress)
+    progress.clear()
+    return results
+
+
+def _measure_kernel(results: report.Results, rounds: int, progress: Progress) -> None:
+    for number in range(rounds):
+        for kind in WAYS:
+            progress.say(f"kernel, round {number + 1} of {rounds}: {kind}")
+            rate = decisions_per_second(kind, 10_000, _KERNEL_CYCLES.get(kind, _KERNEL_CYCLES_FAST))
+            results.kernel.setdefault(kind, []).append(rate)
+
+
+def _measure_cycles(
+    results: report.Results, options: argparse.Namespace, folder: Path, progress: Progress
+) -> None:
+    pace, rounds = Pace(options.seconds, _WARM_UP_SECONDS), options.rounds
+    contest = Contest(folder, options.systems)
+    with closing(contest):
+        contest.open(progress)
+        contest.measure_rates(pace, rounds, progress)
+        if "latency" in options.sections:
+            contest.measure_latencies(pace, min(rounds, 3), progress)
+    results.systems, results.missing = contest.figures, contest.missing
+
+
+def _measure_growth(
+    results: report.Results, options: argparse.Namespace, progress: Progress
+) -> None:
+    most = 100_000 if options.quick else 1_000_000
+    for kind, last in ((report.REFERENCE, min(most, 100_000)), (report.BATCH, most)):
+        count = 1_000
+        while count <= last:
+            progress.say(f"growth: {kind}, {count} resources")
+            cycles = min(count, _KERNEL_CYCLES.get(kind, _KERNEL_CYCLES_FAST))
+            rounds = 1 if count >= 1_000_000 else min(options.rounds, 3)
+            rates = [decisions_per_second(kind, count, cycles) for _ in range(rounds)]
+            results.growth.setdefault(kind, {})[count] = rates
+            count *= 10
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Missing as error:
+        sys.exit(f"bench: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

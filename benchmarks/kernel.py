@@ -1,0 +1,107 @@
+"""Decisions in memory: request lines in, rows and answers out, and nothing is written anywhere.
+
+Reference and kernel get the same lines (claims, renewals and closes, each with a request id) on the
+same state. Both do all that an authority does before the commit: decode, decide, digest, encode.
+The state for a million resources is put together from changes, without requests; the decisions
+that are measured on it are whole, of items spread over all of it at random.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from itertools import islice
+
+import orjson
+
+from benchmarks.systems.system import OWNER, TTL_SECONDS, Refused, names
+from tests.fakes.journal import MemoryJournal
+from understudy.authority.kernel import NativeAuthority
+from understudy.authority.outcome import IssueAdded
+from understudy.authority.service import Authority
+from understudy.authority.state import apply
+from understudy.contracts import Door, Issue, parse
+
+BATCHES = (16, 256, 512)
+_DOOR = Door("mcp")
+_WINDOW = 512  # cycles that are under way at the same time
+_BORN = "2026-01-01T00:00:00Z"
+
+
+def decisions_per_second(kind: str, resources: int, cycles: int) -> float:
+    """`reference`, `native single` or `native batch N`, on so many resources."""
+    return WAYS[kind](resources, cycles)
+
+
+def _reference(resources: int, cycles: int) -> float:
+    authority = Authority(MemoryJournal())
+    _fill(authority, resources)
+    lines = _lines(resources, cycles)
+    begun = time.perf_counter()
+    answers = [authority.propose([parse(line, _DOOR)]).answers[0] for line in lines]
+    passed = time.perf_counter() - begun
+    _check(answers)
+    return len(lines) / passed
+
+
+def _native(batch: int) -> Callable[[int, int], float]:
+    def measure(resources: int, cycles: int) -> float:
+        authority = NativeAuthority(MemoryJournal())
+        _fill(authority, resources)
+        lines = [(line, _DOOR) for line in _lines(resources, cycles)]
+        authority.propose_lines(lines[:1])  # the kernel takes over the state now, and not later
+        answers: list[bytes] = []
+        begun = time.perf_counter()
+        for start in range(1, len(lines), batch):
+            answers += authority.propose_lines(lines[start : start + batch]).answers
+        passed = time.perf_counter() - begun
+        _check(answers)
+        return len(answers) / passed
+
+    return measure
+
+
+WAYS: dict[str, Callable[[int, int], float]] = {
+    "reference": _reference,
+    "native single": _native(1),
+    **{f"native batch {size}": _native(size) for size in BATCHES},
+}
+
+
+def _fill(authority: Authority, resources: int) -> None:
+    added = (
+        IssueAdded(Issue(id=key, title="work", created_at=_BORN, updated_at=_BORN))
+        for key in names(resources)
+    )
+    apply(authority.state, list(added))
+
+
+def _lines(resources: int, cycles: int) -> list[bytes]:
+    """Cycles of different resources, some in step. Line N is row N, so fences are known."""
+    chosen = iter(random.Random(1).sample(names(resources), cycles))
+    lines: list[bytes] = []
+    while window := list(islice(chosen, _WINDOW)):
+        first = len(lines) + 1
+        lines += [_line("issue.claim", _claim(key), first + at) for at, key in enumerate(window)]
+        for action in ("issue.lease_renew", "issue.close"):
+            for at, key in enumerate(window):
+                held = _claim(key) | {"fence": first + at}
+                if action == "issue.close":
+                    del held["leaseTtlSeconds"]
+                lines.append(_line(action, held, len(lines) + 1))
+    return lines
+
+
+def _claim(key: str) -> dict[str, object]:
+    lease = f"lease-{key}"
+    return {"id": key, "assignee": OWNER, "leaseId": lease, "leaseTtlSeconds": TTL_SECONDS}
+
+
+def _line(action: str, payload: dict[str, object], number: int) -> bytes:
+    payload = payload | {"requestId": f"request-{number}"}
+    return orjson.dumps({"id": number, "action": action, "payload": payload})
+
+
+def _check(answers: list[bytes]) -> None:
+    for answer in answers:
+        if b'"result":"accepted"' not in answer:
+            raise Refused(answer.decode())
