@@ -12,11 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks import report, restart
-from benchmarks.cycles import CATALOGUE, Contest
+from benchmarks.cycles import CATALOGUE, SHAPES_BY_KEY, Contest
 from benchmarks.kernel import WAYS, decisions_per_second
 from benchmarks.load import Pace
 from benchmarks.progress import Progress
 from tests.services.server import Missing, private_folder
+from understudy.authority import native
 
 SECTIONS = ("kernel", "cycles", "latency", "restart", "growth")
 _KERNEL_CYCLES = {"reference": 1_024}  # others are faster, and get more
@@ -26,7 +27,8 @@ _WARM_UP_SECONDS = 0.3
 
 def main() -> None:
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
     with private_folder(options.folder) as folder:
         results = _measure(options, folder)
     text = report.as_text(results)
@@ -35,6 +37,13 @@ def main() -> None:
     options.output.write_text(json.dumps(report.as_json(results), indent=2) + "\n")
     if results.missing and os.environ.get("UNDERSTUDY_REQUIRE_SERVICES"):
         sys.exit("bench: UNDERSTUDY_REQUIRE_SERVICES is set, and not every peer was found")
+
+
+def _leave(number: int, frame: object) -> None:  # noqa: ARG001
+    """At once. An exception could meet us inside a fork, where Python swallows it; and whatever
+    we started ends with us anyway, the data with it (S1 and S2 of `tests/services/server.py`).
+    """
+    os._exit(128 + number)
 
 
 def _options() -> argparse.Namespace:
@@ -47,9 +56,10 @@ def _options() -> argparse.Namespace:
         "--only",
         action="append",
         default=[],
-        choices=[*SECTIONS, *CATALOGUE],
+        choices=[*SECTIONS, *CATALOGUE, *SHAPES_BY_KEY],
         metavar="NAME",
-        help=f"a section ({', '.join(SECTIONS)}) or a system ({', '.join(CATALOGUE)}); repeatable",
+        help=f"a section ({', '.join(SECTIONS)}), a system ({', '.join(CATALOGUE)})"
+        f" or a number of requests at once ({', '.join(SHAPES_BY_KEY)}); repeatable",
     )
     parser.add_argument("--rounds", type=int, help="rounds of each measurement (5)")
     parser.add_argument("--seconds", type=float, help="length of a round (1)")
@@ -62,9 +72,11 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--output", type=Path, default=Path("build/bench.json"), help="%(default)s")
     options = parser.parse_args()
-    options.rounds = options.rounds or (2 if options.quick else 5)
+    options.rounds = options.rounds or (1 if options.quick else 5)
     options.seconds = options.seconds or (0.3 if options.quick else 1.0)
     options.systems = [name for name in options.only if name in CATALOGUE] or list(CATALOGUE)
+    shapes = [SHAPES_BY_KEY[name] for name in options.only if name in SHAPES_BY_KEY]
+    options.shapes = shapes or list(SHAPES_BY_KEY.values())
     sections = [name for name in options.only if name in SECTIONS]
     if not sections:
         sections = ["cycles", "latency"] if options.only else list(SECTIONS)
@@ -75,6 +87,8 @@ def _options() -> argparse.Namespace:
 def _measure(options: argparse.Namespace, folder: Path) -> report.Results:
     progress = Progress()
     results = report.Results(report.machine(folder), options.rounds, options.seconds)
+    if not native.available():
+        results.missing["native"] = str(native.why_not())
     if "kernel" in options.sections:
         _measure_kernel(results, options.rounds, progress)
     if {"cycles", "latency"} & set(options.sections):
@@ -101,21 +115,22 @@ def _measure_cycles(
     results: report.Results, options: argparse.Namespace, folder: Path, progress: Progress
 ) -> None:
     pace, rounds = Pace(options.seconds, _WARM_UP_SECONDS), options.rounds
-    contest = Contest(folder, options.systems)
+    contest = Contest(folder, options.systems, options.shapes)
     with closing(contest):
         contest.open(progress)
         contest.measure_rates(pace, rounds, progress)
         if "latency" in options.sections:
             contest.measure_latencies(pace, min(rounds, 3), progress)
-    results.systems, results.missing = contest.figures, contest.missing
+    results.systems = contest.figures
+    results.missing |= contest.missing
 
 
 def _measure_growth(
     results: report.Results, options: argparse.Namespace, progress: Progress
 ) -> None:
     most = 100_000 if options.quick else 1_000_000
-    for kind, last in ((report.REFERENCE, min(most, 100_000)), (report.BATCH, most)):
-        count = 1_000
+    for kind, last in ((report.REFERENCE, most // 10), (report.BATCH, most)):
+        count = 1_000 if kind in WAYS else last + 1
         while count <= last:
             progress.say(f"growth: {kind}, {count} resources")
             cycles = min(count, _KERNEL_CYCLES.get(kind, _KERNEL_CYCLES_FAST))
@@ -130,5 +145,3 @@ if __name__ == "__main__":
         main()
     except Missing as error:
         sys.exit(f"bench: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)

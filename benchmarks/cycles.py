@@ -20,6 +20,7 @@ from tests.services.server import Missing
 ONE, EIGHT, MANY = Shape("1", 1, 1), Shape("8", 8, 1), Shape("64", 64, 1)
 IN_FLIGHT = Shape("256 in flight", 4, 64)
 SHAPES = (ONE, EIGHT, MANY, IN_FLIGHT)
+SHAPES_BY_KEY = {"1": ONE, "8": EIGHT, "64": MANY, "256": IN_FLIGHT}
 OURS = "understudy"
 _Found = TypeVar("_Found")
 _ITEMS_MIN, _ITEMS_MAX = 4_096, 1_048_576
@@ -80,10 +81,10 @@ class Latency:
 class Contest:
     """All systems that were found, in one private folder."""
 
-    def __init__(self, folder: Path, wanted: Sequence[str]) -> None:
+    def __init__(self, folder: Path, wanted: Sequence[str], shapes: Sequence[Shape]) -> None:
         self.figures: dict[str, Figures] = {}
         self.missing: dict[str, str] = {}
-        self._folder, self._wanted = folder, wanted
+        self._folder, self._wanted, self._shapes = folder, wanted, shapes
         self._systems: dict[str, System] = {}
         self._items: dict[tuple[str, str], int] = {}
 
@@ -106,7 +107,7 @@ class Contest:
 
     def measure_rates(self, pace: Pace, rounds: int, progress: Progress) -> None:
         """Fill in `rates`."""
-        for key, shape in self._order(0):
+        for key, shape in self._order(0) if rounds > 1 else ():
             progress.say(f"warm-up: {self.figures[key].name}, {shape.name}")
             self._attempt(key, self._rate, shape, _FIRST)
         for number in range(rounds):
@@ -138,7 +139,7 @@ class Contest:
                     latency.p99_ms.append(1000 * found[len(found) * 99 // 100])
 
     def _order(self, number: int) -> Iterator[tuple[str, Shape]]:
-        for shape in SHAPES:
+        for shape in self._shapes:
             for key in _rotated(list(self._systems), number):
                 if shape in CATALOGUE[key].shapes:
                     yield key, shape

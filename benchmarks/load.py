@@ -1,33 +1,37 @@
-"""Clients as processes of their own, on one schedule: how many cycles, or how long one takes.
+"""Clients as processes of their own: how many cycles they get through, or how long one takes.
 
-    parent   fork ..... wait for all .... say when ............ collect
-    client        connect          ready        run ... [ counted ] ... report
+    parent   fork .......... say when ....... look ... seconds ... look, kill
+    client       connect, ready       run ........ warm ...............
 
 Every client is a process with one connection, whatever the system; with a window of more than one
-it keeps that many requests in flight on it. Clients start before the counted time and go on beyond
-it, so a cycle is counted where it *ends*: what is under way at the beginning stands for what is
-under way at the end, and no system gains by being cut off. A client that runs out of items, or gets
-one answer that is not a success, spoils the whole measurement; it is never patched up.
+it has that many requests in flight on it, and takes them from step to step together. Clients count
+their cycles in shared memory, and the parent looks twice: what is under way at the first look
+stands for what is under way at the second, so no system gains by being cut off. The first look
+waits until clients have been through a cycle. A client that runs out of items, or gets one answer
+that is not a success, spoils the whole measurement; it is never patched up.
 
 At a fixed rate each cycle has a time at which it is due, and its latency counts from then, however
 late its client came to it: a stalled server does not get fewer, easier requests (no coordinated
 omission).
 """
 
+import ctypes
 import gc
 import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from itertools import islice
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from benchmarks.systems.system import Client, System, names
 from tests.services.server import ends_with_parent
 
 PATIENCE_SECONDS = 60.0  # a client that has said nothing for so long never will
 _LEAD_SECONDS = 0.02  # from the word to the start
+_WARM_UP_SECONDS_MAX = 2.0  # a system that is slower than that is measured cold
 _OVERTIME_SECONDS = 2.0  # then a late cycle is as late as it is now
 _FORK = multiprocessing.get_context("fork")
 
@@ -49,7 +53,7 @@ class Pace(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """Moments of the monotonic clock, which all processes share."""
+    """Moments of the monotonic clock, which all processes share; a flood only begins."""
 
     begin: float
     count_from: float
@@ -72,53 +76,81 @@ class Broken(Exception):
     """A client failed; the text is its own."""
 
 
-@dataclass(slots=True)
-class Tally:
-    """What one client did."""
+class Tally(ctypes.Structure):
+    """What one client has done so far, in memory that it shares with the parent."""
 
-    cycles: int = 0
-    used: int = 0
-    dry: bool = False
-    latencies: list[float] = field(default_factory=list)
+    _fields_: ClassVar = [
+        ("cycles", ctypes.c_long),
+        ("used", ctypes.c_long),
+        ("dry", ctypes.c_bool),
+    ]
+    cycles: int  # whole ones
+    used: int  # items
+    dry: bool  # there were no more items
 
 
 def cycles_per_second(system: System, shape: Shape, items: int, pace: Pace) -> tuple[float, int]:
     """As fast as the clients can; and how many items they used up."""
-    tallies = _run(system, shape, items, pace)
-    cycles = sum(tally.cycles for tally in tallies)
-    return cycles / pace.seconds, sum(tally.used for tally in tallies)
+    with _clients(system, shape, items) as clients:
+        _start(clients, pace)
+        _warm_up(clients, shape, pace)
+        before, begun = _cycles(clients), time.monotonic()
+        time.sleep(pace.seconds)
+        after, ended = _cycles(clients), time.monotonic()
+        for client in clients:
+            client.refuse_failed()
+        return (after - before) / (ended - begun), sum(client.tally.used for client in clients)
 
 
 def latencies(system: System, shape: Shape, items: int, pace: Pace) -> list[float]:
     """Seconds from when each cycle was due to when it was done, sorted."""
-    tallies = _run(system, shape, items, pace)
-    return sorted(each for tally in tallies for each in tally.latencies)
+    with _clients(system, shape, items) as clients:
+        _start(clients, pace)
+        found = [each for client in clients for each in client.hear()]
+        for client in clients:
+            client.refuse_failed()
+    return sorted(found)
 
 
-def _run(system: System, shape: Shape, items: int, pace: Pace) -> list[Tally]:
+def _cycles(clients: list["_Forked"]) -> int:
+    return sum(client.tally.cycles for client in clients)
+
+
+def _warm_up(clients: list["_Forked"], shape: Shape, pace: Pace) -> None:
+    """The time that was asked for, and as many cycles as there can be at once."""
+    time.sleep(pace.warm_up_seconds)
+    give_up = time.monotonic() + _WARM_UP_SECONDS_MAX
+    while _cycles(clients) < shape.clients * shape.window and time.monotonic() < give_up:
+        time.sleep(0.01)
+
+
+@contextmanager
+def _clients(system: System, shape: Shape, items: int) -> Iterator[list["_Forked"]]:
+    """One process each, connected, and gone at the end."""
     system.prepare(items)
     keys = names(items)
-    shares = [Share(place, keys[place :: shape.clients]) for place in range(shape.clients)]
     gc.collect()
     gc.freeze()  # so that the collector of a child does not copy every page of ours
     clients: list[_Forked] = []
     try:
-        clients += (_Forked(system, shape, share) for share in shares)
+        for place in range(shape.clients):
+            share = Share(place, keys[place :: shape.clients])
+            clients.append(_Forked(system, shape, share))
         for client in clients:
             client.hear()
-        begin = time.monotonic() + _LEAD_SECONDS
-        count_from = begin + pace.warm_up_seconds
-        end = count_from + pace.seconds
-        for client in clients:
-            client.tell(Schedule(begin, count_from, end, pace.cycles_per_second))
-        tallies = [client.hear() for client in clients]
+        yield clients
     finally:
         for client in clients:
             client.end()
         gc.unfreeze()
-    if any(tally.dry for tally in tallies):
-        raise RanDry
-    return tallies
+
+
+def _start(clients: list["_Forked"], pace: Pace) -> None:
+    begin = time.monotonic() + _LEAD_SECONDS
+    count_from = begin + pace.warm_up_seconds
+    end = count_from + pace.seconds
+    for client in clients:
+        client.tell(Schedule(begin, count_from, end, pace.cycles_per_second))
 
 
 class _Forked:
@@ -126,30 +158,40 @@ class _Forked:
 
     def __init__(self, system: System, shape: Shape, share: Share) -> None:
         self._pipe, theirs = _FORK.Pipe()
+        self.tally: Tally = _FORK.RawValue(Tally)
+        job = Job(system, shape, share, self.tally)
         tie = ends_with_parent(signal.SIGKILL)
-        self._process = _FORK.Process(target=_work, args=(system, shape, share, theirs, tie))
+        # A daemon, so that an exit of ours in any moment ends it.
+        self._process = _FORK.Process(target=_work, args=(job, theirs, tie), daemon=True)
         self._process.start()
         theirs.close()
 
     def tell(self, schedule: Schedule) -> None:
         self._pipe.send(schedule)
 
-    def hear(self) -> Tally:
-        """Its next report; what went wrong there is raised here."""
+    def hear(self) -> list[float]:
+        """That it is ready, or its latencies; what went wrong there is raised here."""
         try:
             if not self._pipe.poll(PATIENCE_SECONDS):
                 raise Broken("a client says nothing any more")
-            said = self._pipe.recv()
+            said: list[float] | str = self._pipe.recv()
         except (EOFError, ConnectionError):
             self._process.join(1)
             raise Broken(f"a client ended with code {self._process.exitcode}") from None
         if isinstance(said, str):
             raise Broken(said)
-        assert isinstance(said, Tally)
         return said
 
+    def refuse_failed(self) -> None:
+        if self._pipe.poll():
+            self.hear()
+        if not self._process.is_alive():
+            raise Broken(f"a client ended with code {self._process.exitcode}")
+        if self.tally.dry:
+            raise RanDry
+
     def end(self) -> None:
-        """It has reported, or nobody wants its report any more."""
+        """At once: nobody wants to hear any more of it."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
@@ -158,87 +200,103 @@ class _Forked:
 # --- in the client's process ----------------------------------------------------------------------
 
 
-def _work(
-    system: System, shape: Shape, share: Share, pipe: Connection, tie: Callable[[], None]
-) -> None:
+class Job(NamedTuple):
+    """What a client is to do, and where it keeps count."""
+
+    system: System
+    shape: Shape
+    share: Share
+    tally: Tally
+
+
+def _work(job: Job, pipe: Connection, tie: Callable[[], None]) -> None:
     tie()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        client = system.connect()
-        pipe.send(Tally())
+        client = job.system.connect(f"worker-{job.share.place}")
+        pipe.send([])
         schedule: Schedule = pipe.recv()
-        task = _Flood(schedule, share) if schedule.rate is None else _Paced(schedule, share, shape)
-        pipe.send(task.go(client, shape.window))
+        if schedule.rate is None:
+            _Flood(job, schedule).go(client)
+        else:
+            pipe.send(_Paced(job, schedule).go(client))
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear it
-        pipe.send(f"{system.name}: {type(error).__name__}: {error}")
-    signal.pause()  # nothing of the parent's is ours to clean up, so we wait for the end
+        pipe.send(f"{job.system.name}: {type(error).__name__}: {error}")
+    while True:
+        signal.pause()  # nothing of the parent's is ours to clean up: it ends us
 
 
 class _Flood:
-    """The next cycle begins when there is room for it."""
+    """The next cycle begins when there is room for it, until the parent ends us."""
 
-    def __init__(self, schedule: Schedule, share: Share) -> None:
-        self._schedule, self._mine, self._tally = schedule, share.keys, Tally()
+    def __init__(self, job: Job, schedule: Schedule) -> None:
+        self._job, self._schedule = job, schedule
 
-    def go(self, client: Client, window: int) -> Tally:
+    def go(self, client: Client) -> None:
         _sleep_until(self._schedule.begin)
-        client.run(self._keys(), window, self._done)
-        return self._tally
+        _run(client, self._keys(), self._job.shape.window, self._done)
 
     def _keys(self) -> Iterator[str]:
-        end = self._schedule.end
-        for key in self._mine:
-            if time.monotonic() >= end:
-                return
-            self._tally.used += 1
+        tally = self._job.tally
+        for key in self._job.share.keys:
+            tally.used += 1
             yield key
-        self._tally.dry = True
+        tally.dry = True
 
     def _done(self, key: str) -> None:  # noqa: ARG002
-        if self._schedule.count_from <= time.monotonic() < self._schedule.end:
-            self._tally.cycles += 1
+        self._job.tally.cycles += 1
 
 
 class _Paced:
     """Each cycle begins when it is due, or as soon after as there is room for it."""
 
-    def __init__(self, schedule: Schedule, share: Share, shape: Shape) -> None:
+    def __init__(self, job: Job, schedule: Schedule) -> None:
         assert schedule.rate is not None
-        self._schedule, self._tally = schedule, Tally()
-        first = schedule.begin + share.place / schedule.rate
-        step = shape.clients / schedule.rate
-        self._due = {key: first + at * step for at, key in enumerate(share.keys)}
+        self._job, self._schedule = job, schedule
+        self._latencies: list[float] = []
+        first = schedule.begin + job.share.place / schedule.rate
+        step = job.shape.clients / schedule.rate
+        self._due = {key: first + at * step for at, key in enumerate(job.share.keys)}
         self._left = iter(self._due.items())
         self._next: tuple[str, float] | None = next(self._left, None)
 
-    def go(self, client: Client, window: int) -> Tally:
+    def go(self, client: Client) -> list[float]:
         give_up = self._schedule.end + _OVERTIME_SECONDS
         while self._next is not None and self._next[1] < self._schedule.end:
             _sleep_until(self._next[1])
             if time.monotonic() > give_up:
                 self._done(self._next[0])
                 self._next = next(self._left, None)
-                continue
-            client.run(self._keys(), window, self._done)
-        self._tally.dry = self._next is None
-        return self._tally
+            else:
+                _run(client, self._keys(), self._job.shape.window, self._done)
+        self._job.tally.dry = self._next is None
+        return self._latencies
 
     def _keys(self) -> Iterator[str]:
         """What is due by now."""
-        last = self._schedule.end
-        while self._next is not None and self._next[1] < min(time.monotonic(), last):
+        end = self._schedule.end
+        while self._next is not None and self._next[1] < min(time.monotonic(), end):
             key = self._next[0]
             self._next = next(self._left, None)
-            self._tally.used += 1
             yield key
-            if time.monotonic() > last + _OVERTIME_SECONDS:
+            if time.monotonic() > end + _OVERTIME_SECONDS:
                 return
 
     def _done(self, key: str) -> None:
         due = self._due[key]
         if due >= self._schedule.count_from:
-            self._tally.latencies.append(time.monotonic() - due)
+            self._latencies.append(time.monotonic() - due)
+
+
+def _run(client: Client, keys: Iterator[str], window: int, done: Callable[[str], None]) -> None:
+    """Whole cycles, a window at a time, until there are no more keys."""
+    while batch := list(islice(keys, window)):
+        fences = client.claim(batch)
+        fences = client.renew(batch, fences)
+        client.complete(batch, fences)
+        for key in batch:
+            done(key)
 
 
 def _sleep_until(moment: float) -> None:

@@ -159,6 +159,9 @@ def _cycles(results: Results) -> str:
         if figures.failure is not None:
             notes.append(f"{figures.name} failed: {figures.failure}")
     notes += [f"{key} was not measured: {reason}" for key, reason in results.missing.items()]
+    notes.append(
+        "with SQLite nothing is ever in flight: its last column is 4 connections in lockstep"
+    )
     notes.append("1, 8 and 64 are connections in lockstep; in brackets: ours against theirs")
     return "\n".join([_table(heads, rows), *(f"   {note}" for note in notes)])
 

@@ -7,19 +7,19 @@ one revision of a key; there is no evidence beyond that.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
 import nats
 from nats.aio.client import Client as Nats
+from nats.js.errors import APIError
 from nats.js.kv import KeyValue
 
-from benchmarks.systems.system import OWNER, Refused
+from benchmarks.systems.system import Refused
 from tests.services.nats import running
 
-_VALUE = OWNER.encode()
 _SECONDS_MAX = 30.0
 _Result = TypeVar("_Result")
 
@@ -39,8 +39,8 @@ class Bucket:
         del count  # a key comes to be when it is claimed
         asyncio.run(self._renew_bucket())
 
-    def connect(self) -> "Worker":
-        return Worker(self._url, self._bucket)
+    def connect(self, owner: str) -> "Worker":
+        return Worker(self._url, self._bucket, owner)
 
     def stop(self) -> None:
         asyncio.run(self._drop_bucket())
@@ -61,29 +61,31 @@ class Bucket:
 
 
 class Worker:
-    def __init__(self, url: str, bucket: str) -> None:
+    def __init__(self, url: str, bucket: str, owner: str) -> None:
+        self._owner = owner.encode()
         self._loop = asyncio.new_event_loop()
         self._client, self._store = self._wait(_opened(url, bucket))
 
-    def run(self, keys: Iterator[str], window: int, done: Callable[[str], None]) -> None:
-        self._wait(self._run(keys, window, done))
+    def claim(self, keys: Sequence[str]) -> list[int]:
+        return self._all(self._store.create(key, self._owner) for key in keys)
+
+    def renew(self, keys: Sequence[str], fences: Sequence[int]) -> list[int]:
+        held = zip(keys, fences, strict=True)
+        return self._all(self._store.update(key, self._owner, last=fence) for key, fence in held)
+
+    def complete(self, keys: Sequence[str], fences: Sequence[int]) -> None:
+        held = zip(keys, fences, strict=True)
+        self._all(self._store.delete(key, last=fence) for key, fence in held)
 
     def close(self) -> None:
         self._wait(self._client.close())
         self._loop.close()
 
-    async def _run(self, keys: Iterator[str], window: int, done: Callable[[str], None]) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(window):
-                tasks.create_task(self._cycles(keys, done))
-
-    async def _cycles(self, keys: Iterator[str], done: Callable[[str], None]) -> None:
-        for key in keys:
-            claimed = await self._store.create(key, _VALUE)
-            renewed = await self._store.update(key, _VALUE, last=claimed)
-            if not await self._store.delete(key, last=renewed):
-                raise Refused(f"delete of {key}")
-            done(key)
+    def _all(self, steps: Iterable[Coroutine[Any, Any, int]]) -> list[int]:
+        try:
+            return self._wait(_gathered(steps))
+        except APIError as error:
+            raise Refused(str(error)) from error
 
     def _wait(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         return self._loop.run_until_complete(work)
@@ -93,3 +95,7 @@ async def _opened(url: str, bucket: str) -> tuple[Nats, KeyValue]:
     client = await nats.connect(url)
     stream = client.jetstream(timeout=_SECONDS_MAX)
     return client, await stream.key_value(bucket)
+
+
+async def _gathered(steps: Iterable[Coroutine[Any, Any, int]]) -> list[int]:
+    return await asyncio.gather(*steps)

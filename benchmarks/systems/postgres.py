@@ -7,15 +7,14 @@ commits the whole window at once. That is the fastest way it has, and less than 
 step that fails takes the window along.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
 
-from benchmarks.systems.system import OWNER, TTL_SECONDS, Refused, Unfit
+from benchmarks.systems.system import TTL_SECONDS, Refused, Unfit
 from tests.services.postgres import running
 
 _SETTINGS = {
@@ -53,7 +52,7 @@ WHERE id = %(id)s AND state = 'held' AND owner = %(owner)s AND fence = %(fence)s
 RETURNING id, fence
 """
 _RENEW = "UPDATE work SET due = now() + make_interval(secs => %(time)s)" + _HELD
-_CLOSE = "UPDATE work SET state = 'closed'" + _HELD
+_COMPLETE = "UPDATE work SET state = 'closed'" + _HELD
 
 
 class Rows:
@@ -85,10 +84,10 @@ class Rows:
         )
         self._db.execute("VACUUM (ANALYZE) work")
 
-    def connect(self) -> "Worker":
+    def connect(self, owner: str) -> "Worker":
         db = psycopg.connect(self._url, autocommit=True, prepare_threshold=0)
         db.execute("SET search_path = " + self._schema)
-        return Worker(db, noted=self._noted)
+        return Worker(db, owner, noted=self._noted)
 
     def stop(self) -> None:
         self._db.execute("DROP SCHEMA " + self._schema + " CASCADE")
@@ -102,29 +101,30 @@ class Rows:
 
 
 class Worker:
-    def __init__(self, db: psycopg.Connection[Any], *, noted: bool) -> None:
+    def __init__(self, db: psycopg.Connection[Any], owner: str, *, noted: bool) -> None:
         self._db = db
+        self._asked: dict[str, Any] = {"owner": owner, "time": TTL_SECONDS}
         self._cursor = db.cursor()
-        self._claim, self._renew, self._close = (
+        self._claim, self._renew, self._complete = (
             _noted(step, query) if noted else query
-            for step, query in (("claim", _CLAIM), ("renew", _RENEW), ("close", _CLOSE))
+            for step, query in (("claim", _CLAIM), ("renew", _RENEW), ("complete", _COMPLETE))
         )
 
-    def run(self, keys: Iterator[str], window: int, done: Callable[[str], None]) -> None:
-        asked = {"owner": OWNER, "time": TTL_SECONDS}
-        while batch := list(islice(keys, window)):
-            fences = self._steps(self._claim, [asked | {"id": key} for key in batch])
-            held = [
-                asked | {"id": key, "fence": fence}
-                for key, fence in zip(batch, fences, strict=True)
-            ]
-            self._steps(self._renew, held)
-            self._steps(self._close, held)
-            for key in batch:
-                done(key)
+    def claim(self, keys: Sequence[str]) -> list[int]:
+        return self._steps(self._claim, [self._asked | {"id": key} for key in keys])
+
+    def renew(self, keys: Sequence[str], fences: Sequence[int]) -> list[int]:
+        return self._steps(self._renew, self._held(keys, fences))
+
+    def complete(self, keys: Sequence[str], fences: Sequence[int]) -> None:
+        self._steps(self._complete, self._held(keys, fences))
 
     def close(self) -> None:
         self._db.close()
+
+    def _held(self, keys: Sequence[str], fences: Sequence[int]) -> list[dict[str, Any]]:
+        held = zip(keys, fences, strict=True)
+        return [self._asked | {"id": key, "fence": fence} for key, fence in held]
 
     def _steps(self, query: LiteralString, asked: Sequence[dict[str, Any]]) -> list[int]:
         """The fences, of as many rows as were asked for."""

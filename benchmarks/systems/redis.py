@@ -6,7 +6,7 @@ pipelines without MULTI, hiredis reads the answers. Snapshots and rewrites of th
 run this short they would only be noise. There is no evidence beyond the file.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import redis
 
-from benchmarks.systems.system import OWNER, TTL_SECONDS, Refused, Unfit, names
+from benchmarks.systems.system import TTL_SECONDS, Refused, Unfit, names
 from tests.services.redis import running
 
 _NOW = "local t = redis.call('TIME'); local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
@@ -36,8 +36,9 @@ if item[1] ~= 'held' or item[2] ~= ARGV[1] or item[3] ~= ARGV[2] or tonumber(ite
 end
 """
 )
-_RENEW = _HELD + "redis.call('HSET', KEYS[1], 'due', now + ARGV[3]) return 1"
-_CLOSE = _HELD + "redis.call('HSET', KEYS[1], 'state', 'closed') return 1"
+_RENEW = _HELD + "redis.call('HSET', KEYS[1], 'due', now + ARGV[3]) return tonumber(ARGV[2])"
+_COMPLETE = _HELD + "redis.call('HSET', KEYS[1], 'state', 'closed') return tonumber(ARGV[2])"
+_TTL_MS = TTL_SECONDS * 1000
 _SETTINGS = {
     "appendonly": "yes",
     "appendfsync": "always",
@@ -62,7 +63,9 @@ class Scripts:
         except BaseException:
             self.stop()
             raise
-        self._scripts = [str(self._client.script_load(text)) for text in (_CLAIM, _RENEW, _CLOSE)]
+        self._scripts = [
+            str(self._client.script_load(text)) for text in (_CLAIM, _RENEW, _COMPLETE)
+        ]
         self._prefix, self._made = f"understudy-bench:{id(self)}:", 0
 
     def prepare(self, count: int) -> None:
@@ -73,8 +76,8 @@ class Scripts:
             pipe.execute()
         self._made = count
 
-    def connect(self) -> "Worker":
-        return Worker(self._url, self._prefix, self._scripts)
+    def connect(self, owner: str) -> "Worker":
+        return Worker(self._url, owner, self._prefix, self._scripts)
 
     def stop(self) -> None:
         self._client.close()
@@ -93,26 +96,34 @@ class Scripts:
 
 
 class Worker:
-    def __init__(self, url: str, prefix: str, scripts: list[str]) -> None:
+    def __init__(self, url: str, owner: str, prefix: str, scripts: list[str]) -> None:
         self._client = redis.Redis.from_url(url)
-        self._prefix = prefix
-        self._claim, self._renew, self._close = scripts
+        self._owner, self._prefix = owner, prefix
+        self._claim, self._renew, self._complete = scripts
 
-    def run(self, keys: Iterator[str], window: int, done: Callable[[str], None]) -> None:
-        time = TTL_SECONDS * 1000
-        while batch := list(islice(keys, window)):
-            places = [self._prefix + key for key in batch]
-            fences = self._steps([(self._claim, 1, place, OWNER, time) for place in places])
-            held = list(zip(places, fences, strict=True))
-            self._steps([(self._renew, 1, place, OWNER, fence, time) for place, fence in held])
-            self._steps([(self._close, 1, place, OWNER, fence) for place, fence in held])
-            for key in batch:
-                done(key)
+    def claim(self, keys: Sequence[str]) -> list[int]:
+        return self._steps(
+            [(self._claim, 1, self._prefix + key, self._owner, _TTL_MS) for key in keys]
+        )
+
+    def renew(self, keys: Sequence[str], fences: Sequence[int]) -> list[int]:
+        held = zip(keys, fences, strict=True)
+        calls = [
+            (self._renew, 1, self._prefix + key, self._owner, fence, _TTL_MS) for key, fence in held
+        ]
+        return self._steps(calls)
+
+    def complete(self, keys: Sequence[str], fences: Sequence[int]) -> None:
+        held = zip(keys, fences, strict=True)
+        self._steps(
+            [(self._complete, 1, self._prefix + key, self._owner, fence) for key, fence in held]
+        )
 
     def close(self) -> None:
         self._client.close()
 
-    def _steps(self, calls: list[tuple[Any, ...]]) -> list[int]:
+    def _steps(self, calls: Sequence[tuple[Any, ...]]) -> list[int]:
+        """The scripts answer with the fence, or with 0."""
         if len(calls) == 1:
             answers = [self._client.evalsha(*calls[0])]
         else:
@@ -121,5 +132,5 @@ class Worker:
                     pipe.evalsha(*call)
                 answers = pipe.execute()
         if not all(answers):
-            raise Refused(f"{len(calls)} steps: {answers}")
+            raise Refused(f"{answers.count(0)} of {len(calls)} steps")
         return answers

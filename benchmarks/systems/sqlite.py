@@ -7,13 +7,13 @@ transaction. That is no longer a transaction a step (one that fails takes the ot
 variant that does it is shown for comparison only.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
-from benchmarks.systems.system import OWNER, TTL_SECONDS, Refused, names, now_ms
+from benchmarks.systems.system import TTL_SECONDS, Refused, names, now_ms
 
 _TABLES = """
 CREATE TABLE work (
@@ -31,7 +31,7 @@ _RENEW = """
 UPDATE work SET due_ms = ?
 WHERE id = ? AND state = 'held' AND owner = ? AND fence = ? AND due_ms >= ? RETURNING fence
 """
-_CLOSE = """
+_COMPLETE = """
 UPDATE work SET state = 'closed'
 WHERE id = ? AND state = 'held' AND owner = ? AND fence = ? AND due_ms >= ? RETURNING fence
 """
@@ -59,61 +59,70 @@ class Table:
             db.executemany("INSERT INTO work (id, state, fence) VALUES (?, ?, ?)", rows)
         db.close()
 
-    def connect(self) -> "Worker":
-        return Worker(opened(self._path), noted=self._noted, together=self._together)
+    def connect(self, owner: str) -> "Worker":
+        return Worker(opened(self._path), owner, noted=self._noted, together=self._together)
 
     def stop(self) -> None:
         pass
 
 
 class Worker:
-    def __init__(self, db: apsw.Connection, *, noted: bool, together: bool) -> None:
+    def __init__(self, db: apsw.Connection, owner: str, *, noted: bool, together: bool) -> None:
+        self._owner = owner
         self._db, self._noted, self._together = db, noted, together
 
-    def run(self, keys: Iterator[str], window: int, done: Callable[[str], None]) -> None:
-        size = window if self._together else 1
-        while batch := list(islice(keys, size)):
-            fences = self._claim(batch)
-            self._renew(batch, fences)
-            self._close(batch, fences)
-            for key in batch:
-                done(key)
+    def claim(self, keys: Sequence[str]) -> list[int]:
+        now = now_ms()
+        due = now + TTL_SECONDS * 1000
+        return self._steps("claim", _CLAIM, keys, [(self._owner, due, key, now) for key in keys])
+
+    def renew(self, keys: Sequence[str], fences: Sequence[int]) -> list[int]:
+        now = now_ms()
+        due = now + TTL_SECONDS * 1000
+        held = zip(keys, fences, strict=True)
+        values = [(due, key, self._owner, fence, now) for key, fence in held]
+        return self._steps("renew", _RENEW, keys, values)
+
+    def complete(self, keys: Sequence[str], fences: Sequence[int]) -> None:
+        now = now_ms()
+        held = zip(keys, fences, strict=True)
+        values = [(key, self._owner, fence, now) for key, fence in held]
+        self._steps("complete", _COMPLETE, keys, values)
 
     def close(self) -> None:
         self._db.close()
 
-    def _claim(self, keys: Sequence[str]) -> list[int]:
-        now = now_ms()
-        self._db.execute("BEGIN IMMEDIATE")
-        due = now + TTL_SECONDS * 1000
-        fences = [self._step("claim", key, _CLAIM, (OWNER, due, key, now), now) for key in keys]
-        self._db.execute("COMMIT")
+    def _steps(
+        self, step: str, query: str, keys: Sequence[str], values: Sequence[tuple[str | int, ...]]
+    ) -> list[int]:
+        """One transaction for each, or one for all."""
+        size = len(keys) if self._together else 1
+        fences: list[int] = []
+        for start in range(0, len(keys), size):
+            with self._transaction():
+                for key, each in zip(keys[start : start + size], values[start:], strict=False):
+                    fences.append(self._step(step, query, key, each))
         return fences
 
-    def _renew(self, keys: Sequence[str], fences: Sequence[int]) -> None:
-        now = now_ms()
-        self._db.execute("BEGIN IMMEDIATE")
-        due = now + TTL_SECONDS * 1000
-        for key, fence in zip(keys, fences, strict=True):
-            self._step("renew", key, _RENEW, (due, key, OWNER, fence, now), now)
-        self._db.execute("COMMIT")
-
-    def _close(self, keys: Sequence[str], fences: Sequence[int]) -> None:
-        now = now_ms()
-        self._db.execute("BEGIN IMMEDIATE")
-        for key, fence in zip(keys, fences, strict=True):
-            self._step("close", key, _CLOSE, (key, OWNER, fence, now), now)
-        self._db.execute("COMMIT")
-
-    def _step(self, step: str, key: str, query: str, values: tuple[object, ...], now: int) -> int:
+    def _step(self, step: str, query: str, key: str, values: tuple[str | int, ...]) -> int:
         rows = self._db.execute(query, values).fetchall()
         if len(rows) != 1:
             raise Refused(f"{step} of {key}")
         fence = rows[0][0]
         assert isinstance(fence, int)
         if self._noted:
-            self._db.execute(_NOTE, (now, key, step, OWNER, fence))
+            self._db.execute(_NOTE, (now_ms(), key, step, self._owner, fence))
         return fence
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
 
 
 def opened(path: Path) -> apsw.Connection:

@@ -1,27 +1,31 @@
-"""What the load needs of a system: a fresh store, and connections that take items through a cycle.
+"""What the load needs of a system: a fresh store, and clients that take items through a cycle.
 
 A cycle is claim, renew, complete, of one item that the client names. All systems get the same
 names, the same lease times and the same three steps; each step is durable before its answer, and
 fenced: a renewal or completion with an old counter is refused. A client checks every answer, and
-raises if one of them is not a success.
+raises `Refused` if one of them is not a success.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from tests.services.server import Missing
 
 TTL_SECONDS = 600
-OWNER = "worker"
 
 
 class Client(Protocol):
-    """A connection, in a process of its own."""
+    """A connection. The items of one call are in flight together, as far as the system can."""
 
-    def run(self, keys: Iterator[str], window: int, done: Callable[[str], None]) -> None:
-        """Take keys through the cycle, up to `window` in flight, until there are no more."""
+    def claim(self, keys: Sequence[str]) -> list[int]:
+        """The fences of the new leases."""
+
+    def renew(self, keys: Sequence[str], fences: Sequence[int]) -> list[int]:
+        """The fences from now on."""
+
+    def complete(self, keys: Sequence[str], fences: Sequence[int]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -39,8 +43,8 @@ class System(Protocol):
     def prepare(self, count: int) -> None:
         """Make a fresh store with so many open items; their names are those of `names`."""
 
-    def connect(self) -> Client:
-        """A connection; called in the client's process."""
+    def connect(self, owner: str) -> Client:
+        """A connection of somebody; called in the client's process."""
 
     def stop(self) -> None: ...
 

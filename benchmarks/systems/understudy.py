@@ -8,14 +8,14 @@ Each answer is durable, with its row of evidence.
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from benchmarks.systems.system import OWNER, TTL_SECONDS, Refused, names
+from benchmarks.systems.system import TTL_SECONDS, Refused, names
 from tests.services.server import Server
 from understudy.authority import Office, Unavailable, create_state_dir
 from understudy.authority.client import Call, Client
@@ -47,8 +47,8 @@ class Sidecar:
         shutil.copytree(self._templates[count], self._state_dir)
         self._server = serve(self._state_dir, self._folder / "log")
 
-    def connect(self) -> "Worker":
-        return Worker(self._state_dir)
+    def connect(self, owner: str) -> "Worker":
+        return Worker(self._state_dir, owner)
 
     def stop(self) -> None:
         if self._server is not None:
@@ -57,21 +57,34 @@ class Sidecar:
 
 
 class Worker:
-    def __init__(self, state_dir: Path) -> None:
-        self._client = Client(state_dir, "mcp")
+    def __init__(self, state_dir: Path, owner: str) -> None:
+        self._client, self._owner = Client(state_dir, "mcp"), owner
 
-    def run(self, keys: Iterator[str], window: int, done: Callable[[str], None]) -> None:
-        while batch := list(islice(keys, window)):
-            claims = [Call("issue.claim", _claim(key)) for key in batch]
-            held = [_holder(answer) for answer in self._accepted(claims)]
-            time = {"leaseTtlSeconds": TTL_SECONDS}
-            self._accepted([Call("issue.lease_renew", holder | time) for holder in held])
-            self._accepted([Call("issue.close", holder) for holder in held])
-            for key in batch:
-                done(key)
+    def claim(self, keys: Sequence[str]) -> list[int]:
+        asked = {"leaseTtlSeconds": TTL_SECONDS}
+        answers = self._accepted([Call("issue.claim", self._lease(key) | asked) for key in keys])
+        return [answer["issue"]["lease"]["fence"] for answer in answers]
+
+    def renew(self, keys: Sequence[str], fences: Sequence[int]) -> list[int]:
+        asked = {"leaseTtlSeconds": TTL_SECONDS}
+        held = [
+            self._lease(key) | {"fence": fence} for key, fence in zip(keys, fences, strict=True)
+        ]
+        self._accepted([Call("issue.lease_renew", holder | asked) for holder in held])
+        return list(fences)
+
+    def complete(self, keys: Sequence[str], fences: Sequence[int]) -> None:
+        held = [
+            self._lease(key) | {"fence": fence} for key, fence in zip(keys, fences, strict=True)
+        ]
+        self._accepted([Call("issue.close", holder) for holder in held])
 
     def close(self) -> None:
         self._client.close()
+
+    def _lease(self, key: str) -> dict[str, Any]:
+        """What the holder shows, but for the fence."""
+        return {"id": key, "assignee": self._owner, "leaseId": f"lease-{key}"}
 
     def _accepted(self, calls: list[Call]) -> list[dict[str, Any]]:
         answers = self._client.ask_many(calls)
@@ -110,22 +123,6 @@ def _refuse_rejected(answer: bytes) -> None:
     value = orjson.loads(answer)
     if value["result"] != "accepted":
         raise Refused(value["diagnostic"])
-
-
-def _claim(key: str) -> dict[str, Any]:
-    return {"id": key, "assignee": OWNER, "leaseTtlSeconds": TTL_SECONDS}
-
-
-def _holder(answer: dict[str, Any]) -> dict[str, Any]:
-    """What the holder shows from now on."""
-    issue = answer["issue"]
-    lease = issue["lease"]
-    return {
-        "id": issue["id"],
-        "assignee": OWNER,
-        "leaseId": lease["leaseId"],
-        "fence": lease["fence"],
-    }
 
 
 def answers(state_dir: Path) -> bool:

@@ -64,7 +64,7 @@ class Server:
         while not is_ready():
             if self.process.poll() is not None or time.monotonic() > give_up:
                 self.stop()
-                raise Missing(f"{self.process.args!r} does not start: {self._last_words()}")
+                raise Missing(f"{self.process.args!r} does not start: {self.last_words()}")
             time.sleep(0.01)
 
     def stop(self) -> None:
@@ -80,7 +80,8 @@ class Server:
             self.process.kill()
             self.process.wait()
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
+        """The end of its log."""
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return " / ".join(lines[-3:]) or "it says nothing"
 

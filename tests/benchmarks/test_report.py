@@ -1,0 +1,46 @@
+"""The bars are ratios of medians against the best peer that does the same work."""
+
+import pytest
+
+from benchmarks.cycles import EIGHT, IN_FLIGHT, OURS, Figures
+from benchmarks.report import BATCH, REFERENCE, Results, as_json, as_text, bars
+
+
+def figures(name: str, eight: list[float], flood: list[float], *, same: bool = True) -> Figures:
+    return Figures(name, "none", same, {EIGHT.name: eight, IN_FLIGHT.name: flood})
+
+
+@pytest.fixture
+def results() -> Results:
+    where = {"cores": 2, "system": "s", "python": "p", "fileSystem": "f", "fsyncMs": 1.0}
+    return Results(where | {"loadAverage": 0.0}, 3, 1.0)
+
+
+def test_bars_are_ratios_of_medians_against_the_best_peer(results: Results) -> None:
+    results.kernel = {REFERENCE: [1.0, 2.0, 90.0], BATCH: [60.0, 61.0, 10.0]}
+    results.systems = {
+        OURS: figures("us", [10.0, 20.0, 30.0], [500.0, 400.0, 9.0]),
+        "a": figures("a", [10.0, 1.0, 99.0], [100.0, 100.0, 100.0]),
+        "b": figures("b", [5.0, 5.0, 5.0], [50.0, 80.0, 90.0]),
+        "c": figures("c", [1000.0] * 3, [1000.0] * 3, same=False),
+    }
+    results.growth = {BATCH: {1_000: [4.0], 1_000_000: [1.0]}}
+    found = bars(results)
+    assert [bar.measured for bar in found] == [30.0, 40.0, 4.0, 2.0, 4.0]
+    assert [bar.reached for bar in found] == [True, True, False, True, False]
+    assert [bar.against for bar in found] == [REFERENCE, "a", "a", "a", "flat"]
+
+
+def test_what_was_not_measured_is_neither_reached_nor_missed(results: Results) -> None:
+    results.systems = {OURS: figures("us", [1.0], [1.0])}
+    results.missing = {"redis": "not here"}
+    assert {bar.reached for bar in bars(results)} == {None}
+    assert "redis was not measured: not here" in as_text(results)
+    assert as_json(results)["missing"] == {"redis": "not here"}
+
+
+def test_a_peer_that_failed_is_shown_with_its_reason(results: Results) -> None:
+    failed = figures("us", [], [])
+    failed.failure = "8: it broke"
+    results.systems = {OURS: failed}
+    assert "us failed: 8: it broke" in as_text(results)
