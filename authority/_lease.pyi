@@ -121,7 +121,6 @@ class _Lib:
     US_ISSUE_AWAITED: int
     US_ROW_DIGEST_LEN: int
     US_STATE_DIGEST_LEN: int
-    US_ROW_ANSWERED: int
 
     def us_canonical_room(self, size: int, /) -> int: ...
     def us_canonical(
@@ -159,6 +158,7 @@ class _Lib:
         room: CData,
         /,
     ) -> int: ...
+    def us_settle(self, kernel: CData, out: CData, out_max: int, /) -> int: ...
 
 ffi: _FFI
 lib: _Lib

@@ -10,7 +10,7 @@ I3  Before the kernel decides, it knows every change that the reference made.
 """
 
 import secrets
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -58,6 +58,7 @@ from .outcome import (
     PolicySet,
     SubleaseDropped,
     SubleasePut,
+    decode_changes,
 )
 from .service import Authority, Office, Proposal
 from .state import State, apply
@@ -83,7 +84,10 @@ class NativeAuthority(Authority):
     """As `Authority`, and beside requests it takes the lines that requests come as."""
 
     def __init__(self, journal: Journal, physical_ms: SteadyClock | None = None) -> None:
-        self._pending: list[Row] = []  # decided in C, and not yet in our own state
+        # The answers of rows that were decided in C, as far as they are worth remembering, and
+        # whether there are such rows; neither is in our own state yet.
+        self._answered: deque[bytes] = deque(maxlen=limits.ANSWERS_MAX)
+        self._unsettled = False
         super().__init__(journal, physical_ms)
         self.hot_count = 0
         self.stops: Counter[Stop] = Counter()  # why lines were cold
@@ -103,9 +107,14 @@ class NativeAuthority(Authority):
 
     def settle(self) -> None:
         """Make the changes of rows that were decided in C (I2)."""
-        if self._pending:
-            pending, self._pending = self._pending, []
-            apply(self._state, _net(self._state, pending))
+        if not self._unsettled:
+            return
+        self._unsettled = False
+        assert self._kernel is not None
+        for changes in self._kernel.settle():
+            apply(self._state, decode_changes(changes))
+        apply(self._state, decode_changes(b"[%b]" % b",".join(self._answered)))
+        self._answered.clear()
 
     def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
         proposal = super().propose(batch)
@@ -152,7 +161,8 @@ class NativeAuthority(Authority):
             return 0  # whoever writes the first row takes over the journal
         try:
             decided = kernel.dispatch(lines, start, self._clock.physical_ms(), self._epoch)
-        except MemoryError:  # before anything was decided
+        except MemoryError:  # before anything more was decided
+            self.settle()
             self._kernel = None
             return 0
         self._stop = decided.stop
@@ -163,7 +173,8 @@ class NativeAuthority(Authority):
             self._clock.advance(Stamp(last.seq, last.wall_ms, last.counter, last.node))
         made.answers.extend(decided.answers)
         made.rows.extend(decided.rows)
-        self._pending += decided.rows
+        self._answered.extend(decided.answered)
+        self._unsettled = True
         self._uncommitted |= decided.first
         self.hot_count += len(decided.rows)
         return len(decided.rows)
@@ -224,32 +235,6 @@ class NativeOffice(Office):
 
     boundary = "native"
     decides = NativeAuthority
-
-
-def _net(state: State, rows: Sequence[Row]) -> list[Change]:
-    """What rows of C change together: of each issue and of each lease the last word.
-
-    Nothing hangs on the leases that C moves, so what a lease was in between leaves no trace.
-    """
-    issues: dict[str, IssueSet] = {}
-    leases: dict[str, Change] = {}
-    answers: list[Change] = []
-    for change in (change for row in rows for change in changes_of(row)):
-        match change:
-            case IssueSet(issue_id, members):
-                if issue_id in issues:
-                    issues[issue_id].members.update(members)
-                else:
-                    issues[issue_id] = change
-            case LeasePut(lease):
-                leases[lease.resource] = change
-            case LeaseDropped(resource):
-                leases[resource] = change
-            case _:
-                answers.append(change)
-    held = state.leases
-    kept = [one for key, one in leases.items() if isinstance(one, LeasePut) or key in held]
-    return [*issues.values(), *kept, *answers]
 
 
 # --- the state, as C wants it -------------------------------------------------------------------

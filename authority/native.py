@@ -8,7 +8,7 @@ threads may call at once. A `Kernel` keeps its room, and has one caller at a tim
 
 import struct
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from itertools import accumulate
@@ -20,7 +20,7 @@ from .journal import Row
 if TYPE_CHECKING:
     from ._lease import CData
 
-ABI = 4  # US_ABI in native/lease.h
+ABI = 5  # US_ABI in native/lease.h
 
 try:
     from ._lease import ffi, lib
@@ -147,6 +147,7 @@ class Decided(NamedTuple):
     answers: list[bytes]
     steps: bytes  # the rows' lines of the trajectory, one behind the other
     first: dict[int, bytes]  # by row: responses that are the first to their request id
+    answered: list[bytes]  # the changes that remember them
     stop: Stop
 
 
@@ -230,16 +231,26 @@ class Kernel:
         )
         return self._cut(handled, epoch)
 
+    def settle(self) -> Iterator[bytes]:
+        """What all rows since the last call changed together, but for what is remembered."""
+        while True:
+            size = lib.us_settle(self._kernel, self._out, _OUT_BYTES)
+            _refuse_flaw(size)
+            if size == len(b"[]"):
+                return
+            yield self._out_bytes[:size]
+
     def _cut(self, handled: int, epoch: int) -> Decided:
         """Rows out of their slices. A loop without calls: it takes as long as all of C."""
         rows: list[Row] = []
         answers: list[bytes] = []
         first: dict[int, bytes] = {}
+        remembered: list[bytes] = []
         node, new = self._node, tuple.__new__
         out = self._out_bytes
         for (
-            seq, wall_ms, counter, flags,
-            request, request_end, changes, response, answer, end, digest, state_digest,
+            seq, wall_ms, counter,
+            request, request_end, changes, answered, response, answer, end, digest, state_digest,
         ) in _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size]):  # fmt: skip
             said = out[response:answer]
             row = (
@@ -256,10 +267,11 @@ class Kernel:
             )
             rows.append(new(Row, row))  # `Row(*row)` takes three times as long
             answers.append(said if answer == end else out[answer:end])
-            if flags:  # US_ROW_ANSWERED is the only one
+            if answered:
                 first[seq] = said
+                remembered.append(out[answered : response - 1])
         steps = self._step_bytes[: self._batch.steps_len]
-        return Decided(rows, answers, steps, first, Stop(self._batch.stop))
+        return Decided(rows, answers, steps, first, remembered, Stop(self._batch.stop))
 
 
 def _refuse_flaw(result: int) -> None:

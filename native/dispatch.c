@@ -68,7 +68,7 @@ static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *l
     us_seal(pen, k, &request, &outcome, stamp, &projection, row);
     if (pen->out.full || pen->steps.full)
         return US_STOP_OUT_FULL;
-    us_apply(k, &request, &outcome);
+    us_apply(k, &request, &outcome, stamp);
     advance(k, row);
     return US_STOP_END;
 }

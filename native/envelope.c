@@ -1,13 +1,11 @@
 /* The row of a decision: its request, its changes, its answer with the host-effect envelope, the
- * digests that chain them, and its line of the trajectory. The mirror of `authority/envelope.py`,
- * of how `authority/outcome.py` writes changes, and of `line` in `authority/trajectory.py`.
+ * digests that chain them, and its line of the trajectory. The mirror of `authority/envelope.py`
+ * and of `line` in `authority/trajectory.py`.
  */
 
 #include "kernel.h"
 
 #include <string.h>
-
-#define ARGS_DIGEST_LEN 68 /* he1_ and 64 hex digits */
 
 /* What several parts of a row need. */
 typedef struct seal {
@@ -18,7 +16,7 @@ typedef struct seal {
     const us_outcome *outcome;
     us_stamp stamp;
     us_row *row;
-    char args_digest[ARGS_DIGEST_LEN];
+    char args_digest[US_ARGS_DIGEST_LEN];
     us_bytes effect;
     us_bytes witnesses; /* of the effect, as the two below */
     us_bytes seq;
@@ -28,10 +26,6 @@ typedef struct seal {
 static void put_request(seal *s);
 static void put_context(const seal *s);
 static void put_changes(seal *s);
-static void put_issue_set(const seal *s);
-static void put_lease(const seal *s);
-static void put_lease_dropped(const seal *s);
-static void put_answered(const seal *s);
 static void chain_state(seal *s);
 static void hash_along(const seal *s, us_bytes bytes, us_sha256_lane *lane);
 static void put_response(seal *s, const us_projection *projection);
@@ -44,7 +38,6 @@ static void put_stamp(seal *s);
 static void put_answer(seal *s);
 static void put_step(seal *s);
 static void put_door(us_writer *w, uint32_t door);
-static uint32_t position(const us_writer *w);
 static us_bytes texts(const seal *s, uint32_t text);
 static us_bytes put_since(const seal *s, uint32_t at);
 
@@ -63,7 +56,6 @@ void us_seal(us_pen *pen, us_kernel *k, const us_request *request, const us_outc
     row->seq = stamp.seq;
     row->wall_ms = stamp.wall_ms;
     row->counter = (uint32_t)stamp.counter;
-    row->flags = request->request_id.len != 0 ? US_ROW_ANSWERED : 0;
     memset(row->unused, 0, sizeof row->unused);
     put_request(&s);
     put_changes(&s);
@@ -105,7 +97,7 @@ static void put_request(seal *s)
     us_writer *w = s->w;
     us_sha256_lane lane;
 
-    s->row->request_at = position(w);
+    s->row->request_at = us_position(w);
     us_put_bytes(w, texts(s, US_TEXT_REQUEST));
     put_context(s);
     US_PUT(w, ",\"door\":");
@@ -115,11 +107,11 @@ static void put_request(seal *s)
         us_put_integer(w, s->request->now_ms);
     }
     US_PUT(w, ",\"payload\":");
-    uint32_t args_at = position(w);
+    uint32_t args_at = us_position(w);
     us_put_value(w, &s->k->doc, s->request->payload);
     us_bytes args = put_since(s, args_at);
     us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_POLICY));
-    s->row->request_end = position(w);
+    s->row->request_end = us_position(w);
     hash_along(s, args, &lane);
     (void)us_sha256_text(&lane, "he1", 3, s->args_digest);
 }
@@ -152,113 +144,9 @@ static void put_changes(seal *s)
     us_writer *w = s->w;
 
     us_put_raw(w, s->k->head.state_digest, sizeof s->k->head.state_digest);
-    s->row->changes_at = position(w);
-    us_put_byte(w, '[');
-    switch (s->outcome->move) {
-    case US_MOVE_GRANT:
-        put_issue_set(s);
-        us_put_byte(w, ',');
-        put_lease(s);
-        break;
-    case US_MOVE_EXTEND:
-        put_lease(s);
-        break;
-    case US_MOVE_RELEASE:
-    case US_MOVE_COMPLETE:
-        if (s->request->issue->lease != US_NONE)
-            put_lease_dropped(s);
-        put_issue_set(s);
-        break;
-    case US_MOVE_NONE:
-        break;
-    }
-    if (s->request->request_id.len != 0) {
-        if (s->outcome->move != US_MOVE_NONE)
-            us_put_byte(w, ',');
-        put_answered(s);
-    }
-    us_put_byte(w, ']');
-    s->row->response_at = position(w);
-}
-
-static void put_issue_set(const seal *s)
-{
-    us_writer *w = s->w;
-
-    US_PUT(w, "{\"change\":\"issue.set\",\"id\":\"");
-    us_put_bytes(w, s->request->id);
-    US_PUT(w, "\",\"members\":{");
-    if (s->outcome->move == US_MOVE_GRANT) {
-        US_PUT(w, "\"assignee\":\"");
-        us_put_bytes(w, s->outcome->owner);
-        US_PUT(w, "\",\"attempts\":");
-        us_put_integer(w, s->request->issue->attempts + 1);
-        US_PUT(w, ",\"status\":\"in_progress\"");
-    } else if (s->outcome->move == US_MOVE_RELEASE) {
-        US_PUT(w, "\"assignee\":\"\",\"status\":\"open\"");
-    } else {
-        US_PUT(w, "\"closed_at\":\"");
-        us_put_record_text(w, s->stamp.wall_ms);
-        US_PUT(w, "\",\"status\":\"closed\"");
-    }
-    US_PUT(w, ",\"updated_at\":\"");
-    us_put_record_text(w, s->stamp.wall_ms);
-    US_PUT(w, "\"}}");
-}
-
-static void put_lease(const seal *s)
-{
-    us_writer *w = s->w;
-    const us_outcome *outcome = s->outcome;
-    bool extended = outcome->move == US_MOVE_EXTEND;
-
-    US_PUT(w, "{\"change\":\"lease.put\",\"lease\":{\"deadline_ms\":");
-    us_put_integer(w, outcome->deadline_ms);
-    US_PUT(w, ",\"fence\":");
-    us_put_integer(w, outcome->fence);
-    US_PUT(w, ",\"granted_ms\":");
-    us_put_integer(w, outcome->granted_ms);
-    US_PUT(w, ",\"lease_id\":\"");
-    us_put_bytes(w, outcome->lease_id);
-    US_PUT(w, "\",\"owner\":\"");
-    us_put_bytes(w, outcome->owner);
-    US_PUT(w, "\",\"renewals\":");
-    us_put_integer(w, outcome->renewals);
-    US_PUT(w, ",\"renewed_ms\":");
-    if (extended)
-        us_put_integer(w, s->stamp.wall_ms);
-    else
-        US_PUT(w, "null");
-    US_PUT(w, ",\"resource\":\"issue/");
-    us_put_bytes(w, s->request->id);
-    if (extended)
-        US_PUT(w, "\",\"state\":\"renewed\",\"ttl_ms\":");
-    else
-        US_PUT(w, "\",\"state\":\"active\",\"ttl_ms\":");
-    us_put_integer(w, outcome->deadline_ms - s->stamp.wall_ms);
-    US_PUT(w, "}}");
-}
-
-static void put_lease_dropped(const seal *s)
-{
-    US_PUT(s->w, "{\"change\":\"lease.dropped\",\"resource\":\"issue/");
-    us_put_bytes(s->w, s->request->id);
-    US_PUT(s->w, "\"},");
-}
-
-static void put_answered(const seal *s)
-{
-    us_writer *w = s->w;
-
-    US_PUT(w, "{\"action\":\"");
-    us_put_bytes(w, texts(s, US_TEXT_ACTION));
-    US_PUT(w, "\",\"args_digest\":\"");
-    us_put_raw(w, s->args_digest, sizeof s->args_digest);
-    US_PUT(w, "\",\"change\":\"answered\",\"request_id\":\"");
-    us_put_bytes(w, s->request->request_id);
-    US_PUT(w, "\",\"seq\":");
-    us_put_integer(w, s->stamp.seq);
-    us_put_byte(w, '}');
+    s->row->changes_at = us_position(w);
+    s->row->answered_at = us_put_changes(w, s->k, s->request, s->outcome, s->stamp, s->args_digest);
+    s->row->response_at = us_position(w);
 }
 
 /* A row that changes nothing leaves the digest as it is. */
@@ -319,7 +207,7 @@ static void put_response(seal *s, const us_projection *projection)
     us_put_bytes(w, texts(s, US_TEXT_MEANING));
     us_put_bytes(w, s->stamped);
     us_put_bytes(w, texts(s, US_TEXT_WORLD));
-    s->row->answer_at = position(w);
+    s->row->answer_at = us_position(w);
 }
 
 static void put_diagnostic(const seal *s)
@@ -387,7 +275,7 @@ static void put_effect(seal *s)
     us_writer *w = s->w;
     const us_outcome *outcome = s->outcome;
     const us_request *request = s->request;
-    uint32_t effect_at = position(w);
+    uint32_t effect_at = us_position(w);
 
     us_put_bytes(w, texts(s, US_TEXT_EFFECT));
     us_put_raw(w, s->args_digest, sizeof s->args_digest);
@@ -423,7 +311,7 @@ static void put_effect(seal *s)
     US_PUT(w, "\",\"transport\":");
     put_door(w, request->transport);
     US_PUT(w, ",\"witnessRefs\":");
-    uint32_t witnesses_at = position(w);
+    uint32_t witnesses_at = us_position(w);
     us_put_bytes(w, texts(s, US_TEXT_WITNESS));
     us_put_raw(w, s->args_digest, sizeof s->args_digest);
     us_put_byte(w, '"');
@@ -462,7 +350,7 @@ static void put_classes(const seal *s)
 static void put_stamp(seal *s)
 {
     us_writer *w = s->w;
-    uint32_t at = position(w);
+    uint32_t at = us_position(w);
 
     us_put_integer(w, s->stamp.seq);
     s->seq = put_since(s, at);
@@ -486,7 +374,7 @@ static void put_answer(seal *s)
         us_put_byte(w, ',');
         us_put_raw(w, response.at + 1, response.len - 1);
     }
-    s->row->answer_end = position(w);
+    s->row->answer_end = us_position(w);
 }
 
 /* ---- the line of the trajectory ---------------------------------------------------------------
@@ -497,9 +385,9 @@ static void put_step(seal *s)
     static const char unknown[US_ROW_DIGEST_LEN];
     us_writer *w = &s->pen->steps;
 
-    s->row->step_at = position(w);
+    s->row->step_at = us_position(w);
     us_put_bytes(w, texts(s, US_TEXT_STEP));
-    s->pen->step_digest_at = position(w);
+    s->pen->step_digest_at = us_position(w);
     us_put_raw(w, unknown, sizeof unknown);
     US_PUT(w, "\",\"effect\":");
     us_put_bytes(w, s->effect);
@@ -518,7 +406,7 @@ static void put_step(seal *s)
     us_put_bytes(w, texts(s, US_TEXT_STEP_KIND));
     us_put_bytes(w, s->witnesses);
     US_PUT(w, "}\n");
-    s->row->step_end = position(w);
+    s->row->step_end = us_position(w);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------
@@ -530,15 +418,10 @@ static void put_door(us_writer *w, uint32_t door)
     us_put_raw(w, DOORS[door], strlen(DOORS[door]));
 }
 
-static uint32_t position(const us_writer *w)
-{
-    return (uint32_t)(w->at - w->begin);
-}
-
 /* What was written since; as much of it as there was room for. */
 static us_bytes put_since(const seal *s, uint32_t at)
 {
-    return (us_bytes){s->w->begin + at, (size_t)(position(s->w) - at)};
+    return (us_bytes){s->w->begin + at, (size_t)(us_position(s->w) - at)};
 }
 
 static us_bytes texts(const seal *s, uint32_t text)

@@ -1,11 +1,13 @@
 /* What a kernel is made of. Only the files of the kernel look in here.
  *
  *     line -> us_request -> us_outcome -> bytes of the row -> us_apply
- *     request.c   lease.c, work.c     envelope.c, view.c      state.c
+ *     request.c   lease.c, work.c     envelope.c, changes.c,  state.c
+ *                                     view.c
  *
  * The four steps are those of `contracts/request.py`, `authority/lease.py` and `work.py`,
- * `authority/envelope.py` and `view.py`, and `authority/state.py`. The first three change nothing
- * but their results, so that a line can still turn out to be cold, or its row too long.
+ * `authority/envelope.py`, `outcome.py` and `view.py`, and `authority/state.py`. The first three
+ * change nothing but their results, so that a line can still turn out to be cold, or its row too
+ * long.
  *
  * Not stored, because it follows: the owner of a lease is the assignee of an issue that is not
  * torn, and torn issues are never hot.
@@ -19,7 +21,9 @@
 #include "writer.h"
 
 #define US_NONE UINT32_MAX
-#define US_NODE_MAX 64 /* a hot line begins fewer values than that */
+#define US_NEVER INT64_MIN
+#define US_ARGS_DIGEST_LEN 68 /* he1_ and 64 hex digits */
+#define US_NODE_MAX 64        /* a hot line begins fewer values than that */
 
 typedef struct us_bytes {
     const uint8_t *at;
@@ -31,8 +35,9 @@ typedef struct us_lease {
     int64_t granted_ms;
     int64_t deadline_ms;
     int64_t renewals;
-    uint32_t issue; /* whose it is; in a free lease, the next free one */
-    uint32_t place; /* in the heap of deadlines */
+    int64_t renewed_ms; /* US_NEVER since it was granted; known where it was granted here */
+    uint32_t issue;     /* whose it is; in a free lease, the next free one */
+    uint32_t place;     /* in the heap of deadlines */
     uint32_t lease_id_len;
     uint8_t lease_id[US_LEASE_ID_MAX];
 } us_lease;
@@ -45,13 +50,21 @@ typedef struct us_issue {
     uint32_t front_len;
     uint32_t middle_len;
     uint32_t back_len;
-    uint32_t lease;      /* US_NONE without one */
-    uint32_t torn_place; /* in the list of torn ones */
-    uint8_t status;      /* enum us_status */
+    uint32_t lease;         /* US_NONE without one */
+    uint32_t torn_place;    /* in the list of torn ones */
+    uint32_t touched_place; /* in the list of touched ones */
+    int64_t updated_ms;     /* where it was touched */
+    uint8_t status;         /* enum us_status */
     uint8_t flags;
+    uint8_t touched; /* US_TOUCHED_... */
     uint8_t assignee_len;
     uint8_t assignee[US_ASSIGNEE_MAX];
 } us_issue;
+
+/* What was decided here about an issue since the last settlement. */
+#define US_TOUCHED_ISSUE 1u
+#define US_TOUCHED_LEASE 2u
+#define US_TOUCHED_HELD 4u /* it had a lease before */
 
 /* Issues by id: open addressing, never more than half full; US_NONE is free. */
 typedef struct us_index {
@@ -166,6 +179,8 @@ struct us_kernel {
     uint32_t *heap; /* leases, the next to lapse in front */
     uint32_t *torn; /* issues; as long as `issues` */
     uint32_t torn_count;
+    uint32_t *touched; /* issues; as long as `issues` */
+    uint32_t touched_count;
     us_memory memory;
 
     us_json doc;
@@ -258,12 +273,17 @@ void us_put_issue_view(us_writer *w, const us_issue *issue, const us_outcome *ou
 void us_put_answer_text(us_writer *w, int64_t wall_ms);
 void us_put_record_text(us_writer *w, int64_t wall_ms);
 
+/* changes.c; where in the row the answer is remembered, or 0 */
+uint32_t us_put_changes(us_writer *w, const us_kernel *k, const us_request *request,
+                        const us_outcome *outcome, us_stamp stamp, const char *args_digest);
+
 /* envelope.c */
 void us_seal(us_pen *pen, us_kernel *k, const us_request *request, const us_outcome *outcome,
              us_stamp stamp, const us_projection *projection, us_row *row);
 void us_close_chain(us_pen *pen, us_kernel *k);
 
 /* state.c */
-void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome);
+void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome, us_stamp stamp);
+void us_untouch(us_kernel *k, us_issue *issue);
 
 #endif

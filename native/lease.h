@@ -38,7 +38,7 @@
 /* cffi: begin */
 
 /* Grows with every change below, so that Python never calls a library built from another header. */
-#define US_ABI 4
+#define US_ABI 5
 
 /* ---- flaws: why bytes were refused ------------------------------------------------------------
  * Numbers are appended and never reused. The first flaw that the reader meets is the one it names,
@@ -112,17 +112,19 @@ US_CHECKED int64_t us_parse_ms(const char *text, uint64_t len);
  * answer, and the line of the trajectory, byte for byte what `authority/service.py` and
  * `authority/trajectory.py` give.
  *
- *     us_open -> us_put_issue*, us_remember*, us_set_head -> (us_reserve -> us_dispatch)* ->
- * us_close
+ *     us_open -> us_put_issue*, us_remember*, us_set_head ->
+ *     (us_reserve -> us_dispatch)* -> us_settle -> ... -> us_close
  *
  * Whatever is not plainly hot is *cold*: `us_dispatch` stops in front of that line, says why, and
- * has changed nothing for it. The reference then decides the line, and its changes come back by
- * `us_put_issue`, `us_remember`, `us_set_policy` and `us_set_head`. Being cold is always allowed.
+ * has changed nothing for it. The reference takes over what `us_settle` gives, decides the line,
+ * and its changes come back by `us_put_issue`, `us_remember`, `us_set_policy` and `us_set_head`.
+ * Being cold is always allowed.
  *
  *   K1  A row that is handed out is the reference's row for the same state, line and stamp.
  *   K2  A line that is not handed out has left no trace.
  *   K3  A request id that the reference remembers is known here; one that is known may be new.
  *   K4  Every lease is in the heap of deadlines once, and every torn one in the list of torn ones.
+ *   K5  Every issue that was decided about since it was settled is in the list of touched ones.
  */
 
 typedef struct us_kernel us_kernel;
@@ -292,19 +294,17 @@ typedef struct us_batch {
     uint64_t steps_len;  /* set by the call: bytes used */
 } us_batch;
 
-#define US_ROW_ANSWERED 1u /* the request has an id, and this is its first answer */
-
-/* A row of the journal. Its slices lie in `out`; the changes end where the response begins, and
- * the response where the answer does. The line of the trajectory lies in `steps`, behind that of
- * the row before. */
+/* A row of the journal. Its slices lie in `out`; the changes end where the response begins, the
+ * last of them one byte before it, and the response ends where the answer begins. The line of the
+ * trajectory lies in `steps`, behind that of the row before. */
 typedef struct us_row {
     int64_t seq;
     int64_t wall_ms;
     uint32_t counter;
-    uint32_t flags;
     uint32_t request_at;
     uint32_t request_end;
     uint32_t changes_at;
+    uint32_t answered_at; /* the change that remembers the answer; 0 without a request id */
     uint32_t response_at;
     uint32_t answer_at; /* the response with the caller's own `id` in front; empty without one */
     uint32_t answer_end;
@@ -327,6 +327,12 @@ typedef struct us_room {
 /* Decide the lines, which follow one another in `in` with these lengths; how many were handled. */
 US_CHECKED int64_t us_dispatch(us_kernel *kernel, us_batch *batch, const uint8_t *in,
                                const uint32_t *lens, const us_room *room);
+
+/* The changes of all rows since the last call, taken together: of each issue and of each lease the
+ * last word, as the JSON of `authority/outcome.py`; without the answers that are remembered. The
+ * length of the text in `out`, or a flaw. What does not fit waits for the next call; `[]` says that
+ * there is no more. An issue that is put is settled. */
+US_CHECKED int64_t us_settle(us_kernel *kernel, uint8_t *out, uint64_t out_max);
 
 /* cffi: end */
 

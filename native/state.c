@@ -21,6 +21,7 @@ static void set_torn(us_kernel *k, us_issue *issue, bool torn);
 static us_lease *granted(us_kernel *k, us_issue *issue);
 static void drop_lease(us_kernel *k, us_issue *issue);
 static void set_assignee(us_issue *issue, us_bytes assignee);
+static void touch(us_kernel *k, us_issue *issue, unsigned int touched);
 
 #define ISSUES_FIRST 64
 #define LEASES_FIRST 64
@@ -103,6 +104,7 @@ void us_close(us_kernel *k)
     free(k->leases);
     free(k->heap);
     free(k->torn);
+    free(k->touched);
     free(k->memory.ring);
     free(k->memory.slots);
     free(k);
@@ -126,6 +128,10 @@ static bool grow_issues(us_kernel *k)
     if (torn == NULL)
         return false;
     k->torn = torn;
+    uint32_t *touched = realloc(k->touched, issue_max * sizeof *touched);
+    if (touched == NULL)
+        return false;
+    k->touched = touched;
     uint32_t *fresh = malloc(slots * sizeof *fresh);
     if (fresh == NULL)
         return false;
@@ -190,6 +196,7 @@ int64_t us_put_issue(us_kernel *k, const us_record *record, const uint8_t *text)
         issue = added(k, id, hash);
     if (issue == NULL || !set_text(issue, record, text))
         return -US_OUT_FULL;
+    us_untouch(k, issue);
     issue->attempts = record->attempts;
     issue->status = (uint8_t)record->status;
     issue->flags = (uint8_t)record->flags | foreign(record, assignee, lease_id);
@@ -217,7 +224,8 @@ static us_issue *added(us_kernel *k, us_bytes id, uint64_t hash)
     if (k->issue_count == k->issue_max && !grow_issues(k))
         return NULL;
     us_issue *issue = &k->issues[k->issue_count];
-    *issue = (us_issue){.hash = hash, .lease = US_NONE, .torn_place = US_NONE};
+    *issue =
+        (us_issue){.hash = hash, .lease = US_NONE, .torn_place = US_NONE, .touched_place = US_NONE};
     issue->text = malloc(id.len + 1);
     if (issue->text == NULL)
         return NULL;
@@ -298,12 +306,19 @@ void us_set_head(us_kernel *k, const us_head *head)
 /* ---- what was decided here --------------------------------------------------------------------
  */
 
-void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome)
+void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome, us_stamp stamp)
 {
+    static const uint8_t TOUCHED[] = {0, US_TOUCHED_ISSUE | US_TOUCHED_LEASE, US_TOUCHED_LEASE,
+                                      US_TOUCHED_ISSUE, US_TOUCHED_ISSUE}; /* by move */
     us_issue *issue = request->issue;
 
     if (request->request_id.len != 0)
         us_memory_add(&k->memory, request->request_hash);
+    if (outcome->move == US_MOVE_NONE)
+        return;
+    touch(k, issue, TOUCHED[outcome->move]);
+    if (outcome->move != US_MOVE_EXTEND)
+        issue->updated_ms = stamp.wall_ms;
     if (outcome->move == US_MOVE_GRANT || outcome->move == US_MOVE_EXTEND) {
         us_lease *lease = granted(k, issue);
         if (outcome->move == US_MOVE_GRANT) {
@@ -317,6 +332,7 @@ void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome
         lease->granted_ms = outcome->granted_ms;
         lease->deadline_ms = outcome->deadline_ms;
         lease->renewals = outcome->renewals;
+        lease->renewed_ms = outcome->move == US_MOVE_EXTEND ? stamp.wall_ms : US_NEVER;
         us_heap_move(k, issue->lease);
     } else if (outcome->move == US_MOVE_RELEASE) {
         drop_lease(k, issue);
@@ -326,6 +342,27 @@ void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome
         drop_lease(k, issue);
         issue->status = US_CLOSED;
     }
+}
+
+static void touch(us_kernel *k, us_issue *issue, unsigned int touched)
+{
+    if (issue->touched_place == US_NONE) {
+        issue->touched_place = k->touched_count;
+        k->touched[k->touched_count++] = (uint32_t)(issue - k->issues);
+        touched |= issue->lease != US_NONE ? US_TOUCHED_HELD : 0;
+    }
+    issue->touched |= (uint8_t)touched;
+}
+
+void us_untouch(us_kernel *k, us_issue *issue)
+{
+    issue->touched = 0;
+    if (issue->touched_place == US_NONE)
+        return;
+    uint32_t last = k->touched[--k->touched_count];
+    k->touched[issue->touched_place] = last;
+    k->issues[last].touched_place = issue->touched_place;
+    issue->touched_place = US_NONE;
 }
 
 /* The lease of an issue, taken from the free ones where it has none. There is room for it. */

@@ -33,6 +33,12 @@ typedef struct us_writer {
 
 us_writer us_writer_over(uint8_t *out, size_t out_max);
 
+/* Where the next byte goes; rooms with offsets of 32 bits are no longer than these reach. */
+static inline uint32_t us_position(const us_writer *w)
+{
+    return (uint32_t)(w->at - w->begin);
+}
+
 /* Whether there is room for so many bytes; if not, there is none for anything any more. */
 static inline bool us_fits(us_writer *w, size_t len)
 {

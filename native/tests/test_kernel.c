@@ -16,10 +16,12 @@ static void no_room_for_leases_is_cold_until_there_is_some(void);
 static void request_ids_are_remembered_and_forgotten(void);
 static void too_many_stale_leases_are_cold(void);
 static void torn_issues_are_cold_and_listed(void);
+static void settling_gives_the_last_word_in_any_room(void);
 static void a_setup_that_lies_is_refused(void);
 static void a_walk_keeps_the_invariants(void);
 
 static uint64_t smallest(uint64_t *part_max);
+static bool settles(us_kernel *k, size_t room_len, const char *text);
 static us_kernel *fresh(uint32_t answers_max, uint32_t ids_max);
 static void put(us_kernel *k, const char *id, uint32_t status, uint32_t flags, const char *assignee,
                 int64_t fence, int64_t deadline_ms);
@@ -46,6 +48,7 @@ int main(void)
     request_ids_are_remembered_and_forgotten();
     too_many_stale_leases_are_cold();
     torn_issues_are_cold_and_listed();
+    settling_gives_the_last_word_in_any_room();
     a_setup_that_lies_is_refused();
     a_walk_keeps_the_invariants();
     printf("sanitize: kernel\n");
@@ -197,6 +200,70 @@ static void torn_issues_are_cold_and_listed(void)
     us_close(k);
 }
 
+/* One issue is granted, one granted and dropped, one extended, and one put by the reference. */
+static void settling_gives_the_last_word_in_any_room(void)
+{
+    static const char granted[] =
+        "{\"change\":\"issue.set\",\"id\":\"a-1\",\"members\":{\"assignee\":\"ada\",\"attempts\":1,"
+        "\"status\":\"in_progress\",\"updated_at\":\"2027-01-15T08:00:00Z\"}},{\"change\":\"lease."
+        "put\","
+        "\"lease\":{\"deadline_ms\":1800003600000,\"fence\":1,\"granted_ms\":1800000000000,\"lease_"
+        "id\":"
+        "\"lease1_a-1_ada_1\",\"owner\":\"ada\",\"renewals\":0,\"renewed_ms\":null,\"resource\":"
+        "\"issue/a-1\",\"state\":\"active\",\"ttl_ms\":3600000}}";
+    static const char dropped[] =
+        "{\"change\":\"issue.set\",\"id\":\"a-2\",\"members\":{\"assignee\":\"\",\"attempts\":0,"
+        "\"status\":\"open\",\"updated_at\":\"2027-01-15T08:00:00Z\"}},"
+        "{\"change\":\"lease.dropped\",\"resource\":\"issue/a-2\"}";
+    static const char extended[] =
+        "{\"change\":\"lease.put\",\"lease\":{\"deadline_ms\":1800003600000,\"fence\":4,"
+        "\"granted_ms\":1799999999000,\"lease_id\":\"L\",\"owner\":\"eve\",\"renewals\":1,"
+        "\"renewed_ms\":1800000000000,\"resource\":\"issue/a-3\",\"state\":\"renewed\","
+        "\"ttl_ms\":3600000}}";
+    char whole[1400];
+    size_t longest = strlen(granted);
+
+    snprintf(whole, sizeof whole, "%s,%s,%s", extended, dropped, granted);
+    for (size_t room_len = 0; room_len <= strlen(whole) + 2; room_len++) {
+        us_kernel *k = fresh(8, 64);
+        put(k, "a-1", US_OPEN, 0, "", 0, 0);
+        put(k, "a-2", US_IN_PROGRESS, 0, "bob", 3, NOW_MS);
+        put(k, "a-3", US_IN_PROGRESS, 0, "eve", 4, NOW_MS);
+        put(k, "a-4", US_OPEN, 0, "", 0, 0);
+        CHECK(ask(k, CLAIM) == US_STOP_END);
+        CHECK(ask(k, "{\"action\":\"issue.lease_release\",\"payload\":{\"assignee\":\"bob\","
+                     "\"fence\":3,\"id\":\"a-2\",\"leaseId\":\"L\"}}") == US_STOP_END);
+        CHECK(ask(k, "{\"action\":\"issue.lease_renew\",\"payload\":{\"assignee\":\"eve\","
+                     "\"fence\":4,\"id\":\"a-3\",\"leaseId\":\"L\"}}") == US_STOP_END);
+        CHECK(ask(k, "{\"action\":\"issue.close\",\"payload\":{\"id\":\"a-4\"}}") == US_STOP_END);
+        CHECK(k->touched_count == 4);
+        put(k, "a-4", US_CLOSED, 0, "", 0, 0);
+        CHECK(k->touched_count == 3);
+        CHECK(settles(k, room_len, whole) == (room_len >= longest + 2));
+        check_invariants(k);
+        us_close(k);
+    }
+}
+
+/* Whether settlements in such a room, one behind the other, say this; else one was refused. */
+static bool settles(us_kernel *k, size_t room_len, const char *text)
+{
+    uint8_t *part = malloc(room_len + (room_len == 0));
+    int64_t len;
+
+    CHECK(part != NULL);
+    while ((len = us_settle(k, part, room_len)) > 2) {
+        CHECK(part[0] == '[' && part[len - 1] == ']' && len <= (int64_t)room_len);
+        CHECK(strncmp(text, (const char *)part + 1, (size_t)len - 2) == 0);
+        text += len - 2;
+        CHECK(*text == (k->touched_count == 0 ? 0 : ','));
+        text += *text == ',';
+    }
+    free(part);
+    CHECK(len == 2 || (len == -US_OUT_FULL && k->touched_count != 0));
+    return len == 2 && *text == 0;
+}
+
 static void a_setup_that_lies_is_refused(void)
 {
     us_setup setup = {.answers_max = 1, .ids_max = 1};
@@ -333,10 +400,10 @@ static bool says(const char *text)
     return strstr((const char *)out + row.response_at, text) != NULL;
 }
 
-/* K4, and that every record is found under its id. */
+/* K4 and K5, and that every record is found under its id. */
 static void check_invariants(const us_kernel *k)
 {
-    uint32_t leased = 0, torn = 0, unused = 0;
+    uint32_t leased = 0, torn = 0, touched = 0, unused = 0;
 
     for (uint32_t i = 0; i < k->issue_count; i++) {
         const us_issue *issue = &k->issues[i];
@@ -351,10 +418,14 @@ static void check_invariants(const us_kernel *k)
         }
         if (issue->torn_place != US_NONE)
             CHECK(lease != NULL && k->torn[issue->torn_place] == i);
+        touched += issue->touched != 0;
+        CHECK((issue->touched != 0) == (issue->touched_place != US_NONE));
+        if (issue->touched != 0)
+            CHECK(k->touched[issue->touched_place] == i);
     }
     for (uint32_t i = k->lease_free; i != US_NONE; i = k->leases[i].issue)
         unused++;
-    CHECK(leased == k->lease_count && torn == k->torn_count);
+    CHECK(leased == k->lease_count && torn == k->torn_count && touched == k->touched_count);
     CHECK(leased + unused == k->lease_max);
 }
 

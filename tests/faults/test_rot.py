@@ -30,7 +30,7 @@ def callers(state_dir: Path) -> Callers:
     callers = Callers(1, 4)
     with Served(state_dir) as running:
         callers.call(state_dir, 10)
-        assert running.end() == 0, running.said()
+        assert running.terminate() == 0, running.complaint()
     return callers
 
 
@@ -94,8 +94,8 @@ def test_a_sidecar_does_not_start_on_a_log_that_lost_rows(killed: Path) -> None:
     os.truncate(killed / LOG, (killed / LOG).stat().st_size - 100)
     with Served(killed) as running:
         assert running.wait() == 9
-        assert "line of row" in running.said()
-        assert "(trajectory_mismatch)" in running.said()
+        assert "line of row" in running.complaint()
+        assert "(trajectory_mismatch)" in running.complaint()
 
 
 def test_a_sidecar_does_not_start_on_a_journal_that_is_damaged(
@@ -105,7 +105,7 @@ def test_a_sidecar_does_not_start_on_a_journal_that_is_damaged(
         file.truncate(3 * 4096)
     with Served(state_dir) as running:
         assert running.wait() == 9
-        assert "(journal_corrupt)" in running.said()
+        assert "(journal_corrupt)" in running.complaint()
 
 
 # --- while it runs --------------------------------------------------------------------------------
@@ -123,11 +123,11 @@ def test_damage_below_a_running_sidecar_is_named_by_it_or_by_replay(
         for number in range(40):
             caller.send({"action": "issue.add", "payload": {"id": f"new{number}", "title": "t"}})
             added += bool(caller.line())
-        code = running.end()
-        assert code in (0, 9), running.said()
-        assert (code == 9) == ("(journal_corrupt)" in running.said())
-        assert (code == 9) == (added < 40), running.said()
-        assert "Traceback" not in running.said()
+        code = running.terminate()
+        assert code in (0, 9), running.complaint()
+        assert (code == 9) == ("(journal_corrupt)" in running.complaint())
+        assert (code == 9) == (added < 40), running.complaint()
+        assert "Traceback" not in running.complaint()
     replayed = understudy("replay", "--state-dir", state_dir)
     assert b"Traceback" not in replayed.stderr
     if replayed.returncode != 9:
@@ -147,8 +147,8 @@ def test_a_sidecar_that_meets_a_page_of_nonsense_names_it_and_ends(
         caller.send(*callers.sent[0])
         assert caller.line() == b"", "nobody is told what cannot be read"
         assert running.wait() == 9
-        assert "(journal_corrupt)" in running.said()
-        assert "Traceback" not in running.said()
+        assert "(journal_corrupt)" in running.complaint()
+        assert "Traceback" not in running.complaint()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -164,13 +164,13 @@ def test_damage_to_the_log_below_a_running_sidecar_is_named_at_the_next_start_or
         if seed % 2:
             running.kill()
         else:
-            assert running.end() in (0, 9), running.said()
-        assert "Traceback" not in running.said()
+            assert running.terminate() in (0, 9), running.complaint()
+        assert "Traceback" not in running.complaint()
     with Served(state_dir) as running:
-        code = running.end()
-        assert code in (0, 9), running.said()
+        code = running.terminate()
+        assert code in (0, 9), running.complaint()
         assert (
-            code == 0 or "(trajectory_mismatch)" in running.said() or "_corrupt)" in running.said()
+            code == 0 or "(trajectory_mismatch)" in running.complaint() or "_corrupt)" in running.complaint()
         )
     if code == 0 and understudy("replay", "--state-dir", state_dir).returncode != 9:
         heard = {orjson.loads(line)["seq"]: orjson.loads(line) for line in callers.heard}
@@ -192,6 +192,6 @@ def test_an_answer_whose_evidence_was_damaged_is_not_given_again(
     with Served(state_dir) as running:
         _flip(state_dir / JOURNAL, place, random.Random(1))
         again = callers.call_again(state_dir)
-        running.end()
+        running.terminate()
         assert set(again) <= {b"", *callers.heard}
-        assert "(journal_corrupt)" in running.said()
+        assert "(journal_corrupt)" in running.complaint()

@@ -349,7 +349,9 @@ def test_without_memory_the_reference_decides_alone(
     def fails(*_: object) -> None:
         raise MemoryError
 
+    pair.hot("issue.claim", id="late", assignee="ada", requestId="r")
     monkeypatch.setattr(Kernel, method, fails)
+    pair.ask("issue.claim", id="late", assignee="bob")
     pair.ask("issue.add", "cli", id="new", title="t")
     for number in range(3):
         pair.ask("issue.claim", id="new", assignee="ada", requestId=f"r{number}")
