@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.faults.served import Caller, Callers, Served, wait_until
+from tests.faults.served import Caller, Callers, Served
+from tests.patience import eventually
 from tests.surfaces.process import journal_rows, understudy
 from understudy.authority import TRAJECTORY, Office, Unavailable, service
 from understudy.contracts import Reason, startup_check
@@ -39,7 +40,7 @@ def killed(state_dir: Path) -> Path:
     """A state directory with all rows in the log, and all evidence written."""
     with Served(state_dir) as running:
         Callers(1, 4).call(state_dir, 10)
-        wait_until(lambda: _lines(state_dir) == 40)
+        eventually(lambda: _lines(state_dir) == 40)
         running.kill()
     for name in ("journal.db-shm", "authority.sock"):
         (state_dir / name).unlink()
@@ -159,7 +160,7 @@ def test_damage_to_the_log_below_a_running_sidecar_is_named_at_the_next_start_or
     callers, chance = Callers(1, 4), random.Random(seed)
     with Served(state_dir) as running:
         callers.call(state_dir, 10)
-        wait_until(lambda: _lines(state_dir) == 40)
+        eventually(lambda: _lines(state_dir) == 40)
         _flip(state_dir / LOG, chance.randrange((state_dir / LOG).stat().st_size), chance)
         if seed % 2:
             running.kill()
@@ -170,7 +171,9 @@ def test_damage_to_the_log_below_a_running_sidecar_is_named_at_the_next_start_or
         code = running.terminate()
         assert code in (0, 9), running.complaint()
         assert (
-            code == 0 or "(trajectory_mismatch)" in running.complaint() or "_corrupt)" in running.complaint()
+            code == 0
+            or "(trajectory_mismatch)" in running.complaint()
+            or "_corrupt)" in running.complaint()
         )
     if code == 0 and understudy("replay", "--state-dir", state_dir).returncode != 9:
         heard = {orjson.loads(line)["seq"]: orjson.loads(line) for line in callers.heard}
