@@ -67,6 +67,7 @@ class Client:
         }
         self._asked += len(calls)
         answers = {mark: _too_long() for mark, line in lines.items() if _is_too_long(line)}
+        heard, give_up = -1, 0.0
         while len(answers) < len(lines):
             missing = [line for mark, line in lines.items() if mark not in answers]
             try:
@@ -75,10 +76,13 @@ class Client:
                     answer = orjson.loads(self._read())
                     # Answers come in order; what was no request has no `id` to give back.
                     mark = answer.pop("id", None)
-                    first = next(each for each in lines if each not in answers)
-                    answers[first if mark is None else mark] = answer
+                    if mark is None:
+                        mark = next(each for each in lines if each not in answers)
+                    answers[mark] = answer
             except (OSError, EOFError) as error:
-                self._reconnect(error)
+                if len(answers) > heard:  # a sidecar that answers is waited for
+                    heard, give_up = len(answers), time.monotonic() + self._retry_seconds
+                self._reconnect(error, give_up)
         return [answers[mark] for mark in lines]
 
     def relay(self, lines: Sequence[bytes]) -> list[bytes]:
@@ -117,9 +121,8 @@ class Client:
             self.close()
             raise
 
-    def _reconnect(self, cause: Exception) -> None:
+    def _reconnect(self, cause: Exception, give_up: float) -> None:
         self.close()
-        give_up = time.monotonic() + self._retry_seconds
         while time.monotonic() < give_up:
             time.sleep(_PAUSE_SECONDS)
             with suppress(Unreachable, OSError, EOFError):
@@ -145,6 +148,8 @@ class AsyncClient:
         self._retry_seconds = retry_seconds
         self._asked = 0
         self._waiting: dict[int, tuple[bytes, asyncio.Future[dict[str, Any]]]] = {}
+        self._heard = True  # an answer, since the connection was lost the last time
+        self._give_up = 0.0
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -211,13 +216,15 @@ class AsyncClient:
                 waiting = self._waiting.pop(first if mark is None else mark, None)
                 if waiting is not None and not waiting[1].done():
                     waiting[1].set_result(answer)
+                self._heard = True
         await self._reconnect()
 
     async def _reconnect(self) -> None:
         assert self._writer is not None
         self._writer.close()
-        give_up = time.monotonic() + self._retry_seconds
-        while time.monotonic() < give_up:
+        if self._heard or not self._waiting:  # a sidecar that answers is waited for
+            self._heard, self._give_up = False, time.monotonic() + self._retry_seconds
+        while time.monotonic() < self._give_up:
             await asyncio.sleep(_PAUSE_SECONDS)
             with suppress(Unreachable, OSError):
                 await self._connect()

@@ -105,6 +105,12 @@ def test_whatever_happens_on_the_way_a_client_goes_on_with_the_next_connection(
     assert [answer["result"] for answer in answers] == ["accepted"] * 3
 
 
+@BOTH
+def test_a_sidecar_that_never_answers_is_not_asked_for_ever(state_dir: Path, kind: Kind) -> None:
+    with Impostor(state_dir, *[greet_and_hang_up] * 1_000), pytest.raises(Unreachable):
+        asked(kind, state_dir, [add(1)], retry_seconds=0.3)
+
+
 def test_a_lost_sidecar_is_waited_for_from_the_moment_it_was_lost(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
