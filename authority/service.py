@@ -120,6 +120,11 @@ class Authority:
         return rows >= limits.SNAPSHOT_ROWS and rows * 4 >= self._issue_count()
 
     @property
+    def snapshot_overdue(self) -> bool:
+        """So many rows that a start would take long, even if now is no good time."""
+        return self.unsaved_rows >= max(limits.SNAPSHOT_ROWS_MAX, self._issue_count())
+
+    @property
     def unsaved_rows(self) -> int:
         """Rows that the next start has to fold."""
         return self.head.seq - self._snapshot_seq

@@ -158,7 +158,7 @@ class Sidecar:
             authority = self.office.authority
             proposal = authority.propose_lines([(line, asker.door) for asker, line in batch])
             self.office.commit(proposal)
-            if authority.unsaved_rows >= limits.SNAPSHOT_ROWS_MAX:
+            if authority.snapshot_overdue:
                 authority.snapshot()
         except BaseException as error:  # noqa: BLE001 - whatever it is, memory is not the disk
             self._fail(error)
