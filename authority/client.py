@@ -25,6 +25,7 @@ from .sidecar import PROTOCOL
 
 _RETRY_SECONDS = 10.0  # how long a lost sidecar is waited for
 _PAUSE_SECONDS = 0.02
+_READ_BYTES = 262_144  # read at once: many answers
 _LINE_BYTES_MAX = 64 * 1024 * 1024  # a list of ten thousand issues is one line
 
 
@@ -34,6 +35,29 @@ class Call(NamedTuple):
     action: str
     payload: dict[str, Any]
     context: dict[str, Any] | None = None
+
+
+class _Asking:
+    """Numbers requests, and gives mutations ids that nobody else gives."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._name = uuid.uuid4().hex
+
+    def line(self, call: Call) -> tuple[int, bytes]:
+        """The number of a request, which comes back as its `id`, and its line."""
+        mark, self._count = self._count, self._count + 1
+        payload = call.payload
+        action = host_actions().get(call.action)
+        if action is not None and action.mutates and "requestId" not in payload:
+            payload = {**payload, "requestId": f"{self._name}-{mark}"}
+        request = {"id": mark, "action": call.action, "payload": payload}
+        if call.context:
+            request["context"] = call.context
+        try:
+            return mark, orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE)
+        except orjson.JSONEncodeError as error:
+            raise ValueError(f"not JSON: {error}") from None
 
 
 class Client:
@@ -50,7 +74,7 @@ class Client:
         self._state_dir = state_dir
         self._hello = _hello(transport, frozen_clock=frozen_clock)
         self._retry_seconds = retry_seconds
-        self._asked = 0
+        self._asking = _Asking()
         self._connect()
 
     def ask(
@@ -61,11 +85,7 @@ class Client:
 
     def ask_many(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
         """Requests that are in flight together; their answers in the same order."""
-        lines = {
-            self._asked + place: _line(self._asked + place, each)
-            for place, each in enumerate(calls)
-        }
-        self._asked += len(calls)
+        lines = dict(map(self._asking.line, calls))
         answers = {mark: _too_long() for mark, line in lines.items() if _is_too_long(line)}
         heard, give_up = -1, 0.0
         while len(answers) < len(lines):
@@ -110,7 +130,7 @@ class Client:
 
     def _connect(self) -> None:
         self._socket = _connected(self._state_dir)
-        self._file = self._socket.makefile("rb")
+        self._file = self._socket.makefile("rb", _READ_BYTES)
         try:
             self._socket.sendall(self._hello)
             self.server = _greeted(self._read())
@@ -146,7 +166,7 @@ class AsyncClient:
         self._state_dir = state_dir
         self._transport = transport
         self._retry_seconds = retry_seconds
-        self._asked = 0
+        self._asking = _Asking()
         self._waiting: dict[int, tuple[bytes, asyncio.Future[dict[str, Any]]]] = {}
         self._heard = True  # an answer, since the connection was lost the last time
         self._give_up = 0.0
@@ -171,8 +191,7 @@ class AsyncClient:
         """One request, and its answer; others may be in flight."""
         if self._writer is None:
             raise Unreachable(f"{self._state_dir}: the connection is closed")
-        mark, self._asked = self._asked, self._asked + 1
-        line = _line(mark, Call(action, payload, context))
+        mark, line = self._asking.line(Call(action, payload, context))
         if _is_too_long(line):
             return _too_long()
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -241,20 +260,6 @@ class Unreachable(Unavailable):
 
     def __init__(self, detail: str) -> None:
         super().__init__(Reason.SIDECAR_UNREACHABLE, detail)
-
-
-def _line(mark: int, call: Call) -> bytes:
-    payload = call.payload
-    action = host_actions().get(call.action)
-    if action is not None and action.mutates and "requestId" not in payload:
-        payload = payload | {"requestId": uuid.uuid4().hex}
-    request = {"id": mark, "action": call.action, "payload": payload}
-    if call.context:
-        request["context"] = call.context
-    try:
-        return orjson.dumps(request) + b"\n"
-    except orjson.JSONEncodeError as error:
-        raise ValueError(f"not JSON: {error}") from None
 
 
 def _is_too_long(line: bytes) -> bool:
