@@ -103,5 +103,8 @@ class Journal(Protocol):
     def put_snapshot(self, snapshot: Snapshot) -> None:
         """Keep this snapshot in place of an older one."""
 
+    def tidy(self) -> None:
+        """Do what the storage needs now and then; another thread may be appending."""
+
     def close(self) -> None:
         """Let go of the storage."""

@@ -273,12 +273,16 @@ class Office:
         return self.authority.head.seq - self._followed_seq
 
     def follow(self) -> None:
-        """Bring the trajectory up to what was committed; another thread may be committing more."""
+        """Do what comes behind a commit; another thread may be committing more.
+
+        The trajectory is brought up to what was committed, and the journal is kept tidy.
+        """
         if self._trajectory is None:
             return
         fresh = [self._unwritten.popleft() for _ in range(len(self._unwritten))]
         self._wrote = self._wrote or bool(fresh)
         self._followed_seq = self._trajectory.follow(self.journal, fresh)
+        self.journal.tidy()
 
     def ask(
         self,

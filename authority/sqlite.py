@@ -20,6 +20,7 @@ _APPLICATION_ID = 0x75_6E_64_73  # "unds": `file` and we can tell the journal fr
 _VERSION = 1
 _PAGE_BYTES = 16_384  # half a dozen rows; with a row a page, the log is written out half empty
 _LOG_PAGES = 1_000  # after which the log is folded into the database
+_LOG_TURNS = 4  # so many times; then the writer waits until the log can begin anew
 
 _SCHEMA = """
 CREATE TABLE journal (
@@ -62,12 +63,12 @@ class SqliteJournal:
             self._db = apsw.Connection(str(path), flags=flags)
             self._db.set_busy_timeout(5_000)
             self._check_format(path)
-            # Old rows are looked up while another thread commits, and a connection has one user.
-            self._archive = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-            self._archive.set_busy_timeout(5_000)
-            self._log_pages = 0
+            # The log is folded while another thread appends, and a connection has one user.
+            self._keeper = apsw.Connection(str(path), flags=flags)
+            self._log_pages = self._folded_pages = 0
             if not read_only:
                 self._db.pragma("synchronous", "FULL")
+                self._keeper.pragma("synchronous", "FULL")
                 # SQLite would fold the log by itself, and tell nobody when it cannot.
                 self._db.set_wal_hook(self._logged)
         except (apsw.Error, OSError, UnicodeEncodeError) as error:
@@ -110,8 +111,8 @@ class SqliteJournal:
 
     def append(self, rows: Sequence[Row], expected_seq: int, epoch: int) -> None:
         with _naming(Reason.JOURNAL_WRITE_FAILED):
-            if self._log_pages >= _LOG_PAGES:
-                self._fold()
+            if self._log_pages >= _LOG_PAGES * _LOG_TURNS and _is_folded(self._db):
+                self._log_pages = self._folded_pages = 0  # the next row begins it anew
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._refuse_strangers(expected_seq, epoch)
@@ -137,7 +138,7 @@ class SqliteJournal:
     def row(self, seq: int) -> Row | None:
         query = f"SELECT {_COLUMNS} FROM journal WHERE seq = ?"  # noqa: S608
         with _naming(Reason.JOURNAL_CORRUPT):
-            values = self._archive.execute(query, (seq,)).fetchone()
+            values = self._db.execute(query, (seq,)).fetchone()
         return None if values is None else _row(values)
 
     def last_seq(self) -> int:
@@ -161,18 +162,20 @@ class SqliteJournal:
             failpoint("snapshot.begun")
             self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)", values)
 
+    def tidy(self) -> None:
+        pages = self._log_pages
+        if pages - self._folded_pages >= _LOG_PAGES and pages < _LOG_PAGES * _LOG_TURNS:
+            with _naming(Reason.JOURNAL_WRITE_FAILED):
+                _is_folded(self._keeper)
+            self._folded_pages = pages
+
     def close(self) -> None:
-        self._archive.close()
+        self._keeper.close()
         self._db.close()
 
     def _logged(self, db: apsw.Connection, name: str, pages: int) -> int:  # noqa: ARG002
         self._log_pages = pages
         return apsw.SQLITE_OK
-
-    def _fold(self) -> None:
-        """Write the log into the database, as far as readers of older states let us."""
-        self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        self._log_pages = 0
 
     def _meta(self, key: str) -> str:
         with _naming(Reason.JOURNAL_CORRUPT):
@@ -218,6 +221,15 @@ def flush_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _is_folded(db: apsw.Connection) -> bool:
+    """Write the log into the database, if nobody else is at it."""
+    try:
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    except apsw.BusyError:
+        return False
+    return True
 
 
 @contextmanager

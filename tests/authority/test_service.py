@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -152,31 +151,6 @@ def test_what_was_proposed_after_a_failed_commit_is_never_committed() -> None:
         with refused(Reason.JOURNAL_WRITE_FAILED):
             authority.commit(each)
     assert journal.disk.rows == []
-
-
-def test_an_old_answer_is_found_while_another_thread_commits(tmp_path: Path) -> None:
-    SqliteJournal.create(tmp_path / "journal.db", "n1")
-    journal = SqliteJournal(tmp_path / "journal.db")
-    authority = Authority(journal, Time().clock())
-    named = asked("issue.add", {"title": "t", "requestId": "r"})
-    first = authority.propose([named])
-    authority.commit(first)
-    inside, asked_again = threading.Event(), threading.Event()
-
-    def hold_the_commit(*_: object) -> None:
-        inside.set()
-        asked_again.wait(timeout=2)
-
-    proposal = authority.propose([ADD])
-    journal._db.set_update_hook(hold_the_commit)
-    committer = threading.Thread(target=authority.commit, args=(proposal,))
-    committer.start()
-    try:
-        assert inside.wait(timeout=10)
-        assert authority.propose([named]).answers == first.answers
-    finally:
-        asked_again.set()
-        committer.join()
 
 
 def test_commits_out_of_order_are_refused_by_the_journal() -> None:

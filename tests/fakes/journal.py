@@ -68,6 +68,9 @@ class MemoryJournal:
     def put_snapshot(self, snapshot: Snapshot) -> None:
         self.disk.saved = snapshot
 
+    def tidy(self) -> None:
+        pass
+
     def close(self) -> None:
         """Nothing to let go of."""
 

@@ -192,8 +192,8 @@ def test_an_answer_whose_evidence_was_damaged_is_not_given_again(
     part = b'"argsDigest":"he1_'
     response = journal_rows(state_dir)[20][3]
     place = (state_dir / JOURNAL).read_bytes().index(response) + response.index(part) + len(part)
+    _flip(state_dir / JOURNAL, place, random.Random(1))
     with Served(state_dir) as running:
-        _flip(state_dir / JOURNAL, place, random.Random(1))
         again = callers.call_again(state_dir)
         running.terminate()
         assert set(again) <= {b"", *callers.heard}
