@@ -3,6 +3,7 @@
 import fcntl
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -151,6 +152,25 @@ def test_what_was_proposed_after_a_failed_commit_is_never_committed() -> None:
         with refused(Reason.JOURNAL_WRITE_FAILED):
             authority.commit(each)
     assert journal.disk.rows == []
+
+
+def _row(journal: SqliteJournal) -> Row:
+    (row,) = journal.read()
+    return row
+
+
+def test_an_old_answer_whose_evidence_was_damaged_is_not_given_again(tmp_path: Path) -> None:
+    SqliteJournal.create(tmp_path / "journal.db", "n1")
+    with closing(SqliteJournal(tmp_path / "journal.db")) as journal:
+        authority = Authority(journal, Time().clock())
+        named = asked("issue.add", {"title": "t", "requestId": "r"})
+        authority.submit([named])
+        damage = (
+            "UPDATE journal SET response = CAST(replace(response, 'accepted', 'rejected') AS BLOB)"
+        )
+        journal._db.execute(damage)
+        with refused(Reason.JOURNAL_CORRUPT):
+            authority.submit([named])
 
 
 def test_commits_out_of_order_are_refused_by_the_journal() -> None:

@@ -184,17 +184,3 @@ def test_damage_to_the_log_below_a_running_sidecar_is_named_at_the_next_start_or
 def _marked(response: bytes, mark: int) -> dict[str, Any]:
     answer: dict[str, Any] = orjson.loads(response)
     return {"id": mark} | answer
-
-
-def test_an_answer_whose_evidence_was_damaged_is_not_given_again(
-    state_dir: Path, callers: Callers
-) -> None:
-    part = b'"argsDigest":"he1_'
-    response = journal_rows(state_dir)[20][3]
-    place = (state_dir / JOURNAL).read_bytes().index(response) + response.index(part) + len(part)
-    _flip(state_dir / JOURNAL, place, random.Random(1))
-    with Served(state_dir) as running:
-        again = callers.call_again(state_dir)
-        running.terminate()
-        assert set(again) <= {b"", *callers.heard}
-        assert "(journal_corrupt)" in running.complaint()
