@@ -15,6 +15,8 @@ C_HEADERS := $(wildcard native/*.h)
 C_CHECKS := $(wildcard native/tests/test_*.c)
 C_FILES := $(C_SOURCES) $(C_HEADERS) $(wildcard native/tests/*.[ch] native/fuzz/*.[ch])
 C_WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wcast-qual -Wmissing-prototypes -Werror
+C_STANDS := $(filter-out $(C_CHECKS),$(wildcard native/tests/*.c))
+C_STARVED := -Dmalloc=us_starved_malloc -Dcalloc=us_starved_calloc -Drealloc=us_starved_realloc
 C_SANITIZE := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_SECONDS ?= 10
 CHAOS_ROUNDS ?= 400
@@ -83,7 +85,7 @@ sanitize: ## run the C tests under ASan and UBSan
 	@mkdir -p $(SCRATCH)
 	@$(CC_FOUND) || exit 0; for file in $(C_CHECKS); do \
 	    program=$(SCRATCH)/$$(basename $$file .c); \
-	    $(CC) $(C_SANITIZE) -o $$program $$file native/tests/sound.c $(C_SOURCES) && \
+	    $(CC) $(C_SANITIZE) $(C_STARVED) -o $$program $$file $(C_STANDS) $(C_SOURCES) && \
 	    $$program || exit 1; \
 	done
 

@@ -45,6 +45,10 @@ class _Lib:
     US_TEXT_FULL: int
     US_OUT_FULL: int
     US_MOMENT_INVALID: int
+    US_IMAGE_DAMAGED: int
+    US_IMAGE_FOREIGN: int
+    US_UNSETTLED: int
+    US_IMAGE_VERSION: int
 
     US_LOCAL_REPL: int
     US_CLI: int
@@ -159,6 +163,9 @@ class _Lib:
         /,
     ) -> int: ...
     def us_settle(self, kernel: CData, out: CData, out_max: int, /) -> int: ...
+    def us_image_size(self, kernel: CData, /) -> int: ...
+    def us_export(self, kernel: CData, out: CData, out_max: int, /) -> int: ...
+    def us_import(self, kernel: CData, in_: bytes, size: int, /) -> int: ...
 
 ffi: _FFI
 lib: _Lib

@@ -42,7 +42,7 @@ from ..contracts import (
 from .clock import SteadyClock
 from .envelope import EFFECT_SCHEMA, NORMALIZER_ID
 from .journal import Head, Journal, Row, changes_of
-from .native import Kernel, Lines, Position, Stop
+from .native import Flawed, Kernel, Lines, Position, Stop
 from .outcome import (
     Answered,
     Change,
@@ -81,9 +81,15 @@ class _Made(NamedTuple):
 
 
 class NativeAuthority(Authority):
-    """As `Authority`, and beside requests it takes the lines that requests come as."""
+    """As `Authority`, and beside requests it takes the lines that requests come as.
 
-    def __init__(self, journal: Journal, physical_ms: SteadyClock | None = None) -> None:
+    An `image` of the journal's end saves C from learning every issue one by one; any other bytes
+    cost nothing but the look at them.
+    """
+
+    def __init__(
+        self, journal: Journal, physical_ms: SteadyClock | None = None, image: bytes | None = None
+    ) -> None:
         # The answers of rows that were decided in C, as far as they are worth remembering, and
         # whether there are such rows; neither is in our own state yet.
         self._answered: deque[bytes] = deque(maxlen=limits.ANSWERS_MAX)
@@ -92,7 +98,7 @@ class NativeAuthority(Authority):
         self.hot_count = 0
         self.stops: Counter[Stop] = Counter()  # why lines were cold
         self._kernel: Kernel | None = open_kernel(journal.node())
-        self._filled = False
+        self._filled = image is not None and self._becomes(image)
         self._stop = Stop.END  # why C stopped the last time
 
     @property
@@ -115,6 +121,15 @@ class NativeAuthority(Authority):
             apply(self._state, decode_changes(changes))
         apply(self._state, decode_changes(b"[%b]" % b",".join(self._answered)))
         self._answered.clear()
+
+    def image(self) -> bytes | None:
+        """What C knows at the head, for the next start; None where the reference decides alone."""
+        self.settle()
+        kernel = self._known()
+        try:
+            return None if kernel is None else kernel.image()
+        except Flawed:  # there is no memory for it
+            return None
 
     def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
         proposal = super().propose(batch)
@@ -181,12 +196,27 @@ class NativeAuthority(Authority):
 
     def _ready(self, door: Door) -> Kernel | None:
         """The kernel, knowing what we know; None where the reference decides alone."""
-        if door.policy not in ("", contract_digest()):
-            return None
+        return self._known() if door.policy in ("", contract_digest()) else None
+
+    def _known(self) -> Kernel | None:
         if not self._filled and self._kernel is not None:
             self._filled = True
             self._fill(self._kernel)
         return self._kernel
+
+    def _becomes(self, image: bytes) -> bool:
+        """Whether the kernel knows the state by this image."""
+        kernel = open_kernel(self.journal.node())
+        try:
+            kernel.become(image)
+        except Flawed:
+            return False
+        there = kernel.head
+        if Head(there.seq, there.digest, there.state_digest) != self.head:
+            return False
+        kernel.head = self._position()
+        self._kernel = kernel
+        return True
 
     def _fill(self, kernel: Kernel) -> None:
         state = self.state

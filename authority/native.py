@@ -20,7 +20,7 @@ from .journal import Row
 if TYPE_CHECKING:
     from ._lease import CData
 
-ABI = 5  # US_ABI in native/lease.h
+ABI = 6  # US_ABI in native/lease.h
 
 try:
     from ._lease import ffi, lib
@@ -47,6 +47,9 @@ class Flaw(IntEnum):
     TEXT_FULL = 12
     OUT_FULL = 13
     MOMENT_INVALID = 14
+    IMAGE_DAMAGED = 15
+    IMAGE_FOREIGN = 16
+    UNSETTLED = 17
 
 
 class Flawed(profile.NotCanonical):
@@ -239,6 +242,16 @@ class Kernel:
             if size == len(b"[]"):
                 return
             yield self._out_bytes[:size]
+
+    def image(self) -> bytes:
+        """All that the kernel knows; what was decided must be settled before."""
+        size = lib.us_image_size(self._kernel)
+        out = ffi.new("uint8_t[]", size)
+        return ffi.buffer(out)[: _checked(lib.us_export(self._kernel, out, size))]
+
+    def become(self, image: bytes) -> None:
+        """Know what the image says; `Flawed`, and nothing has changed, where it is no good."""
+        _checked(lib.us_import(self._kernel, image, len(image)))
 
     def _cut(self, handled: int, epoch: int) -> Decided:
         """Rows out of their slices. A loop without calls: it takes as long as all of C."""

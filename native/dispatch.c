@@ -92,7 +92,7 @@ static enum us_stop next_stamp(const us_kernel *k, const us_batch *batch, const 
 static enum us_stop look_up(us_kernel *k, us_request *request)
 {
     if (request->request_id.len != 0) {
-        request->request_hash = us_hash(k->setup.seed, request->request_id);
+        request->request_hash = us_request_hash(request->request_id);
         if (us_memory_has(&k->memory, request->request_hash))
             return US_STOP_REPEAT;
     }

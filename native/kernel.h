@@ -72,8 +72,10 @@ typedef struct us_index {
     uint32_t mask;
 } us_index;
 
-/* The hashes of request ids that are remembered, oldest first, and as a set; 0 is free. */
+/* The hashes of request ids that are remembered, oldest first, and as a set; 0 is free. Images hold
+ * them, so they are the same on every machine; where they stand in the set, nobody can tell. */
 typedef struct us_memory {
+    uint64_t seed[2];
     uint64_t *ring;
     uint64_t *slots;
     uint32_t max;
@@ -229,13 +231,16 @@ static inline void us_put_bytes(us_writer *w, us_bytes bytes)
 /* Bytes of printable text that stand for themselves in JSON. */
 bool us_is_plain(us_bytes bytes);
 bool us_same(us_bytes left, us_bytes right);
+bool us_before(us_bytes left, us_bytes right);
 us_bytes us_trimmed(us_bytes text);
 
 /* table.c */
 uint64_t us_hash(const uint64_t seed[2], us_bytes bytes);
 us_issue *us_index_find(const us_kernel *k, us_bytes id, uint64_t hash);
 void us_index_add(us_kernel *k, uint32_t issue);
+uint64_t us_request_hash(us_bytes request_id);
 bool us_memory_has(const us_memory *memory, uint64_t hash);
+uint64_t us_memory_at(const us_memory *memory, uint32_t place);
 void us_memory_add(us_memory *memory, uint64_t hash);
 
 /* heap.c */
@@ -283,6 +288,7 @@ void us_seal(us_pen *pen, us_kernel *k, const us_request *request, const us_outc
 void us_close_chain(us_pen *pen, us_kernel *k);
 
 /* state.c */
+void us_own_document(us_kernel *k);
 void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome, us_stamp stamp);
 void us_untouch(us_kernel *k, us_issue *issue);
 

@@ -287,6 +287,14 @@ us_bytes us_trimmed(us_bytes text)
     return text;
 }
 
+/* Byte by byte; a text comes behind its own beginnings. */
+bool us_before(us_bytes left, us_bytes right)
+{
+    size_t least = left.len < right.len ? left.len : right.len;
+    int order = least == 0 ? 0 : memcmp(left.at, right.at, least);
+    return order != 0 ? order < 0 : left.len < right.len;
+}
+
 bool us_same(us_bytes left, us_bytes right)
 {
     return left.len == right.len && (left.len == 0 || memcmp(left.at, right.at, left.len) == 0);

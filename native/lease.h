@@ -38,7 +38,7 @@
 /* cffi: begin */
 
 /* Grows with every change below, so that Python never calls a library built from another header. */
-#define US_ABI 5
+#define US_ABI 6
 
 /* ---- flaws: why bytes were refused ------------------------------------------------------------
  * Numbers are appended and never reused. The first flaw that the reader meets is the one it names,
@@ -59,7 +59,10 @@ enum us_flaw {
     US_NODES_FULL = 11, /* the document begins more values than the caller's room has nodes for */
     US_TEXT_FULL = 12,  /* the caller's room is too small for the unescaped strings */
     US_OUT_FULL = 13,   /* the caller's room is too small for the answer */
-    US_MOMENT_INVALID = 14 /* no RFC 3339 moment between 1970 and 9999 */
+    US_MOMENT_INVALID = 14, /* no RFC 3339 moment between 1970 and 9999 */
+    US_IMAGE_DAMAGED = 15,  /* no image, or not as it was written */
+    US_IMAGE_FOREIGN = 16,  /* an image, of another version or of another contract */
+    US_UNSETTLED = 17       /* there are changes that us_settle has not given */
 };
 
 /* ---- canonical JSON ---------------------------------------------------------------------------
@@ -333,6 +336,22 @@ US_CHECKED int64_t us_dispatch(us_kernel *kernel, us_batch *batch, const uint8_t
  * length of the text in `out`, or a flaw. What does not fit waits for the next call; `[]` says that
  * there is no more. An issue that is put is settled. */
 US_CHECKED int64_t us_settle(us_kernel *kernel, uint8_t *out, uint64_t out_max);
+
+/* ---- the kernel as an image -------------------------------------------------------------------
+ * All that the kernel knows, as one piece of bytes with a checksum, so that a start need not put
+ * every issue. Equal states give equal images, whatever their seeds and however they came about. */
+
+#define US_IMAGE_VERSION 1 /* grows also where Python puts other texts for the same issue */
+
+/* How long the image is now. */
+uint64_t us_image_size(const us_kernel *kernel);
+
+/* The length of the image in `out`, or a flaw: what was decided must be settled before. */
+US_CHECKED int64_t us_export(const us_kernel *kernel, uint8_t *out, uint64_t out_max);
+
+/* Become what the image says: US_SOUND; or, with its sign turned, a flaw, and nothing has changed.
+ * The kernel was opened with the texts of the one that was exported. */
+US_CHECKED int64_t us_import(us_kernel *kernel, const uint8_t *in, uint64_t len);
 
 /* cffi: end */
 

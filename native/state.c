@@ -11,7 +11,7 @@
 
 static us_kernel *opened(const us_setup *setup);
 static bool take_texts(us_kernel *k, const us_setup *setup, const uint8_t *text, uint64_t len);
-static bool open_memory(us_memory *memory, uint32_t max);
+static bool open_memory(us_memory *memory, const uint64_t seed[2], uint32_t max);
 static bool grow_issues(us_kernel *k);
 static bool grow_leases(us_kernel *k, uint32_t lease_max);
 static us_issue *added(us_kernel *k, us_bytes id, uint64_t hash);
@@ -37,7 +37,8 @@ us_kernel *us_open(const us_setup *setup, const uint8_t *text, uint64_t len)
     if (k == NULL)
         return NULL;
     if (setup->ids_max > US_IDS_MAX || setup->answers_max > COUNT_MAX ||
-        !take_texts(k, setup, text, len) || !open_memory(&k->memory, setup->answers_max) ||
+        !take_texts(k, setup, text, len) ||
+        !open_memory(&k->memory, setup->seed, setup->answers_max) ||
         !grow_leases(k, LEASES_FIRST) || !grow_issues(k)) {
         us_close(k);
         return NULL;
@@ -54,11 +55,17 @@ static us_kernel *opened(const us_setup *setup)
     k->setup = *setup;
     k->sha256_path = us_sha256_best();
     k->lease_free = US_NONE;
+    us_own_document(k);
+    return k;
+}
+
+/* The room for a document is part of the kernel: it stays behind when a kernel is copied. */
+void us_own_document(us_kernel *k)
+{
     k->doc = (us_json){.nodes = k->nodes,
                        .node_max = US_NODE_MAX,
                        .text = k->doc_text,
                        .text_max = sizeof k->doc_text};
-    return k;
 }
 
 static bool take_texts(us_kernel *k, const us_setup *setup, const uint8_t *text, uint64_t len)
@@ -79,12 +86,13 @@ static bool take_texts(us_kernel *k, const us_setup *setup, const uint8_t *text,
     return at == len;
 }
 
-static bool open_memory(us_memory *memory, uint32_t max)
+static bool open_memory(us_memory *memory, const uint64_t seed[2], uint32_t max)
 {
     uint32_t slots = 4;
 
     while (slots / 2 < max)
         slots *= 2;
+    memcpy(memory->seed, seed, sizeof memory->seed);
     memory->max = max;
     memory->mask = slots - 1;
     memory->ring = calloc(max == 0 ? 1 : max, sizeof *memory->ring);
@@ -285,7 +293,7 @@ static void set_torn(us_kernel *k, us_issue *issue, bool torn)
 
 void us_remember(us_kernel *k, const uint8_t *request_id, uint64_t len)
 {
-    us_memory_add(&k->memory, us_hash(k->setup.seed, (us_bytes){request_id, (size_t)len}));
+    us_memory_add(&k->memory, us_request_hash((us_bytes){request_id, (size_t)len}));
 }
 
 void us_set_policy(us_kernel *k, uint32_t open)

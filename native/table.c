@@ -1,6 +1,7 @@
 /* Hash tables: issues by id, and request ids that were seen.
  *
- * Callers choose both kinds of ids, so the hash is SipHash-1-3 with a seed that they do not know.
+ * Callers choose both kinds of ids, so where they stand depends on a seed that callers do not know.
+ * The hash is SipHash-1-3.
  */
 
 #include "kernel.h"
@@ -9,6 +10,7 @@
 
 static uint64_t rotate(uint64_t word, unsigned int by);
 static void sip_round(uint64_t v[4]);
+static uint32_t memory_home(const us_memory *memory, uint64_t hash);
 static uint32_t memory_slot(const us_memory *memory, uint64_t hash);
 static void memory_drop(us_memory *memory, uint64_t hash);
 
@@ -89,6 +91,14 @@ void us_index_add(us_kernel *k, uint32_t issue)
 /* ---- request ids ------------------------------------------------------------------------------
  * Two ids with one hash are two entries; the later one is cold, and that is all (K3). */
 
+/* The same everywhere, and never 0. Who finds ids with one hash makes nobody slow but himself. */
+uint64_t us_request_hash(us_bytes request_id)
+{
+    static const uint64_t PUBLIC[2] = {0, 0};
+    uint64_t hash = us_hash(PUBLIC, request_id);
+    return hash + (hash == 0);
+}
+
 bool us_memory_has(const us_memory *memory, uint64_t hash)
 {
     return memory->slots[memory_slot(memory, hash)] != 0;
@@ -98,7 +108,6 @@ void us_memory_add(us_memory *memory, uint64_t hash)
 {
     if (memory->max == 0)
         return;
-    hash += hash == 0; /* 0 is a free slot */
     if (memory->count == memory->max) {
         memory_drop(memory, memory->ring[memory->oldest]);
         memory->oldest = (memory->oldest + 1) % memory->max;
@@ -106,17 +115,29 @@ void us_memory_add(us_memory *memory, uint64_t hash)
     }
     memory->ring[(memory->oldest + memory->count) % memory->max] = hash;
     memory->count++;
-    uint32_t i = (uint32_t)hash & memory->mask;
+    uint32_t i = memory_home(memory, hash);
     while (memory->slots[i] != 0)
         i = (i + 1) & memory->mask;
     memory->slots[i] = hash;
 }
 
+/* The oldest one is at place 0. */
+uint64_t us_memory_at(const us_memory *memory, uint32_t place)
+{
+    return memory->ring[(memory->oldest + place) % memory->max];
+}
+
+/* Where the search for a hash begins; who does not know the seed cannot make two begin together. */
+static uint32_t memory_home(const us_memory *memory, uint64_t hash)
+{
+    uint64_t mixed = (hash ^ memory->seed[0]) * (memory->seed[1] | 1);
+    return (uint32_t)(mixed >> 32) & memory->mask;
+}
+
 /* Where the hash is, or the free slot that ends the search. */
 static uint32_t memory_slot(const us_memory *memory, uint64_t hash)
 {
-    hash += hash == 0;
-    uint32_t i = (uint32_t)hash & memory->mask;
+    uint32_t i = memory_home(memory, hash);
     while (memory->slots[i] != 0 && memory->slots[i] != hash)
         i = (i + 1) & memory->mask;
     return i;
@@ -128,7 +149,7 @@ static void memory_drop(us_memory *memory, uint64_t hash)
     uint32_t gap = memory_slot(memory, hash);
 
     for (uint32_t i = (gap + 1) & memory->mask; memory->slots[i] != 0; i = (i + 1) & memory->mask) {
-        uint32_t home = (uint32_t)memory->slots[i] & memory->mask;
+        uint32_t home = memory_home(memory, memory->slots[i]);
         if (((i - home) & memory->mask) >= ((i - gap) & memory->mask)) {
             memory->slots[gap] = memory->slots[i];
             gap = i;

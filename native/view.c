@@ -10,7 +10,6 @@ static bool find_stale(const us_kernel *k, uint32_t settled, int64_t wall_ms,
 static bool find_contended(const us_kernel *k, uint32_t settled, int64_t wall_ms,
                            us_projection *projection);
 static void sort_ids(const us_kernel *k, uint32_t *issues, uint32_t count);
-static bool id_before(const us_kernel *k, uint32_t left, uint32_t right);
 static void put_ids(us_writer *w, const us_kernel *k, const uint32_t *issues, uint32_t count);
 static void put_lease_view(us_writer *w, const us_outcome *outcome, us_stamp stamp);
 
@@ -124,17 +123,12 @@ static void sort_ids(const us_kernel *k, uint32_t *issues, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
         uint32_t issue = issues[i], at = i;
-        for (; at > 0 && id_before(k, issue, issues[at - 1]); at--)
+        for (; at > 0 &&
+               us_before(us_issue_id(&k->issues[issue]), us_issue_id(&k->issues[issues[at - 1]]));
+             at--)
             issues[at] = issues[at - 1];
         issues[at] = issue;
     }
-}
-
-static bool id_before(const us_kernel *k, uint32_t left, uint32_t right)
-{
-    us_bytes a = us_issue_id(&k->issues[left]), b = us_issue_id(&k->issues[right]);
-    int order = memcmp(a.at, b.at, a.len < b.len ? a.len : b.len);
-    return order != 0 ? order < 0 : a.len < b.len;
 }
 
 void us_put_projection(us_writer *w, const us_kernel *k, const us_projection *projection,

@@ -1,13 +1,10 @@
 /* The kernel at the edges of its room, under a random walk with its invariants looked at after
  * every line. What rows say is compared with the reference in tests/native/test_kernel.py. */
 
-#include "../kernel.h"
 #include "check.h"
+#include "stage.h"
 
 #include <string.h>
-
-#define NOW_MS 1800000000000
-#define OUT_MAX 65536
 
 static void lines_are_decided_in_order(void);
 static void every_cut_of_a_line_is_cold(void);
@@ -22,19 +19,6 @@ static void a_walk_keeps_the_invariants(void);
 
 static uint64_t smallest(uint64_t *part_max);
 static bool settles(us_kernel *k, size_t room_len, const char *text);
-static us_kernel *fresh(uint32_t answers_max, uint32_t ids_max);
-static void put(us_kernel *k, const char *id, uint32_t status, uint32_t flags, const char *assignee,
-                int64_t fence, int64_t deadline_ms);
-static uint32_t ask(us_kernel *k, const char *line);
-static uint32_t ask_bytes(us_kernel *k, const char *line, size_t len);
-static bool says(const char *text);
-static void check_invariants(const us_kernel *k);
-static uint32_t next_random(uint64_t *state);
-
-static us_row row;
-static uint8_t out[OUT_MAX];
-static uint8_t steps[OUT_MAX];
-static us_room room = {&row, out, OUT_MAX, steps, OUT_MAX};
 
 #define CLAIM "{\"action\":\"issue.claim\",\"payload\":{\"assignee\":\"ada\",\"id\":\"a-1\"}}"
 #define HOLDER "\"assignee\":\"ada\",\"fence\":1,\"id\":\"a-1\",\"leaseId\":\"lease1_a-1_ada_1\""
@@ -313,124 +297,4 @@ static void a_walk_keeps_the_invariants(void)
     }
     CHECK(hot > 5000);
     us_close(k);
-}
-
-/* ---- what the tests stand on ------------------------------------------------------------------
- */
-
-/* Texts that are short, and enough to tell which reason was given. */
-static us_kernel *fresh(uint32_t answers_max, uint32_t ids_max)
-{
-    static const char *const actions[] = {"issue.claim", "issue.lease_renew", "issue.lease_release",
-                                          "issue.close"};
-    us_setup setup = {
-        .seed = {1, 2},
-        .now_ms_max = US_WALL_MS_MAX - 172800000,
-        .ttl_seconds_min = 30,
-        .ttl_seconds_max = 86400,
-        .ttl_seconds_default = 3600,
-        .answers_max = answers_max,
-        .counter_max = 65535,
-        .ids_max = ids_max,
-        .doors = {15, 12, 12, 15},
-    };
-    char text[1024];
-    size_t len = 0;
-
-    for (uint32_t i = 0; i < US_ACTION_COUNT; i++) {
-        setup.lens[i * US_ACTION_TEXT_COUNT] = (uint32_t)strlen(actions[i]);
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s", actions[i]);
-    }
-    for (uint32_t i = 0; i < US_REASON_COUNT; i++) {
-        uint32_t at = US_ACTION_COUNT * US_ACTION_TEXT_COUNT + US_SHARED_TEXT_COUNT + 2 * i;
-        setup.lens[at] = (uint32_t)snprintf(text + len, sizeof text - len, "R%u", i);
-        len += setup.lens[at];
-    }
-    us_kernel *k = us_open(&setup, (const uint8_t *)text, len);
-    CHECK(k != NULL);
-    us_head head = {0};
-    memset(head.digest, '0', sizeof head.digest);
-    memset(head.state_digest, '0', sizeof head.state_digest);
-    us_set_head(k, &head);
-    us_set_policy(k, 1);
-    return k;
-}
-
-static void put(us_kernel *k, const char *id, uint32_t status, uint32_t flags, const char *assignee,
-                int64_t fence, int64_t deadline_ms)
-{
-    char text[256];
-    us_record record = {
-        .id_len = (uint32_t)strlen(id),
-        .assignee_len = (uint32_t)strlen(assignee),
-        .lease_id_len = fence == 0 ? 0 : 1,
-        .status = status,
-        .flags = flags,
-        .fence = fence,
-        .granted_ms = NOW_MS - 1000,
-        .deadline_ms = deadline_ms,
-    };
-    record.middle_len = 10;
-    snprintf(text, sizeof text, "%s%s%s%s", id, "\"status\":\"", assignee, fence == 0 ? "" : "L");
-    CHECK(us_put_issue(k, &record, (const uint8_t *)text) == US_SOUND);
-}
-
-static uint32_t ask(us_kernel *k, const char *line)
-{
-    return ask_bytes(k, line, strlen(line));
-}
-
-static uint32_t ask_bytes(us_kernel *k, const char *line, size_t len)
-{
-    uint32_t lens[] = {(uint32_t)len};
-    us_batch batch = {.count = 1, .door = US_MCP, .physical_ms = NOW_MS};
-    int64_t seq = k->head.seq;
-
-    if (k->head.counter > 60000)
-        k->head.counter = 0; /* the tests have one millisecond for everything */
-    int64_t count = us_dispatch(k, &batch, (const uint8_t *)line, lens, &room);
-    CHECK(count == (batch.stop == US_STOP_END) && k->head.seq == seq + count);
-    return batch.stop;
-}
-
-/* Whether the last answer has this text. */
-static bool says(const char *text)
-{
-    out[row.answer_end] = 0;
-    return strstr((const char *)out + row.response_at, text) != NULL;
-}
-
-/* K4 and K5, and that every record is found under its id. */
-static void check_invariants(const us_kernel *k)
-{
-    uint32_t leased = 0, torn = 0, touched = 0, unused = 0;
-
-    for (uint32_t i = 0; i < k->issue_count; i++) {
-        const us_issue *issue = &k->issues[i];
-        CHECK(us_index_find(k, us_issue_id(issue), issue->hash) == issue);
-        const us_lease *lease = us_issue_lease(k, issue);
-        leased += lease != NULL;
-        torn += issue->torn_place != US_NONE;
-        if (lease != NULL) {
-            CHECK(lease->issue == i && k->heap[lease->place] == issue->lease);
-            uint32_t parent = lease->place == 0 ? 0 : (lease->place - 1) / 2;
-            CHECK(k->leases[k->heap[parent]].deadline_ms <= lease->deadline_ms);
-        }
-        if (issue->torn_place != US_NONE)
-            CHECK(lease != NULL && k->torn[issue->torn_place] == i);
-        touched += issue->touched != 0;
-        CHECK((issue->touched != 0) == (issue->touched_place != US_NONE));
-        if (issue->touched != 0)
-            CHECK(k->touched[issue->touched_place] == i);
-    }
-    for (uint32_t i = k->lease_free; i != US_NONE; i = k->leases[i].issue)
-        unused++;
-    CHECK(leased == k->lease_count && torn == k->torn_count && touched == k->touched_count);
-    CHECK(leased + unused == k->lease_max);
-}
-
-static uint32_t next_random(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
 }
