@@ -1,0 +1,41 @@
+"""Every vector of requests, through a sidecar: the same digests as in its file, twice.
+
+A sidecar decides in C where it can; what must make no difference is shown without C as well.
+"""
+
+import pytest
+
+from understudy.authority import Office, native
+from understudy.authority.conformance import served
+from understudy.authority.conformance.vectors import Vector, load_vectors, run_vector
+from understudy.authority.kernel import NativeOffice
+
+VECTORS = [each for each in load_vectors() if each.body["kind"] == "dispatch"]
+INVARIANCE = [each for each in VECTORS if each.shelf == "invariance"]
+
+
+def _holds(vector: Vector) -> None:
+    result = run_vector(vector, "sidecar")
+    assert result.problems == ()
+    assert result.stale == ()
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)
+def test_a_vector_gives_the_bytes_of_its_file(
+    vector: Vector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "Office", NativeOffice if native.available() else Office)
+    _holds(vector)
+
+
+@pytest.mark.parametrize("vector", INVARIANCE, ids=lambda vector: vector.id)
+def test_what_makes_no_difference_makes_none_without_c(
+    vector: Vector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "Office", Office)
+    _holds(vector)
+
+
+def test_what_must_make_no_difference_is_shown_on_every_boundary() -> None:
+    """The other boundaries run all vectors; there is something for this one to run."""
+    assert len(INVARIANCE) >= 20
