@@ -12,8 +12,10 @@ I3  Before the kernel decides, it knows every change that the reference made.
 import secrets
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..contracts import (
@@ -98,8 +100,10 @@ class NativeAuthority(Authority):
         self.hot_count = 0
         self.stops: Counter[Stop] = Counter()  # why lines were cold
         self._kernel: Kernel | None = open_kernel(journal.node())
-        self._filled = image is not None and self._becomes(image)
         self._stop = Stop.END  # why C stopped the last time
+        self.from_image = image is not None and self._becomes(image)
+        if not self.from_image:
+            self._fill(self._kernel)
 
     @property
     def state(self) -> State:
@@ -125,9 +129,8 @@ class NativeAuthority(Authority):
     def image(self) -> bytes | None:
         """What C knows at the head, for the next start; None where the reference decides alone."""
         self.settle()
-        kernel = self._known()
         try:
-            return None if kernel is None else kernel.image()
+            return None if self._kernel is None else self._kernel.image()
         except Flawed:  # there is no memory for it
             return None
 
@@ -195,14 +198,8 @@ class NativeAuthority(Authority):
         return len(decided.rows)
 
     def _ready(self, door: Door) -> Kernel | None:
-        """The kernel, knowing what we know; None where the reference decides alone."""
-        return self._known() if door.policy in ("", contract_digest()) else None
-
-    def _known(self) -> Kernel | None:
-        if not self._filled and self._kernel is not None:
-            self._filled = True
-            self._fill(self._kernel)
-        return self._kernel
+        """The kernel; None where the reference decides alone."""
+        return self._kernel if door.policy in ("", contract_digest()) else None
 
     def _becomes(self, image: bytes) -> bool:
         """Whether the kernel knows the state by this image."""
@@ -233,7 +230,7 @@ class NativeAuthority(Authority):
 
     def _absorb(self, rows: Sequence[Row]) -> None:
         """Tell the kernel what the reference decided (I3)."""
-        if not rows or not self._filled or self._kernel is None:
+        if not rows or self._kernel is None:
             return
         kernel, state = self._kernel, self.state
         touched: dict[str, None] = {}
@@ -261,10 +258,32 @@ class NativeAuthority(Authority):
 
 
 class NativeOffice(Office):
-    """As `Office`, with the hot actions in C."""
+    """As `Office`, with the hot actions in C.
+
+    What C knows lies beside the journal between a good end and the next start. Without it, or with
+    a damaged or an old one, C learns every issue from the state.
+    """
 
     boundary = "native"
-    decides = NativeAuthority
+    authority: NativeAuthority
+
+    def close(self) -> None:
+        if self._wrote and not self.authority.has_failed:
+            image = self.authority.image()
+            with suppress(OSError):  # it only saves the next start some time
+                self._image_path.with_suffix(".new").write_bytes(image or b"")
+                self._image_path.with_suffix(".new").replace(self._image_path)
+        super().close()
+
+    def _authority(self) -> NativeAuthority:
+        image = None
+        with suppress(OSError):
+            image = self._image_path.read_bytes()
+        return NativeAuthority(self.journal, image=image)
+
+    @property
+    def _image_path(self) -> Path:
+        return self.state_dir / "kernel.image"
 
 
 # --- the state, as C wants it -------------------------------------------------------------------

@@ -176,6 +176,11 @@ class Authority:
             raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {seq}: its answer")
         return row.response
 
+    @property
+    def has_failed(self) -> bool:
+        """Memory and disk are apart."""
+        return self._failed is not None
+
     def _refuse_after_failure(self) -> None:
         if isinstance(self._failed, Unavailable):
             raise self._failed
@@ -224,7 +229,7 @@ class Office:
     """An authority, its lock and its projections, in a state directory."""
 
     boundary = "reference"
-    decides: type[Authority] = Authority
+    authority: Authority
 
     def __init__(self, state_dir: Path, *, writable: bool = True) -> None:
         report = startup_check()
@@ -238,13 +243,16 @@ class Office:
             if writable:
                 opened.enter_context(locked(state_dir))
             self.journal = opened.enter_context(open_journal(state_dir, read_only=not writable))
-            self.authority = self.decides(self.journal)
+            self.authority = self._authority()
             self._followed_seq = self.authority.head.seq
             if writable:
                 doubt = self.journal if self.journal.was_abandoned else None
                 path, last_seq = state_dir / TRAJECTORY, self.authority.head.seq
                 self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
             self._opened = opened.pop_all()
+
+    def _authority(self) -> Authority:
+        return Authority(self.journal)
 
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
         """The answers; when they come back, their rows and their evidence are on disk."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from tests.fakes.journal import MemoryJournal
 from tests.native.test_kernel import Pair
 from tests.native.walk import Walk
-from understudy.authority.kernel import NativeAuthority, open_kernel
+from understudy.authority import Office, create_state_dir
+from understudy.authority.kernel import NativeAuthority, NativeOffice, open_kernel
 from understudy.authority.native import Flaw, Flawed, Stop
 from understudy.contracts.request import Door
 
@@ -47,7 +49,7 @@ def test_a_walk_goes_on_from_an_image_as_if_nothing_had_happened(seed: int) -> N
         if walk.random.random() < 0.02:
             image = image_of(pair)
             pair.native = restarted(pair, image)
-            assert pair.native._filled
+            assert pair.native.from_image
             assert image_of(pair) == image
             starts += 1
     pair.submit(batch)
@@ -79,7 +81,7 @@ def test_an_image_of_an_older_head_is_not_believed(pair: Pair) -> None:
     image = image_of(pair)
     pair.hot("issue.close", id="b")
     pair.native = restarted(pair, image)
-    assert not pair.native._filled
+    assert not pair.native.from_image
     pair.hot("issue.claim", id="ab", assignee="bob")
     pair.cold(Stop.REPEAT, "issue.claim", id="a", assignee="ada", requestId="r")
     pair.prove()
@@ -93,7 +95,7 @@ def test_an_image_of_another_node_is_foreign(pair: Pair) -> None:
 
 def test_a_start_from_an_image_remembers_request_ids(pair: Pair) -> None:
     pair.native = restarted(pair, image_of(pair))
-    assert pair.native._filled
+    assert pair.native.from_image
     pair.cold(Stop.REPEAT, "issue.claim", id="a", assignee="ada", requestId="r")
     pair.hot("issue.claim", id="b", assignee="ada", requestId="s")
     pair.prove()
@@ -128,7 +130,7 @@ def refused(pair: Pair, image: bytes, flaw: Flaw) -> None:
     assert found.value.flaw is flaw
     assert kernel.image() == before
     native = NativeAuthority(pair.native_journal, pair.time.clock(), image)
-    assert not native._filled
+    assert not native.from_image
 
 
 def test_every_byte_that_differs_is_damage(pair: Pair) -> None:
@@ -186,3 +188,29 @@ def walked_images() -> list[bytes]:
                 walk.heard(answer)
         images.append(image_of(pair))
     return images
+
+
+def test_an_office_leaves_an_image_and_starts_from_it(tmp_path: Path) -> None:
+    create_state_dir(tmp_path / "state", "n1")
+    with NativeOffice(tmp_path / "state") as office:
+        assert not office.authority.from_image
+        office.ask("issue.add", {"id": "a", "title": "t"})
+    with NativeOffice(tmp_path / "state") as office:
+        assert office.authority.from_image
+        assert office.ask("issue.claim", {"id": "a", "assignee": "ada"})["result"] == "accepted"
+    path = tmp_path / "state" / "kernel.image"
+    path.write_bytes(path.read_bytes()[:-1])
+    with NativeOffice(tmp_path / "state") as office:
+        assert not office.authority.from_image
+        assert office.ask("issue.claim", {"id": "a", "assignee": "bob"})["result"] == "rejected"
+
+
+def test_an_image_of_an_earlier_row_is_left_alone(tmp_path: Path) -> None:
+    create_state_dir(tmp_path / "state", "n1")
+    with NativeOffice(tmp_path / "state") as office:
+        office.ask("issue.add", {"id": "a", "title": "t"})
+    with Office(tmp_path / "state") as office:
+        office.ask("issue.claim", {"id": "a", "assignee": "ada"})
+    with NativeOffice(tmp_path / "state") as native:
+        assert not native.authority.from_image
+        assert native.ask("issue.claim", {"id": "a", "assignee": "bob"})["result"] == "rejected"
