@@ -89,17 +89,21 @@ sanitize: ## run the C tests under ASan and UBSan
 	    $$program || exit 1; \
 	done
 
-# libFuzzer where the compiler has it; else the same target with its own deterministic main.
-fuzz: ## feed the JSON reader for FUZZ_SECONDS
-	@mkdir -p $(SCRATCH)/found
-	@$(CC_FOUND) || exit 0; \
-	build="$(CC) $(C_SANITIZE) -o $(SCRATCH)/fuzz_json native/fuzz/*.c native/tests/sound.c $(C_SOURCES)"; \
-	if $$build -fsanitize=fuzzer 2> /dev/null; then \
-	    $(SCRATCH)/fuzz_json -max_total_time=$(FUZZ_SECONDS) -max_len=4096 \
-	        -artifact_prefix=$(SCRATCH)/ $(SCRATCH)/found native/fuzz/corpus; \
-	else \
-	    $$build -DUS_FUZZ_MAIN && $(SCRATCH)/fuzz_json $(FUZZ_SECONDS) native/fuzz/corpus/*; \
-	fi
+# libFuzzer where the compiler has it; else the same targets with our own deterministic main.
+fuzz: ## feed the JSON reader and the kernel for FUZZ_SECONDS each
+	@$(CC_FOUND) || exit 0; for name in json kernel; do \
+	    program=$(SCRATCH)/fuzz_$$name; corpus=native/fuzz/corpus_$$name; \
+	    mkdir -p $(SCRATCH)/found_$$name; \
+	    build="$(CC) $(C_SANITIZE) -o $$program native/fuzz/fuzz_$$name.c native/fuzz/mutate.c \
+	        $(C_STANDS) $(C_SOURCES)"; \
+	    if $$build -fsanitize=fuzzer 2> /dev/null; then \
+	        $$program -max_total_time=$(FUZZ_SECONDS) -max_len=4096 \
+	            -artifact_prefix=$(SCRATCH)/ $(SCRATCH)/found_$$name $$corpus || exit 1; \
+	    else \
+	        { $$build -DUS_FUZZ_MAIN -fsanitize-coverage=trace-pc 2> /dev/null || \
+	            $$build -DUS_FUZZ_MAIN; } && $$program $(FUZZ_SECONDS) $$corpus/* || exit 1; \
+	    fi; \
+	done
 
 docs: $(READY) ## write the generated tables of docs/protocol.md
 	@$(BIN)/python docs/generate.py

@@ -225,7 +225,7 @@ int64_t us_import(us_kernel *k, const uint8_t *in, uint64_t len)
     int64_t flaw = check_frame(k, in, len);
     if (flaw != US_SOUND)
         return flaw;
-    us_kernel *fresh = us_open(&k->setup, text.at, text.len);
+    us_kernel *fresh = us_open_on(k->sha256_path, &k->setup, text.at, text.len);
     if (fresh == NULL)
         return -US_OUT_FULL;
     flaw = take_all(fresh, &c);

@@ -287,7 +287,9 @@ void us_seal(us_pen *pen, us_kernel *k, const us_request *request, const us_outc
              us_stamp stamp, const us_projection *projection, us_row *row);
 void us_close_chain(us_pen *pen, us_kernel *k);
 
-/* state.c */
+/* state.c; `us_open` for those who asked the processor already */
+us_kernel *us_open_on(uint32_t sha256_path, const us_setup *setup, const uint8_t *text,
+                      uint64_t len);
 void us_own_document(us_kernel *k);
 void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome, us_stamp stamp);
 void us_untouch(us_kernel *k, us_issue *issue);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static us_kernel *opened(const us_setup *setup);
+static us_kernel *opened(uint32_t sha256_path, const us_setup *setup);
 static bool take_texts(us_kernel *k, const us_setup *setup, const uint8_t *text, uint64_t len);
 static bool open_memory(us_memory *memory, const uint64_t seed[2], uint32_t max);
 static bool grow_issues(us_kernel *k);
@@ -32,7 +32,13 @@ static void touch(us_kernel *k, us_issue *issue, unsigned int touched);
 
 us_kernel *us_open(const us_setup *setup, const uint8_t *text, uint64_t len)
 {
-    us_kernel *k = opened(setup);
+    return us_open_on(us_sha256_best(), setup, text, len);
+}
+
+us_kernel *us_open_on(uint32_t sha256_path, const us_setup *setup, const uint8_t *text,
+                      uint64_t len)
+{
+    us_kernel *k = opened(sha256_path, setup);
 
     if (k == NULL)
         return NULL;
@@ -46,14 +52,14 @@ us_kernel *us_open(const us_setup *setup, const uint8_t *text, uint64_t len)
     return k;
 }
 
-static us_kernel *opened(const us_setup *setup)
+static us_kernel *opened(uint32_t sha256_path, const us_setup *setup)
 {
     us_kernel *k = calloc(1, sizeof *k);
 
     if (k == NULL)
         return NULL;
     k->setup = *setup;
-    k->sha256_path = us_sha256_best();
+    k->sha256_path = sha256_path;
     k->lease_free = US_NONE;
     us_own_document(k);
     return k;

@@ -1,8 +1,10 @@
 /* A main for fuzz targets where the compiler has no libFuzzer: fuzz_x SECONDS FILE...
  *
- * It runs the files as they are, then mutations of them from a fixed seed until the time is up.
- * An input that ends the program is printed in hex, which is enough to make a test of it.
- * Without US_FUZZ_MAIN nothing of it is built.
+ * It runs the files as they are, then mutations of them from a fixed seed until the time is up. A
+ * mutation that goes where none went before is kept, and mutated in turn; the compiler's
+ * -fsanitize-coverage=trace-pc tells, and without it nothing is kept. An input that ends the
+ * program is printed in hex, which is enough to make a test of it. Without US_FUZZ_MAIN nothing of
+ * this is built.
  */
 
 #include "fuzz.h"
@@ -12,10 +14,13 @@
 #include "../tests/check.h"
 
 #include <sanitizer/common_interface_defs.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
-#define SEED_MAX 4096 /* bytes of one input */
+#define SEED_MAX 4096  /* bytes of one input */
+#define SEEDS_MAX 4096 /* inputs */
+#define EDGES_MAX 65536
 
 typedef struct seed {
     uint8_t data[SEED_MAX];
@@ -30,32 +35,53 @@ static size_t below(uint64_t *state, size_t bound);
 static uint64_t draw(uint64_t *state);
 static void print_running(void);
 
-static const seed *running; /* the input that is to blame, if the program ends now */
+int main(int argc, char **argv);
+void __sanitizer_cov_trace_pc(void);
+
+static const seed *running;      /* the input that is to blame, if the program ends now */
+static uint8_t edges[EDGES_MAX]; /* from one part of the program to the next, that were seen */
+static uintptr_t last_part;
+static bool went_further;
 
 int main(int argc, char **argv)
 {
-    size_t count = argc > 2 ? (size_t)argc - 2 : 0;
-    seed *corpus = calloc(count, sizeof *corpus);
+    size_t files = argc > 2 ? (size_t)argc - 2 : 0, count = 0;
+    seed *corpus = calloc(SEEDS_MAX, sizeof *corpus);
     uint64_t state = 1, runs = 0;
 
-    CHECK(count > 0 && corpus != NULL);
+    CHECK(files > 0 && files <= SEEDS_MAX && corpus != NULL);
     CHECK(atexit(print_running) == 0);
     __sanitizer_set_death_callback(print_running);
-    for (size_t i = 0; i < count; i++) {
-        load(&corpus[i], argv[i + 2]);
-        run(&corpus[i]);
+    for (; count < files; count++) {
+        load(&corpus[count], argv[count + 2]);
+        run(&corpus[count]);
     }
     time_t end = time(NULL) + strtol(argv[1], NULL, 10);
     while (time(NULL) < end) {
-        for (int i = 0; i < 1000; i++, runs++) {
+        for (int i = 0; i < 100; i++, runs++) {
             seed input = corpus[below(&state, count)];
             mutate(&input, &corpus[below(&state, count)], &state);
             run(&input);
+            if (went_further && count < SEEDS_MAX)
+                corpus[count++] = input;
         }
     }
-    printf("fuzz: %zu files and %llu mutations, all sound\n", count, (unsigned long long)runs);
+    printf("fuzz: %zu files and %llu mutations, of which %zu went further; all sound\n", files,
+           (unsigned long long)runs, count - files);
     free(corpus);
     return 0;
+}
+
+/* Called wherever the program may have come from somewhere else. Parts are counted from main, so
+ * that they are the same wherever the program was loaded. */
+__attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc(void)
+{
+    uintptr_t part = (uintptr_t)__builtin_return_address(0) - (uintptr_t)main;
+    uint8_t *edge = &edges[(last_part * 31 ^ part) % EDGES_MAX];
+
+    went_further |= *edge == 0;
+    *edge = 1;
+    last_part = part;
 }
 
 static void load(seed *input, const char *path)
@@ -69,6 +95,8 @@ static void load(seed *input, const char *path)
 static void run(const seed *input)
 {
     running = input;
+    last_part = 0;
+    went_further = false;
     LLVMFuzzerTestOneInput(input->data, input->len);
     running = NULL;
 }
@@ -121,6 +149,19 @@ static const char *const TOKENS[] = {
     "{\"a\":",
     "\xed\xa0\x80",
     "2026-02-03T04:05:06Z",
+    "{\"action\":\"issue.claim\",\"payload\":{",
+    "\"issue.lease_renew\"",
+    "\"issue.lease_release\"",
+    "\"issue.close\"",
+    "\"id\":\"a-1\",",
+    "\"requestId\":\"r\",",
+    "\"fence\":1,",
+    "\"now\":1800000000009,",
+    "\np110155\n",
+    "\np211155\n",
+    "\ns\n",
+    "\ni\n",
+    "\nx\xe0",
 };
 
 /* One to eight of them. */
