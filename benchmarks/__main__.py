@@ -12,10 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks import report, restart
+from benchmarks.bars import BATCH, REFERENCE
 from benchmarks.cycles import CATALOGUE, SHAPES_BY_KEY, Contest
 from benchmarks.kernel import WAYS, decisions_per_second
 from benchmarks.load import Pace
 from benchmarks.progress import Progress
+from benchmarks.results import Results, machine
 from tests.services.server import Missing, private_folder
 from understudy.authority import native
 
@@ -84,9 +86,9 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _measure(options: argparse.Namespace, folder: Path) -> report.Results:
+def _measure(options: argparse.Namespace, folder: Path) -> Results:
     progress = Progress()
-    results = report.Results(report.machine(folder), options.rounds, options.seconds)
+    results = Results(machine(folder), options.rounds, options.seconds)
     if not native.available():
         results.missing["native"] = str(native.why_not())
     if "kernel" in options.sections:
@@ -103,7 +105,7 @@ def _measure(options: argparse.Namespace, folder: Path) -> report.Results:
     return results
 
 
-def _measure_kernel(results: report.Results, rounds: int, progress: Progress) -> None:
+def _measure_kernel(results: Results, rounds: int, progress: Progress) -> None:
     for number in range(rounds):
         for kind in WAYS:
             progress.say(f"kernel, round {number + 1} of {rounds}: {kind}")
@@ -112,7 +114,7 @@ def _measure_kernel(results: report.Results, rounds: int, progress: Progress) ->
 
 
 def _measure_cycles(
-    results: report.Results, options: argparse.Namespace, folder: Path, progress: Progress
+    results: Results, options: argparse.Namespace, folder: Path, progress: Progress
 ) -> None:
     pace, rounds = Pace(options.seconds, _WARM_UP_SECONDS), options.rounds
     contest = Contest(folder, options.systems, options.shapes)
@@ -125,11 +127,9 @@ def _measure_cycles(
     results.missing |= contest.missing
 
 
-def _measure_growth(
-    results: report.Results, options: argparse.Namespace, progress: Progress
-) -> None:
+def _measure_growth(results: Results, options: argparse.Namespace, progress: Progress) -> None:
     most = 100_000 if options.quick else 1_000_000
-    for kind, last in ((report.REFERENCE, most // 10), (report.BATCH, most)):
+    for kind, last in ((REFERENCE, most // 10), (BATCH, most)):
         count = 1_000 if kind in WAYS else last + 1
         while count <= last:
             progress.say(f"growth: {kind}, {count} resources")

@@ -1,110 +1,22 @@
-"""What was measured, as JSON for programs and as a table for people; and the bars, reached or not.
+"""What was measured, as JSON for programs and as a table for people.
 
 Ratios are the claim. Absolute numbers belong to the machine and to its mood, and are context.
 """
 
-import os
-import platform
 import statistics
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from typing import Any
 
-from benchmarks.cycles import EIGHT, IN_FLIGHT, OURS, SHAPES, Figures
+from benchmarks.bars import REFERENCE, Bar, bars, ratio
+from benchmarks.cycles import OURS, SHAPES, Figures
 from benchmarks.load import Shape
-from benchmarks.restart import Restart
-from tests.services.server import file_system
-
-REFERENCE, BATCH = "reference", "native batch 256"
-_FLAT_AT_MOST = 2.0
-
-
-@dataclass(slots=True)
-class Results:
-    """Everything of one run; a section that was not asked for stays empty."""
-
-    machine: dict[str, Any]
-    rounds: int
-    seconds: float
-    kernel: dict[str, list[float]] = field(default_factory=dict)
-    systems: dict[str, Figures] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    restarts: list[Restart] = field(default_factory=list)
-    growth: dict[str, dict[int, list[float]]] = field(default_factory=dict)
-
-
-class Bar(NamedTuple):
-    """A ratio that the project set itself to reach; None where a part of it was not measured."""
-
-    name: str
-    needed: float
-    measured: float | None
-    against: str
-    at_most: bool = False
-
-    @property
-    def reached(self) -> bool | None:
-        if self.measured is None:
-            return None
-        if self.at_most:
-            return self.measured <= self.needed
-        return self.measured >= self.needed
-
-
-def machine(folder: Path) -> dict[str, Any]:
-    """Where this was measured."""
-    return {
-        "cores": len(os.sched_getaffinity(0)),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "fileSystem": file_system(folder),
-        "fsyncMs": _fsync_ms(folder),
-        "loadAverage": os.getloadavg()[0],
-    }
-
-
-def bars(results: Results) -> list[Bar]:
-    """The sentence "to reach" of the contract, item by item."""
-    kernel = {name: statistics.median(found) for name, found in results.kernel.items()}
-    batch, reference = kernel.get(BATCH), kernel.get(REFERENCE)
-    ours = results.systems.get(OURS)
-    flood, eight = (ours.rate(shape) if ours else None for shape in (IN_FLIGHT, EIGHT))
-    in_lockstep, in_flight = _best_peer(results, EIGHT), _best_peer(results, IN_FLIGHT)
-    return [
-        Bar("native batches against the reference", 30, _ratio(batch, reference), REFERENCE),
-        Bar(
-            "256 in flight against the best peer with 8 in lockstep",
-            10,
-            _ratio(flood, in_lockstep[1]),
-            in_lockstep[0],
-        ),
-        Bar(
-            "256 in flight against the best peer with 256 in flight",
-            5,
-            _ratio(flood, in_flight[1]),
-            in_flight[0],
-        ),
-        Bar(
-            "8 in lockstep against the best peer with 8 in lockstep",
-            2,
-            _ratio(eight, in_lockstep[1]),
-            in_lockstep[0],
-        ),
-        Bar(
-            "cost of a decision, most resources against fewest",
-            _FLAT_AT_MOST,
-            _growth_ratio(results),
-            "flat",
-            at_most=True,
-        ),
-    ]
+from benchmarks.results import Results
 
 
 def as_json(results: Results) -> dict[str, Any]:
     value = asdict(results)
-    value["bars"] = [bar._asdict() | {"reached": bar.reached} for bar in bars(results)]
+    value["bars"] = [bar.as_json() for bar in bars(results)]
     return {"schema": 1} | value
 
 
@@ -133,8 +45,14 @@ def _head(results: Results) -> str:
         f"{at['cores']} cores, {at['system']}, {at['python']}, {at['fileSystem']};"
         f" a 4 KB fsync takes {at['fsyncMs']:.2f} ms, load average {at['loadAverage']:.1f}\n"
         f"median of {results.rounds} rounds of {results.seconds:g} s; fsync is on everywhere;"
-        " ratios are the claim, all else is context"
+        " ratios are the claim, all else is context" + _warning(at)
     )
+
+
+def _warning(at: dict[str, Any]) -> str:
+    if at["loadAverage"] < at["cores"] / 2:
+        return ""
+    return "\nTHE MACHINE WAS BUSY before the run began; measure again when it is not"
 
 
 def _kernel(results: Results) -> str:
@@ -172,8 +90,8 @@ def _cell(figures: Figures, shape: Shape, ours: Figures | None) -> str:
         return "-"
     if ours is None or figures is ours:
         return f"{rate:,.0f}"
-    ratio = _ratio(ours.rate(shape), rate)
-    return f"{rate:,.0f}" if ratio is None else f"{rate:,.0f} ({ratio:.2f})"
+    against = ratio(ours.rate(shape), rate)
+    return f"{rate:,.0f}" if against is None else f"{rate:,.0f} ({against:.2f})"
 
 
 def _latency(results: Results) -> str:
@@ -220,11 +138,17 @@ def _growth(results: Results) -> str:
 def _checklist(results: Results) -> str:
     rows = []
     for bar in bars(results):
-        measured = "-" if bar.measured is None else f"{bar.measured:.2f}"
         needed = f"{'<=' if bar.at_most else '>='} {bar.needed:g}"
         verdict = {True: "reached", False: "NOT reached", None: "not measured"}[bar.reached]
-        rows.append([bar.name, needed, measured, verdict, bar.against])
-    return _table(["bars", "needed", "measured", "", "against"], rows)
+        rows.append([bar.name, needed, *_measured(bar), verdict, bar.against])
+    return _table(["bars", "needed", "measured", "in rounds", "", "against"], rows)
+
+
+def _measured(bar: Bar) -> tuple[str, str]:
+    if bar.measured is None or bar.spread is None:
+        return "-", "-"
+    low, high = bar.spread
+    return f"{bar.measured:.2f}", f"{low:.2f} to {high:.2f}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -239,40 +163,3 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         lines.append("  ".join(cells).rstrip())
     lines.insert(1, "-" * max(map(len, lines)))
     return "\n".join(lines)
-
-
-# --- figures --------------------------------------------------------------------------------------
-
-
-def _best_peer(results: Results, shape: Shape) -> tuple[str, float | None]:
-    peers = [
-        (figures.name, rate)
-        for key, figures in results.systems.items()
-        if key != OURS and figures.same_work and (rate := figures.rate(shape)) is not None
-    ]
-    return max(peers, key=lambda each: each[1], default=("no peer was found", None))
-
-
-def _ratio(ours: float | None, theirs: float | None) -> float | None:
-    return ours / theirs if ours is not None and theirs else None
-
-
-def _growth_ratio(results: Results) -> float | None:
-    found = results.growth.get(BATCH, {})
-    if len(found) < 2:
-        return None
-    return statistics.median(found[min(found)]) / statistics.median(found[max(found)])
-
-
-def _fsync_ms(folder: Path) -> float:
-    """What one durable write costs here at the least."""
-    times = []
-    path = folder / "probe"
-    with path.open("wb", buffering=0) as file:
-        for _ in range(50):
-            begun = time.perf_counter()
-            file.write(b"x" * 4096)
-            os.fdatasync(file.fileno())
-            times.append(time.perf_counter() - begun)
-    path.unlink()
-    return 1000 * statistics.median(times)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from benchmarks.bars import BATCH, REFERENCE, bars
 from benchmarks.cycles import EIGHT, IN_FLIGHT, OURS, Figures
-from benchmarks.report import BATCH, REFERENCE, Results, as_json, as_text, bars
+from benchmarks.report import as_json, as_text
+from benchmarks.results import Results
 
 
 def figures(name: str, eight: list[float], flood: list[float], *, same: bool = True) -> Figures:
@@ -28,6 +30,7 @@ def test_bars_are_ratios_of_medians_against_the_best_peer(results: Results) -> N
     found = bars(results)
     assert [bar.measured for bar in found] == [30.0, 40.0, 4.0, 2.0, 4.0]
     assert [bar.reached for bar in found] == [True, True, False, True, False]
+    assert found[3].spread == (30 / 99, 20.0)
     assert [bar.against for bar in found] == [REFERENCE, "a", "a", "a", "flat"]
 
 
@@ -44,3 +47,9 @@ def test_a_peer_that_failed_is_shown_with_its_reason(results: Results) -> None:
     failed.failure = "8: it broke"
     results.systems = {OURS: failed}
     assert "us failed: 8: it broke" in as_text(results)
+
+
+def test_a_run_on_a_busy_machine_says_so(results: Results) -> None:
+    assert "BUSY" not in as_text(results)
+    results.machine["loadAverage"] = 1.0
+    assert "BUSY" in as_text(results)

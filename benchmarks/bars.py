@@ -1,0 +1,114 @@
+"""The ratios that the project set itself to reach, and whether this run reached them.
+
+A ratio is one of medians, against the best peer that was found and does the same work. Its spread
+is that of the ratios within each round, so a noisy machine shows. A missed bar is a fact, never a
+failure of the run.
+"""
+
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.cycles import EIGHT, IN_FLIGHT, OURS
+from benchmarks.load import Shape
+from benchmarks.results import Results
+
+REFERENCE, BATCH = "reference", "native batch 256"
+_FLAT_AT_MOST = 2.0  # what caches may cost, where the rule is "flat"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Ours against theirs, a figure a round; nothing can be said where a side was not measured."""
+
+    name: str
+    needed: float
+    ours: list[float]
+    theirs: list[float]
+    against: str
+    at_most: bool = False
+
+    @property
+    def measured(self) -> float | None:
+        return ratio(_median(self.ours), _median(self.theirs))
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """The least and the greatest ratio within one round."""
+        pairs = zip(self.ours, self.theirs, strict=False)
+        ratios = [ours / theirs for ours, theirs in pairs if theirs]
+        return (min(ratios), max(ratios)) if ratios else None
+
+    @property
+    def reached(self) -> bool | None:
+        if self.measured is None:
+            return None
+        if self.at_most:
+            return self.measured <= self.needed
+        return self.measured >= self.needed
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "needed": self.needed,
+            "atMost": self.at_most,
+            "measured": self.measured,
+            "spread": self.spread,
+            "reached": self.reached,
+            "against": self.against,
+        }
+
+
+def bars(results: Results) -> list[Bar]:
+    """What the contract wants reached, item by item."""
+    ours = results.systems.get(OURS)
+    rates = ours.rates if ours is not None else {}
+    flood, eight = rates.get(IN_FLIGHT.name, []), rates.get(EIGHT.name, [])
+    slow_name, slow = _best_peer(results, EIGHT)
+    fast_name, fast = _best_peer(results, IN_FLIGHT)
+    few, many = _few_and_many(results)
+    kernel = results.kernel
+    return [
+        Bar(
+            "native batches against the reference",
+            30,
+            kernel.get(BATCH, []),
+            kernel.get(REFERENCE, []),
+            REFERENCE,
+        ),
+        Bar("256 in flight against the best peer, 8 in lockstep", 10, flood, slow, slow_name),
+        Bar("256 in flight against the best peer, 256 in flight", 5, flood, fast, fast_name),
+        Bar("8 in lockstep against the best peer, 8 in lockstep", 2, eight, slow, slow_name),
+        Bar(
+            "cost of a decision, most resources against fewest",
+            _FLAT_AT_MOST,
+            few,
+            many,
+            "flat",
+            at_most=True,
+        ),
+    ]
+
+
+def ratio(ours: float | None, theirs: float | None) -> float | None:
+    return ours / theirs if ours is not None and theirs else None
+
+
+def _best_peer(results: Results, shape: Shape) -> tuple[str, list[float]]:
+    peers = [
+        (figures.name, figures.rates[shape.name])
+        for key, figures in results.systems.items()
+        if key != OURS and figures.same_work and figures.rates.get(shape.name)
+    ]
+    nobody: tuple[str, list[float]] = ("no peer was found", [])
+    return max(peers, key=lambda each: statistics.median(each[1]), default=nobody)
+
+
+def _few_and_many(results: Results) -> tuple[list[float], list[float]]:
+    """Decisions a second with the fewest resources and with the most."""
+    found = results.growth.get(BATCH, {})
+    return (found[min(found)], found[max(found)]) if len(found) > 1 else ([], [])
+
+
+def _median(found: list[float]) -> float | None:
+    return statistics.median(found) if found else None
