@@ -27,6 +27,7 @@ _COMMANDS = {
     "rebuild": ("proof", "rebuild", "Make the tables and the trajectory anew."),
     "check": ("check", "check", "Check the contract: schemas, digests, routes, worlds."),
     "world-registry-check": ("check", "check", "The same as check."),
+    "doctor": ("doctor", "doctor", "Say which mode is in use, and what is wrong."),
     "vectors": ("vectors", "vectors", "Run the conformance vectors."),
     "demo": ("demo", "demo", "Two workers, one zombie, one fence: see it refused."),
 }

@@ -51,6 +51,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "rebuild": ([], "rebuilt from "),
     "check": ([], "contract: accepted"),
     "world-registry-check": ([], "contract: accepted"),
+    "doctor": ([], "0 wrong"),
 }
 # They need no state directory, and take their time; two have files of their own.
 APART = {"dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority status"}
@@ -131,7 +132,7 @@ def test_the_first_help_names_commands_exit_codes_and_a_beginning(bare: Run) -> 
 
 @pytest.mark.parametrize(
     "words",
-    [["vectors", "run", "--suite", "fence"], ["vectors", "list"], ["demo"]],
+    [["vectors", "run", "--suite", "fence"], ["vectors", "list"], ["demo"], ["doctor"]],
     ids=" ".join,
 )
 def test_a_command_that_needs_no_state_directory_speaks_to_people_and_programs(

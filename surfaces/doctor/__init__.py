@@ -1,0 +1,36 @@
+"""Is everything in order? Looks at the machine and at a state directory, and changes nothing."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from . import folder, journal, machine
+from .finding import Finding, Status, looked
+
+__all__ = ["Finding", "Status", "examine"]
+
+
+def examine(state_dir: Path, wanted: str | None = None) -> Iterator[Finding]:
+    """Every finding, in order; `wanted` is the boundary mode that was asked for."""
+    absent = folder.missing(state_dir)
+    sidecars = [] if absent else list(looked("sidecar", partial(folder.served, state_dir, wanted)))
+    served = any(each.facts.get("running") for each in sidecars)
+    checks: dict[str, Callable[[], Iterable[Finding]]] = {
+        "program": machine.program,
+        "boundary": partial(machine.boundary, wanted, served=served),
+        "contract": machine.contract,
+        "sqlite": machine.sqlite,
+        "files": machine.files,
+        "disk": partial(machine.disk, state_dir),
+    }
+    if absent is None:
+        checks |= {
+            "state": partial(folder.reach, state_dir),
+            "lock": partial(folder.lock, state_dir),
+            "sidecar": lambda: sidecars,
+            "journal": partial(journal.written, state_dir),
+        }
+    for name, look in checks.items():
+        yield from looked(name, look)
+    if absent is not None:
+        yield absent

@@ -1,0 +1,235 @@
+"""Checks of what is written in a state directory: the journal, its evidence, its tables.
+
+Whoever opens a journal in WAL mode leaves files beside it, even to read. So one that nobody has
+open is read as if it could not change, and the look is void if it did. What a writer left behind
+is read as any command reads it; SQLite's shared memory (`-shm`) may be made anew by that.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import apsw
+import orjson
+
+from ...authority import GENESIS, TABLES, TRAJECTORY, Unavailable, open_journal, service
+from ...authority import sqlite as engine
+from ...contracts import Reason, limits
+from .finding import Finding
+from .folder import JOURNAL, holder_of
+
+_LOOKS_MAX = 3
+_TAIL_BYTES = 262_144  # more than a line of evidence has
+_RESTORE = "keep a copy; `understudy replay` names the first bad row; restore from a backup"
+_REBUILD = "`understudy rebuild` makes it anew from the journal"
+_READ = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+class StillJournal(engine.SqliteJournal):
+    """A journal that nobody writes, opened without a trace."""
+
+    def __init__(self, path: Path) -> None:
+        uri = f"file:{quote(os.fsencode(path.absolute()))}?immutable=1"
+        self._db = apsw.Connection(uri, flags=_READ)
+        self._archive = apsw.Connection(uri, flags=_READ)
+        self._check_format(path)
+
+
+def written(folder: Path) -> Iterator[Finding]:
+    """Everything that lies in the state directory, looked at as one."""
+    for _ in range(_LOOKS_MAX):
+        before = _moment(folder)
+        found = list(_looked(folder))
+        if _moment(folder) == before or holder_of(folder) is not None:
+            break
+    yield from found
+
+
+def _moment(folder: Path) -> tuple[int, int]:
+    found = (folder / JOURNAL).stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def _looked(folder: Path) -> Iterator[Finding]:
+    log, memory = (folder / f"{JOURNAL}{suffix}" for suffix in ("-wal", "-shm"))
+    if log.exists() and log.stat().st_size and not memory.exists():
+        words = f"{log.name} is there and {memory.name} is not, as in a copy; it was not looked at"
+        remedy = "the next command that writes takes the log in; then look again"
+        yield Finding("journal", "note", words, remedy)
+        return
+    busy = holder_of(folder) is not None
+    evidence = _evidence(folder / TRAJECTORY)  # first: it is never ahead of the journal
+    try:
+        with _opened(folder, still=not log.exists()) as journal:
+            yield from _journal(journal, log)
+            yield _trajectory(journal, evidence, busy=busy)
+            head_seq = journal.last_seq()
+    except Unavailable as error:
+        yield Finding("journal", "problem", str(error), _RESTORE, error.reason.wire)
+    except (apsw.Error, ValueError, LookupError, TypeError) as error:
+        words, failure = f"it cannot be read: {error}", Reason.JOURNAL_CORRUPT.wire
+        yield Finding("journal", "problem", words, _RESTORE, failure)
+    else:
+        yield _tables(folder / TABLES, head_seq, busy=busy)
+
+
+@contextmanager
+def _opened(folder: Path, *, still: bool) -> Iterator[engine.SqliteJournal]:
+    if still:
+        with closing(StillJournal(folder / JOURNAL)) as journal:
+            yield journal
+    else:
+        with open_journal(folder, read_only=True) as journal:
+            yield journal
+
+
+# --- the journal ----------------------------------------------------------------------------------
+
+
+def _journal(journal: engine.SqliteJournal, log: Path) -> Iterator[Finding]:
+    """What a start would meet: the newest snapshot, and every row after it."""
+    snapshot = journal.snapshot()
+    _, head, last = service.recover(journal)
+    saved = snapshot.head.seq if snapshot is not None and snapshot.sound else 0
+    unfolded = log.stat().st_size if log.exists() else 0
+    facts: dict[str, Any] = {
+        "rows": head.seq,
+        "head": head.digest,
+        "stateDigest": head.state_digest,
+        "node": journal.node(),
+        "epoch": journal.epoch(),
+        "snapshotSeq": saved,
+        "logBytes": unfolded,
+    }
+    words = f"{head.seq} rows, the last is {head.digest}"
+    if unfolded:
+        words += f"; {unfolded} bytes of its log are still to be folded in"
+    yield Finding("journal", "ok", words, facts=facts)
+    yield _snapshot(snapshot is not None and not snapshot.sound, head.seq, saved)
+    yield _clock(last.wall_ms if last is not None else 0)
+
+
+def _snapshot(damaged: bool, rows: int, saved: int) -> Finding:
+    facts = {"seq": saved, "rowsSince": rows - saved}
+    if damaged:
+        words = "it is damaged, and not used; every start folds all rows"
+        remedy = "nothing to do: the next one replaces it"
+        return Finding("snapshot", "note", words, remedy, facts=facts)
+    words = f"{rows - saved} rows are younger than the newest"
+    if rows - saved > limits.SNAPSHOT_ROWS_MAX:
+        remedy = "starts are slow: run a sidecar for a moment, and stop it with SIGTERM"
+        return Finding("snapshot", "note", words, remedy, facts=facts)
+    return Finding("snapshot", "ok", words, facts=facts)
+
+
+def _clock(wall_ms: int) -> Finding:
+    """Stamps never go back; a journal from the future makes leases last longer."""
+    ahead_ms = wall_ms - time.time_ns() // 1_000_000
+    facts = {"lastWallMs": wall_ms, "aheadMs": max(0, ahead_ms)}
+    if ahead_ms <= limits.CLOCK_DRIFT_MS_MAX:
+        return Finding("clock", "ok", "it is not behind the journal's", facts=facts)
+    words = f"it is {ahead_ms / 1000:.0f} s behind the journal's last row"
+    remedy = "set the clock right; until then no lease runs out"
+    return Finding("clock", "note", words, remedy, facts=facts)
+
+
+# --- the trajectory -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The end of the trajectory."""
+
+    seq: int | None  # None: its last line is no evidence of ours
+    digest: str
+    torn: bool
+
+
+def _evidence(path: Path) -> Evidence:
+    whole, _, rest = _tail(path).rpartition(b"\n")
+    last = whole.rpartition(b"\n")[2]
+    if not last:
+        return Evidence(0, GENESIS, torn=bool(rest))
+    try:
+        step = orjson.loads(last)
+        return Evidence(int(step["effect"]["seq"]), str(step["digest"]), torn=bool(rest))
+    except (ValueError, LookupError, TypeError):
+        return Evidence(None, "", torn=bool(rest))
+
+
+def _tail(path: Path) -> bytes:
+    """The end of a file, with a whole line in it, if there is one."""
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        wanted, tail = _TAIL_BYTES, b""
+        while len(tail) < size and tail.count(b"\n") < 2:
+            file.seek(max(0, size - wanted))
+            tail = file.read(min(wanted, size))
+            wanted *= 2
+    return tail
+
+
+def _trajectory(journal: engine.SqliteJournal, evidence: Evidence, *, busy: bool) -> Finding:
+    head_seq = journal.last_seq()
+    behind = None if evidence.seq is None else head_seq - evidence.seq
+    facts = {"seq": evidence.seq, "behind": behind, "torn": evidence.torn}
+    failure = Reason.TRAJECTORY_MISMATCH.wire
+    if evidence.seq is None:
+        words = "its last line is none of ours"
+        return Finding("trajectory", "problem", words, _REBUILD, failure, facts)
+    if evidence.seq > head_seq:
+        words = f"it knows row {evidence.seq}, and the journal ends with row {head_seq}"
+        remedy = "the journal lost rows, as an old backup does: find the newer one"
+        return Finding("trajectory", "problem", words, remedy, failure, facts)
+    row = journal.row(evidence.seq) if evidence.seq else None
+    if evidence.digest != (row.digest if row else GENESIS):
+        words = f"row {evidence.seq} is another one there than in the journal"
+        remedy = f"`understudy verify` finds the first that differs; {_REBUILD}"
+        return Finding("trajectory", "problem", words, remedy, failure, facts)
+    if busy:
+        words = f"it is {behind} rows behind a process that is at work"
+        return Finding("trajectory", "ok", words, facts=facts)
+    if behind or evidence.torn:
+        torn = ", and its last line is torn" if evidence.torn else ""
+        remedy = "nothing to do: the next command that writes fills it in"
+        return Finding(
+            "trajectory", "note", f"it is {behind} rows behind{torn}", remedy, facts=facts
+        )
+    words = f"it ends where the journal ends; `understudy verify` looks at all {head_seq} lines"
+    return Finding("trajectory", "ok", words, facts=facts)
+
+
+# --- the tables -----------------------------------------------------------------------------------
+
+
+def _tables(path: Path, head_seq: int, *, busy: bool) -> Finding:
+    """How far the SQL tables are; whoever stops writing brings them up to date."""
+    if not path.exists():
+        facts = {"seq": 0, "behind": head_seq}
+        return Finding("tables", "ok", "there are none yet", facts=facts)
+    still = "" if path.with_name(f"{path.name}-wal").exists() else "?immutable=1"
+    uri = f"file:{quote(os.fsencode(path.absolute()))}{still}"
+    try:
+        with closing(apsw.Connection(uri, flags=_READ)) as db:
+            seq = int(db.execute("SELECT seq FROM watermark").get)
+    except (apsw.Error, TypeError, ValueError) as error:
+        return Finding("tables", "problem", f"they cannot be read: {error}", _REBUILD)
+    facts = {"seq": seq, "behind": head_seq - seq}
+    if seq > head_seq and not busy:
+        words = f"they show row {seq}, and the journal ends with row {head_seq}"
+        return Finding("tables", "problem", words, _REBUILD, facts=facts)
+    if busy:
+        words = f"they show row {seq}, and follow when the process at work stops"
+        return Finding("tables", "ok", words, facts=facts)
+    if seq < head_seq:
+        remedy = f"nothing to do: they follow when a writer stops; or {_REBUILD}"
+        words = f"they are {head_seq - seq} rows behind"
+        return Finding("tables", "note", words, remedy, facts=facts)
+    return Finding("tables", "ok", "they show what the journal says", facts=facts)
