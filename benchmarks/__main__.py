@@ -72,7 +72,12 @@ def _options() -> argparse.Namespace:
         default=Path("/var/tmp"),
         help="where data lie; on a disk (%(default)s)",
     )
-    parser.add_argument("--output", type=Path, default=Path("build/bench.json"), help="%(default)s")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("build/bench.json"),
+        help="where the JSON goes (%(default)s)",
+    )
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.quick else 5)
     options.seconds = options.seconds or (0.3 if options.quick else 1.0)
