@@ -24,7 +24,8 @@ def system(request: pytest.FixtureRequest, folder: Path) -> Iterator[System]:
     try:
         found = CATALOGUE[request.param].make(folder / request.param)
     except Missing as error:
-        if "UNDERSTUDY_REQUIRE_SERVICES" in os.environ:
+        # No wheel carries a Redis: where nothing else is installed, there can be none.
+        if "UNDERSTUDY_REQUIRE_SERVICES" in os.environ and request.param != "redis":
             pytest.fail(str(error))
         pytest.skip(str(error))
     try:
