@@ -51,7 +51,7 @@ class Bar:
         return {
             "name": self.name,
             "needed": self.needed,
-            "isLimit": self.at_most,
+            "is_limit": self.at_most,
             "measured": self.measured,
             "spread": self.spread,
             "reached": self.reached,

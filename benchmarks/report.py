@@ -42,15 +42,15 @@ def as_text(results: Results) -> str:
 def _head(results: Results) -> str:
     at = results.machine
     return (
-        f"{at['cores']} cores, {at['system']}, {at['python']}, {at['fileSystem']};"
-        f" a 4 KB fsync takes {at['fsyncMs']:.2f} ms, load average {at['loadAverage']:.1f}\n"
+        f"{at['cores']} cores, {at['system']}, {at['python']}, {at['file_system']};"
+        f" a 4 KB fsync takes {at['fsync_ms']:.2f} ms, load average {at['load_average']:.1f}\n"
         f"median of {results.rounds} rounds of {results.seconds:g} s; fsync is on everywhere;"
         " ratios are the claim, all else is context" + _warning(at)
     )
 
 
 def _warning(at: dict[str, Any]) -> str:
-    if at["loadAverage"] < at["cores"] / 2:
+    if at["load_average"] < at["cores"] / 2:
         return ""
     return "\nTHE MACHINE WAS BUSY before the run began; measure again when it is not"
 

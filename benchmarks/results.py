@@ -33,9 +33,9 @@ def machine(folder: Path) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "fileSystem": file_system(folder),
-        "fsyncMs": _fsync_ms(folder),
-        "loadAverage": os.getloadavg()[0],
+        "file_system": file_system(folder),
+        "fsync_ms": _fsync_ms(folder),
+        "load_average": os.getloadavg()[0],
     }
 
 

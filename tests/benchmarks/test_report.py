@@ -14,8 +14,8 @@ def figures(name: str, eight: list[float], flood: list[float], *, same: bool = T
 
 @pytest.fixture
 def results() -> Results:
-    where = {"cores": 2, "system": "s", "python": "p", "fileSystem": "f", "fsyncMs": 1.0}
-    return Results(where | {"loadAverage": 0.0}, 3, 1.0)
+    where = {"cores": 2, "system": "s", "python": "p", "file_system": "f", "fsync_ms": 1.0}
+    return Results(where | {"load_average": 0.0}, 3, 1.0)
 
 
 def test_bars_are_ratios_of_medians_against_the_best_peer(results: Results) -> None:
@@ -51,5 +51,5 @@ def test_a_peer_that_failed_is_shown_with_its_reason(results: Results) -> None:
 
 def test_a_run_on_a_busy_machine_says_so(results: Results) -> None:
     assert "BUSY" not in as_text(results)
-    results.machine["loadAverage"] = 1.0
+    results.machine["load_average"] = 1.0
     assert "BUSY" in as_text(results)
