@@ -10,6 +10,7 @@ BIN := .venv/bin
 LOCKED := .venv/.locked
 READY := .venv/.ready
 
+SCRATCH := build/native
 C_SOURCES := $(wildcard native/*.c)
 C_HEADERS := $(wildcard native/*.h)
 C_CHECKS := $(wildcard native/tests/test_*.c)
@@ -18,10 +19,10 @@ C_WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wcast-qual -Wmissing-prototyp
 C_STANDS := $(filter-out $(C_CHECKS),$(wildcard native/tests/*.c))
 C_STARVED := -Dmalloc=us_starved_malloc -Dcalloc=us_starved_calloc -Drealloc=us_starved_realloc
 C_SANITIZE := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+C_TIDY := $(patsubst %.c,$(SCRATCH)/tidy/%.ok,$(filter %.c,$(C_FILES)))
 FUZZ_SECONDS ?= 10
 CHAOS_ROUNDS ?= 400
 CHAOS_SECONDS ?= 30
-SCRATCH := build/native
 
 # A command that succeeds if there is a compiler, and says so if there is none.
 CC_FOUND = { command -v $(CC) > /dev/null || { echo "$@: no C compiler, native/ is left out"; false; }; }
@@ -74,12 +75,21 @@ check: $(READY) ## format, lint, types, layers, spelling
 	for file in $(filter %.c,$(C_FILES)); do \
 	    $(CC) -std=c11 -O2 -DUS_FUZZ_MAIN $(C_WARNINGS) -c -o /dev/null $$file || exit 1; \
 	done
+	@echo "check: clang-tidy"
+	@$(MAKE) -j "$$(getconf _NPROCESSORS_ONLN)" $(C_TIDY)
 	@echo "check: all good"
 
 format: $(READY) ## rewrite the files as check wants them
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(C_FILES)
+
+# What was looked at and is good is not looked at again. The analyzer takes longer than all other
+# checks; what it would find in tests, the sanitizers do.
+$(SCRATCH)/tidy/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy $(LOCKED)
+	@mkdir -p $(@D)
+	@$(BIN)/clang-tidy --quiet $(if $(findstring native/,$(<D)),--checks=-clang-analyzer-*) $< -- -std=c11 2> /dev/null
+	@touch $@
 
 sanitize: ## run the C tests under ASan and UBSan
 	@mkdir -p $(SCRATCH)

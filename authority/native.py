@@ -20,7 +20,7 @@ from .journal import Row
 if TYPE_CHECKING:
     from ._lease import CData
 
-ABI = 6  # US_ABI in native/lease.h
+ABI = 7  # US_ABI in native/lease.h
 
 try:
     from ._lease import ffi, lib

@@ -38,7 +38,7 @@
 /* cffi: begin */
 
 /* Grows with every change below, so that Python never calls a library built from another header. */
-#define US_ABI 6
+#define US_ABI 7
 
 /* ---- flaws: why bytes were refused ------------------------------------------------------------
  * Numbers are appended and never reused. The first flaw that the reader meets is the one it names,
@@ -279,6 +279,7 @@ typedef struct us_head {
     int64_t counter;
     char digest[US_ROW_DIGEST_LEN];
     char state_digest[US_STATE_DIGEST_LEN];
+    uint8_t unused[7]; /* zero */
 } us_head;
 
 void us_get_head(const us_kernel *kernel, us_head *head);
@@ -355,6 +356,7 @@ US_CHECKED int64_t us_import(us_kernel *kernel, const uint8_t *in, uint64_t len)
 
 /* cffi: end */
 
+_Static_assert(sizeof(us_head) == 168, "a head has no padding");
 _Static_assert(sizeof(us_record) == 72, "a record has no padding");
 _Static_assert(sizeof(us_row) == 200, "a row has no padding; Python reads it by its offsets");
 _Static_assert(US_TEXT_COUNT == US_ACTION_COUNT * US_ACTION_TEXT_COUNT + US_SHARED_TEXT_COUNT +

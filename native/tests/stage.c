@@ -32,7 +32,7 @@ us_kernel *fresh(uint32_t answers_max, uint32_t ids_max)
     size_t len = 0;
 
     for (uint32_t i = 0; i < US_ACTION_COUNT; i++) {
-        setup.lens[i * US_ACTION_TEXT_COUNT] = (uint32_t)strlen(actions[i]);
+        setup.lens[i * (size_t)US_ACTION_TEXT_COUNT] = (uint32_t)strlen(actions[i]);
         len += (size_t)snprintf(text + len, sizeof text - len, "%s", actions[i]);
     }
     for (uint32_t i = 0; i < US_REASON_COUNT; i++) {
