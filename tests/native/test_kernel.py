@@ -20,8 +20,8 @@ from understudy.contracts import canonical, limits, parse
 from understudy.contracts.request import Door
 from understudy.contracts.shapes import Transport
 
-SEEDS = int(os.environ.get("UNDERSTUDY_WALKS", "8"))
 STEPS = 3_000
+SEEDS = int(os.environ.get("UNDERSTUDY_WALKS", "34"))  # more than 100,000 requests in all
 
 
 class Pair:
@@ -85,6 +85,7 @@ def test_a_walk_gives_the_same_bytes(seed: int) -> None:
     pair.submit(batch)
     pair.prove()
     assert replay(pair.native_journal).mismatch is None
+    assert pair.native.hot_count > STEPS // 3
 
 
 # --- one by one ---------------------------------------------------------------------------------
