@@ -151,9 +151,11 @@ def test_snapshots_during_service_hold_nobody_up_and_replay_agrees(
     monkeypatch.setattr(limits, "SNAPSHOT_ROWS_MAX", 10)
     monkeypatch.setattr(limits, "BATCH_MAX", 7)
     with Peer(serving.state_dir) as peer, Peer(serving.state_dir) as other:
-        peer.send(*(add(mark) for mark in range(150)))
-        other.send(*(add(mark) for mark in range(1000, 1150)))
-        assert not any(map(refusal, peer.answers(150) + other.answers(150)))
+        for each, first in ((peer, 0), (other, 1000)):
+            assert refusal(each.ask(add(first))) is None
+            update = {"action": "issue.update", "payload": {"id": f"i{first}", "notes": "n"}}
+            each.send(*(update | {"id": first + mark} for mark in range(1, 150)))
+        assert not any(map(refusal, peer.answers(149) + other.answers(149)))
         found = serving.office.journal.row(300)
         assert found is not None
     with open_journal(serving.state_dir, read_only=True) as journal:
