@@ -231,7 +231,7 @@ class Office:
     boundary = "reference"
     authority: Authority
 
-    def __init__(self, state_dir: Path, *, writable: bool = True) -> None:
+    def __init__(self, state_dir: Path, *, writable: bool = True, lasting: bool = False) -> None:
         report = startup_check()
         if report["result"] != "accepted":
             raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
@@ -242,7 +242,9 @@ class Office:
         with ExitStack() as opened:
             if writable:
                 opened.enter_context(locked(state_dir))
-            self.journal = opened.enter_context(open_journal(state_dir, read_only=not writable))
+            self.journal = opened.enter_context(
+                open_journal(state_dir, read_only=not writable, lasting=lasting)
+            )
             self.authority = self._authority()
             self._followed_seq = self.authority.head.seq
             if writable:
@@ -353,10 +355,13 @@ def locked(state_dir: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_journal(state_dir: Path, *, read_only: bool) -> Iterator[SqliteJournal]:
+def open_journal(
+    state_dir: Path, *, read_only: bool, lasting: bool = False
+) -> Iterator[SqliteJournal]:
     """The journal of a state directory, and nothing else of it."""
     _require(state_dir)
-    with closing(SqliteJournal(state_dir / JOURNAL, read_only=read_only)) as journal:
+    path = state_dir / JOURNAL
+    with closing(SqliteJournal(path, read_only=read_only, lasting=lasting)) as journal:
         yield journal
 
 

@@ -30,7 +30,7 @@ def serve(session: Session, *, frozen_clock: bool) -> None:
     """
     if session.boundary is None and native.available():
         session.boundary = "native"
-    with session.office(writable=True) as office:
+    with session.office(writable=True, lasting=True) as office:
         server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
         mode = f"{office.boundary} decisions"
         click.echo(f"serving {session.state_dir}, process {server.pid}, {mode}", err=True)

@@ -29,10 +29,10 @@ class Session:
         self.boundary = boundary
         self.as_json = as_json
 
-    def office(self, *, writable: bool) -> Office:
+    def office(self, *, writable: bool, lasting: bool = False) -> Office:
         """The authority of the state directory; a reader becomes a writer if reads are evidence."""
         opened = self._offices()
-        office = opened(self.state_dir, writable=writable)
+        office = opened(self.state_dir, writable=writable, lasting=lasting)
         if not writable and office.authority.state.policy.evidence_reads:
             office.close()
             return opened(self.state_dir, writable=True)

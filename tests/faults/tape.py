@@ -171,6 +171,8 @@ class Tape(Tap):
             count = write(handle, data, offset)
             path = _path(handle)
             if _is_database(path) and self._ours(path):
+                if self._numbers.get(path.name) is None:
+                    self._made(path.name)
                 self._add(Write(self._number(path), offset, bytes(data[:count])))
             return count
 

@@ -103,7 +103,7 @@ def recorded(
     tape = Tape(state_dir, ignore=[TABLES])
     run.begin = len(tape.log)
     load = Load(len(sizes))
-    with tape.running(log_pages=LOG_PAGES), Office(state_dir) as office:
+    with tape.running(log_pages=LOG_PAGES), Office(state_dir, lasting=sidecar) as office:
         around(office)
         for place, size in enumerate(sizes):
             batch = _requests(load.more(size), place)
