@@ -36,8 +36,14 @@ class StillJournal(engine.SqliteJournal):
     def __init__(self, path: Path) -> None:
         uri = f"file:{quote(os.fsencode(path.absolute()))}?immutable=1"
         self._db = apsw.Connection(uri, flags=_READ)
-        self._archive = apsw.Connection(uri, flags=_READ)
-        self._check_format(path)
+        try:
+            self._check_format(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._db.close()
 
 
 def written(folder: Path) -> Iterator[Finding]:

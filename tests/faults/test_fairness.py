@@ -23,6 +23,7 @@ from understudy.contracts import limits
 SECONDS = float(os.environ.get("UNDERSTUDY_FAIR_SECONDS", "2"))
 CLIENTS = 64
 RATIO_MAX = 1.5
+CYCLES_MIN = 3
 RENEWAL_SECONDS_MAX = limits.TTL_SECONDS_MIN / 3  # the shortest lease, renewed as one should
 
 
@@ -85,7 +86,10 @@ class Greedy:
 
 
 def crowd(state_dir: Path, everybody: ExitStack, *, greedy: bool = False) -> list[Polite]:
-    """Serve clients in the order in which their answers come, until the time is over."""
+    """Serve clients in the order in which their answers come, until the time is over.
+
+    A slow machine gets more of it: with a few cycles each, one more would be half as much again.
+    """
     polite = [Polite(state_dir, f"own{number}") for number in range(CLIENTS)]
     clients: list[Polite | Greedy] = [*polite, *([Greedy(state_dir)] if greedy else [])]
     choice = everybody.enter_context(selectors.DefaultSelector())
@@ -93,7 +97,7 @@ def crowd(state_dir: Path, everybody: ExitStack, *, greedy: bool = False) -> lis
         everybody.callback(client.peer.close)
         choice.register(client.peer.socket, selectors.EVENT_READ, client)
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
+    while time.monotonic() < end or min(each.cycles for each in polite) < CYCLES_MIN:
         for key, _ in choice.select(PATIENCE_SECONDS):
             key.data.turn()
     return polite
@@ -112,8 +116,7 @@ def test_sixty_four_clients_get_about_as_much_and_no_renewal_comes_too_late(
     longest = max(each.longest_renewal for each in polite)
     with capsys.disabled():
         print(f"\ncycles {cycles[0]} to {cycles[-1]}, longest renewal {longest * 1000:.0f} ms")  # noqa: T201
-    assert cycles[0] > 0
-    assert cycles[-1] <= RATIO_MAX * cycles[0] or cycles[-1] - cycles[0] <= 1
+    assert cycles[-1] <= RATIO_MAX * cycles[0]
     assert longest <= RENEWAL_SECONDS_MAX
 
 
