@@ -5,6 +5,7 @@ answer, effect, journal row, trajectory line and exported record is shown to its
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,10 @@ class Day:
         self.authority = Authority(self.journal, self.time.clock())
         self.trajectory = Trajectory(folder / "trajectory.jsonl", 0)
         self.answers: list[Document] = []
+
+    def close(self) -> None:
+        self.trajectory.close()
+        self.journal.close()
 
     def send(self, *lines: bytes, door: Transport = "mcp", frozen: bool = False) -> list[Document]:
         """One batch of raw lines through one door."""
@@ -408,7 +413,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
     with pytest.MonkeyPatch.context() as patch:
         live(day, patch)
     yield day
-    day.journal.close()
+    day.close()
 
 
 # --- and what came out of it --------------------------------------------------------------------
@@ -547,19 +552,17 @@ def test_a_refused_row_that_changes_something_is_no_journal_row(day: Day) -> Non
     [{"policyDigest": "none"}, {"instructionRef": ""}, {"instructionRef": " "}],
 )
 def test_evidence_is_well_formed_whatever_the_context(tmp_path: Path, context: Document) -> None:
-    day = Day(tmp_path)
-    answer = day.ask("issue.add", {"title": "t"}, context=context)
-    day.journal.close()
-    assert document_findings("response", answer) == []
+    with closing(Day(tmp_path)) as day:
+        answer = day.ask("issue.add", {"title": "t"}, context=context)
+        assert document_findings("response", answer) == []
 
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u3000 ", "\u2028"])
 def test_a_holder_has_a_name(tmp_path: Path, blank: str) -> None:
-    day = Day(tmp_path)
-    day.grant("issue.add", id="a", title="t")
-    answer = day.ask("issue.claim", {"id": "a", "assignee": blank})
-    day.journal.close()
-    assert answer["failureClasses"] == [Reason.ASSIGNEE_INVALID.wire]
+    with closing(Day(tmp_path)) as day:
+        day.grant("issue.add", id="a", title="t")
+        answer = day.ask("issue.claim", {"id": "a", "assignee": blank})
+        assert answer["failureClasses"] == [Reason.ASSIGNEE_INVALID.wire]
 
 
 @pytest.mark.parametrize(
@@ -569,8 +572,7 @@ def test_a_holder_has_a_name(tmp_path: Path, blank: str) -> None:
 def test_a_request_gains_nothing_by_weakening_its_door(
     tmp_path: Path, action: str, payload: Document
 ) -> None:
-    day = Day(tmp_path)
-    day.refuse(Reason.TRANSPORT_FORBIDDEN, action, **payload)
-    answer = day.ask(action, payload, context={"transport": "cli"})
-    day.journal.close()
-    assert answer["result"] == "rejected"
+    with closing(Day(tmp_path)) as day:
+        day.refuse(Reason.TRANSPORT_FORBIDDEN, action, **payload)
+        answer = day.ask(action, payload, context={"transport": "cli"})
+        assert answer["result"] == "rejected"
