@@ -230,7 +230,7 @@ def test_the_search_finds_an_order_where_trying_all_of_them_finds_one(seed: int)
 
 def test_the_search_keeps_up_with_long_histories() -> None:
     ops: list[Op] = []
-    for place in range(3_000):
+    for place in range(1_000):
         at = place * 10
         ops.append(ok("claim", "ada", at, at + 8, place + 1, at=at + 2))
         ops += [
@@ -239,7 +239,7 @@ def test_the_search_keeps_up_with_long_histories() -> None:
         ]
         ops.append(ok("release", "ada", at + 8.5, at + 9.5, place + 1, at=at + 9))
     assert verdict(ops) is None
-    assert verdict([*ops, ok("update", "ada", 40_000, 40_001, 2_999)]) is not None
+    assert verdict([*ops, ok("update", "ada", 40_000, 40_001, 999)]) is not None
 
 
 # --- the other checks -----------------------------------------------------------------------------
