@@ -28,8 +28,9 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import orjson
 
@@ -59,13 +60,6 @@ _READ_BYTES = 262_144  # read from a connection at once
 _SPARE_FILES = 32  # descriptors for everything that is no connection
 
 
-class Waiting(NamedTuple):
-    """A line that waits for its turn, and who wants the answer."""
-
-    asker: "Connection"
-    line: bytes
-
-
 class Sidecar:
     """Serves one office. `run` returns when it was told to stop and everything is answered."""
 
@@ -86,8 +80,8 @@ class Sidecar:
         )
         self.ready = threading.Event()  # the socket is there
         self.room = memoryview(bytearray(_READ_BYTES))  # for whoever is read from
-        self._queue: deque[Waiting] = deque()
-        self._queue_bytes = 0
+        self._askers: deque[Connection] = deque()  # those whose lines wait, in turn
+        self._waiting_count = self._waiting_bytes = 0  # lines
         self._pumping = False  # a turn of the pump is on its way
         self._connections: set[Connection] = set()
         self._crowd = Crowd()
@@ -125,12 +119,15 @@ class Sidecar:
 
     def admit(self, asker: "Connection", line: bytes) -> Garbage | None:
         """Queue a line, or say why not."""
-        full = len(self._queue) >= limits.QUEUE_MAX or self._queue_bytes >= limits.QUEUE_BYTES_MAX
-        if full or self._closed:
-            return Garbage(Reason.AUTHORITY_OVERLOADED, f"{len(self._queue)} requests wait")
-        self._queue.append(Waiting(asker, line))
-        self._queue_bytes += len(line)
-        self._crowd.here.add(asker)
+        full = self._waiting_count >= limits.QUEUE_MAX
+        if full or self._waiting_bytes >= limits.QUEUE_BYTES_MAX or self._closed:
+            return Garbage(Reason.AUTHORITY_OVERLOADED, f"{self._waiting_count} requests wait")
+        if not asker.lines:
+            self._askers.append(asker)
+            self._crowd.here.add(asker)
+        asker.lines.append(line)
+        self._waiting_count += 1
+        self._waiting_bytes += len(line)
         self._turn()
         return None
 
@@ -158,16 +155,17 @@ class Sidecar:
             asyncio.get_running_loop().call_soon(self._pump)
             return
         self._pumping = False
-        if not self._queue or self._failure is not None:
+        if not self._askers or self._failure is not None:
             return
         if self.office.behind > limits.EVIDENCE_BEHIND_MAX:
             return  # `_followed` calls again
-        batch = [self._queue.popleft() for _ in range(min(len(self._queue), limits.BATCH_MAX))]
-        self._queue_bytes -= sum(len(each.line) for each in batch)
+        batch = self._batch()
         begun = time.monotonic()
         try:
             authority = self.office.authority
-            proposal = authority.propose_lines([(line, asker.door) for asker, line in batch])
+            proposal = authority.propose_lines(
+                [(line, asker.door) for asker, lines in batch for line in lines]
+            )
             self.office.commit(proposal)
             if authority.snapshot_overdue:
                 authority.snapshot()
@@ -175,14 +173,33 @@ class Sidecar:
             self._fail(error)
             return
         self._crowd.serve(time.monotonic() - begun)
-        answers: dict[Connection, list[bytes]] = {}
-        for waiting, answer in zip(batch, proposal.answers, strict=True):
-            answers.setdefault(waiting.asker, []).append(answer)
-        for asker, lines in answers.items():
-            asker.answer(lines)
+        answers = iter(proposal.answers)
+        for asker, lines in batch:
+            asker.answer(list(islice(answers, len(lines))))
         self._plan()
-        if self._queue:
+        if self._askers:
             self._turn()
+
+    def _batch(self) -> list[tuple["Connection", list[bytes]]]:
+        """What waits, up to a batch; whoever sent much does not keep those waiting who sent little.
+
+        Connections take turns. Each gives an equal share, and what is left of the room is shared
+        out again.
+        """
+        taken: dict[Connection, list[bytes]] = {}
+        room = limits.BATCH_MAX
+        while room and self._askers:
+            share = max(1, room // len(self._askers))
+            for _ in range(min(room, len(self._askers))):
+                asker = self._askers.popleft()
+                lines = [asker.lines.popleft() for _ in range(min(share, len(asker.lines)))]
+                taken.setdefault(asker, []).extend(lines)
+                room -= len(lines)
+                if asker.lines:
+                    self._askers.append(asker)
+        self._waiting_count -= limits.BATCH_MAX - room
+        self._waiting_bytes -= sum(len(line) for lines in taken.values() for line in lines)
+        return list(taken.items())
 
     def _plan(self) -> None:
         """What is to be done behind the answers, soon and when there is time."""
@@ -204,8 +221,10 @@ class Sidecar:
         error = done.exception()
         if error is not None:
             self._fail(error)
-        elif self.office.behind:
+            return
+        if self.office.behind:
             self._plan()
+        if self._askers:
             self._turn()
 
     def _rest(self) -> None:
@@ -224,7 +243,7 @@ class Sidecar:
 
     async def _drain(self) -> None:
         """Answer what was taken in; then say goodbye to everybody."""
-        while self._queue and self._failure is None:
+        while self._askers and self._failure is None:
             self._pump()
             await asyncio.sleep(0.001)
         for timer in self._timers.values():
@@ -287,6 +306,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, sidecar: Sidecar) -> None:
         self.door = Door("local-repl", frozen_clock=sidecar.frozen_clock)
+        self.lines: deque[bytes] = deque()  # that wait for their turn
         self._sidecar = sidecar
         self._rest = b""
         self._skipping = False  # inside a line that is too long

@@ -57,12 +57,15 @@ class SqliteJournal:
         """A journal that is going to be used for long prepares its log."""
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
         log = path.with_name(f"{path.name}-wal")
-        self.was_abandoned = log.exists()  # whoever closes a journal folds its log and removes it
+        left = log.stat().st_size if log.exists() else 0
+        self.was_abandoned = left > 0  # whoever closes a journal folds its log and removes it
         try:
             if self.was_abandoned and not read_only:
                 _settle(log)
             elif lasting:
                 _prepare(log)
+            elif log.exists() and not read_only:
+                flush_folder(path.parent)  # SQLite flushes the name of a log that it makes
             self._db = apsw.Connection(str(path), flags=flags)
             self._db.set_busy_timeout(5_000)
             self._check_format(path)

@@ -56,6 +56,22 @@ def test_a_batch_is_no_longer_than_a_batch_may_be(
     assert sum(serving.commits.sizes) == 100
 
 
+def test_whoever_sent_much_does_not_keep_those_waiting_who_sent_little(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "BATCH_MAX", 8)
+    with Peer(serving.state_dir) as first, Peer(serving.state_dir) as greedy:
+        with Peer(serving.state_dir) as modest:
+            serving.commits.hold()
+            first.send(add(0))
+            serving.commits.wait_for_one()
+            greedy.send(*(add(mark) for mark in range(1, 101)))
+            modest.send(add(1000))
+            serving.commits.go()
+            assert modest.answer()["seq"] <= 1 + 8, "it is in the first batch after the one held"
+        assert [answer["id"] for answer in greedy.answers(100)] == list(range(1, 101))
+
+
 def test_reads_alone_commit_nothing(serving: Serving) -> None:
     with Peer(serving.state_dir) as peer:
         peer.send(*(show(mark, "x") for mark in range(10)))
