@@ -23,7 +23,6 @@ import resource
 import socket
 import struct
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -54,8 +53,6 @@ _LAST_CALL_SECONDS = 0.01  # how long a stop reads on: what was sent before it i
 _GOODBYE_SECONDS = 5.0  # how long a stop waits for answers to go out
 _EVIDENCE_SECONDS = 0.05  # how long the trajectory may wait; the journal never does
 _IDLE_SECONDS = 1.0  # without a request; then there is time for a snapshot
-_WAIT_SHARE = 0.5  # of the time of a batch, for those who are about to ask
-_HURRY_BATCHES = 16  # that do not wait after a wait in vain
 _READ_BYTES = 262_144  # read from a connection at once
 _SPARE_FILES = 32  # descriptors for everything that is no connection
 
@@ -84,7 +81,6 @@ class Sidecar:
         self._waiting_count = self._waiting_bytes = 0  # lines
         self._pumping = False  # a turn of the pump is on its way
         self._connections: set[Connection] = set()
-        self._crowd = Crowd()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._files_max = max(1, files - _SPARE_FILES)
         self._evidence = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evidence")
@@ -124,7 +120,6 @@ class Sidecar:
             return Garbage(Reason.AUTHORITY_OVERLOADED, f"{self._waiting_count} requests wait")
         if not asker.lines:
             self._askers.append(asker)
-            self._crowd.here.add(asker)
         asker.lines.append(line)
         self._waiting_count += 1
         self._waiting_bytes += len(line)
@@ -140,27 +135,21 @@ class Sidecar:
 
     def left(self, connection: "Connection") -> None:
         self._connections.discard(connection)
-        self._crowd.leave(connection)
 
     def _turn(self) -> None:
         """Pump when everything that can be read now has been read."""
         if not self._pumping:
             self._pumping = True
-            self._crowd.gather()
             asyncio.get_running_loop().call_soon(self._pump)
 
     def _pump(self) -> None:
         """Decide, commit and answer what waits, up to a batch."""
-        if self._crowd.is_worth_waiting_for():
-            asyncio.get_running_loop().call_soon(self._pump)
-            return
         self._pumping = False
         if not self._askers or self._failure is not None:
             return
         if self.office.behind > limits.EVIDENCE_BEHIND_MAX:
             return  # `_followed` calls again
         batch = self._batch()
-        begun = time.monotonic()
         try:
             authority = self.office.authority
             proposal = authority.propose_lines(
@@ -172,7 +161,6 @@ class Sidecar:
         except BaseException as error:  # noqa: BLE001 - whatever it is, memory is not the disk
             self._fail(error)
             return
-        self._crowd.serve(time.monotonic() - begun)
         answers = iter(proposal.answers)
         for asker, lines in batch:
             asker.answer(list(islice(answers, len(lines))))
@@ -261,44 +249,6 @@ class Sidecar:
         give_up = asyncio.get_running_loop().time() + _GOODBYE_SECONDS
         while self._connections and asyncio.get_running_loop().time() < give_up:  # noqa: ASYNC110
             await asyncio.sleep(0.001)  # what is written goes out first
-
-
-class Crowd:
-    """Who asks, and who is about to: callers in lockstep share commits if somebody waits for them.
-
-    Whoever was answered in one of the last two batches is likely to ask again at once. A batch
-    waits for them for a part of the time that a commit takes; when they do not come, the next
-    batches do not wait.
-    """
-
-    def __init__(self) -> None:
-        self.here: set[Connection] = set()
-        self._last: set[Connection] = set()
-        self._before: set[Connection] = set()
-        self._seconds = 0.0  # a batch takes
-        self._gathered = 0.0  # since when
-        self._in_a_hurry = 0  # batches that do not wait
-
-    def gather(self) -> None:
-        self._gathered = time.monotonic()
-
-    def is_worth_waiting_for(self) -> bool:
-        if self._in_a_hurry or self._last | self._before <= self.here:
-            return False
-        if time.monotonic() - self._gathered < self._seconds * _WAIT_SHARE:
-            return True
-        self._in_a_hurry = _HURRY_BATCHES
-        return False
-
-    def serve(self, seconds: float) -> None:
-        """The batch is done, and took so long."""
-        self._before, self._last, self.here = self._last, self.here, set()
-        self._seconds = seconds
-        self._in_a_hurry = max(0, self._in_a_hurry - 1)
-
-    def leave(self, connection: "Connection") -> None:
-        for each in (self.here, self._last, self._before):
-            each.discard(connection)
 
 
 class Connection(asyncio.BufferedProtocol):
