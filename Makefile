@@ -36,7 +36,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test chaos cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test chaos power cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -54,6 +54,9 @@ test: $(READY) ## run the tests; ARGS="-k fence" is handed to pytest
 chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them for CHAOS_SECONDS
 	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -n $(WORKERS) tests/faults/test_kill.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
+
+power: $(READY) ## cut the power at every event of a commit, for minutes
+	@UNDERSTUDY_POWER_SEEDS=40 $(BIN)/python -m pytest -n $(WORKERS) tests/faults/test_power.py $(ARGS)
 
 cover: $(READY) ## run the tests and report branch coverage
 	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term-missing:skip-covered $(ARGS)

@@ -103,7 +103,7 @@ class NativeAuthority(Authority):
         self._stop = Stop.END  # why C stopped the last time
         self.from_image = image is not None and self._becomes(image)
         if not self.from_image:
-            self._fill(self._kernel)
+            self.learn()
 
     @property
     def state(self) -> State:
@@ -215,8 +215,11 @@ class NativeAuthority(Authority):
         self._kernel = kernel
         return True
 
-    def _fill(self, kernel: Kernel) -> None:
-        state = self.state
+    def learn(self) -> None:
+        """Tell C the whole state."""
+        kernel, state = self._kernel, self.state
+        if kernel is None:
+            return
         try:
             for issue_id in state.issues:
                 _put(kernel, state, issue_id)
