@@ -1,6 +1,7 @@
 """`understudy authority`: the authority as a process of its own, behind a Unix socket."""
 
 import asyncio
+import gc
 import signal
 
 import click
@@ -34,6 +35,8 @@ def serve(session: Session, *, frozen_clock: bool) -> None:
         server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
         mode = f"{office.boundary} decisions"
         click.echo(f"serving {session.state_dir}, process {server.pid}, {mode}", err=True)
+        gc.collect()
+        gc.freeze()  # a large state is no garbage, and takes long to look through
         asyncio.run(_until_told(server))
 
 
