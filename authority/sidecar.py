@@ -151,13 +151,10 @@ class Sidecar:
             return  # `_followed` calls again
         batch = self._batch()
         try:
-            authority = self.office.authority
-            proposal = authority.propose_lines(
+            proposal = self.office.authority.propose_lines(
                 [(line, asker.door) for asker, lines in batch for line in lines]
             )
             self.office.commit(proposal)
-            if authority.snapshot_overdue:
-                authority.snapshot()
         except BaseException as error:  # noqa: BLE001 - whatever it is, memory is not the disk
             self._fail(error)
             return
@@ -165,6 +162,8 @@ class Sidecar:
         for asker, lines in batch:
             asker.answer(list(islice(answers, len(lines))))
         self._plan()
+        if self.office.authority.snapshot_overdue:
+            self._save()
         if self._askers:
             self._turn()
 
@@ -216,12 +215,16 @@ class Sidecar:
             self._turn()
 
     def _rest(self) -> None:
-        """Save the next start some time."""
+        """Nobody has asked for a while."""
         if self.office.authority.snapshot_due and self._failure is None:
-            try:
-                self.office.authority.snapshot()
-            except Unavailable as error:
-                self._fail(error)
+            self._save()
+
+    def _save(self) -> None:
+        """Take a snapshot, which saves the next start some time."""
+        try:
+            self.office.authority.snapshot()
+        except Unavailable as error:
+            self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error

@@ -13,7 +13,7 @@ from tests.authority.sidecar.peer import OVERLOADED, Peer, add, results, show
 from tests.authority.sidecar.serving import Serving
 from tests.fakes.desk import START_MS, Desk, asked
 from tests.fakes.journal import MemoryJournal
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from understudy.authority import service
 from understudy.authority.clock import HybridClock
 from understudy.authority.exchange import import_payloads, read_issues
@@ -556,7 +556,7 @@ def test_a_busy_sidecar_makes_a_snapshot_after_so_many_rows(
         peer.ask(add(2))
         assert serving.office.authority.unsaved_rows == 2
         peer.ask(add(3))
-        assert serving.office.authority.unsaved_rows == 0
+        eventually(lambda: serving.office.authority.unsaved_rows == 0)
 
 
 @stands_on("EVIDENCE_BEHIND_MAX")
