@@ -9,11 +9,12 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import orjson
 
@@ -27,6 +28,9 @@ _RETRY_SECONDS = 10.0  # how long a lost sidecar is waited for
 _PAUSE_SECONDS = 0.02
 _READ_BYTES = 262_144  # read at once: many answers
 _LINE_BYTES_MAX = 64 * 1024 * 1024  # a list of ten thousand issues is one line
+_MARKED = b'{"id":'  # how an answer to a request with an `id` begins
+
+_Answer = TypeVar("_Answer")
 
 
 class Call(NamedTuple):
@@ -48,8 +52,7 @@ class _Asking:
         """The number of a request, which comes back as its `id`, and its line."""
         mark, self._count = self._count, self._count + 1
         payload = call.payload
-        action = host_actions().get(call.action)
-        if action is not None and action.mutates and "requestId" not in payload:
+        if call.action in _mutating() and "requestId" not in payload:
             payload = {**payload, "requestId": f"{self._name}-{mark}"}
         request = {"id": mark, "action": call.action, "payload": payload}
         if call.context:
@@ -58,6 +61,11 @@ class _Asking:
             return mark, orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE)
         except orjson.JSONEncodeError as error:
             raise ValueError(f"not JSON: {error}") from None
+
+
+@cache
+def _mutating() -> frozenset[str]:
+    return frozenset(name for name, action in host_actions().items() if action.mutates)
 
 
 class Client:
@@ -85,6 +93,14 @@ class Client:
 
     def ask_many(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
         """Requests that are in flight together; their answers in the same order."""
+        return self.ask_for(orjson.loads, calls)
+
+    def ask_for(self, decode: Callable[[bytes], _Answer], calls: Sequence[Call]) -> list[_Answer]:
+        """As `ask_many`, for who wants less than a whole answer, or something else of it.
+
+        To read an answer into a dictionary takes longer than anything else here. A
+        `msgspec.json.Decoder` of the few members that matter takes a third of that.
+        """
         lines = dict(map(self._asking.line, calls))
         answers = {mark: _too_long() for mark, line in lines.items() if _is_too_long(line)}
         heard, give_up = -1, 0.0
@@ -93,9 +109,8 @@ class Client:
             try:
                 self._socket.sendall(b"".join(missing))
                 for _ in missing:
-                    answer = orjson.loads(self._read())
+                    mark, answer = _unmarked(self._read())
                     # Answers come in order; what was no request has no `id` to give back.
-                    mark = answer.pop("id", None)
                     if mark is None:
                         mark = next(each for each in lines if each not in answers)
                     answers[mark] = answer
@@ -103,7 +118,7 @@ class Client:
                 if len(answers) > heard:  # a sidecar that answers is waited for
                     heard, give_up = len(answers), time.monotonic() + self._retry_seconds
                 self._reconnect(error, give_up)
-        return [answers[mark] for mark in lines]
+        return [decode(answers[mark]) for mark in lines]
 
     def relay(self, lines: Sequence[bytes]) -> list[bytes]:
         """Lines as they are, and as many answers. Sent once: only their sender knows them."""
@@ -193,7 +208,8 @@ class AsyncClient:
             raise Unreachable(f"{self._state_dir}: the connection is closed")
         mark, line = self._asking.line(Call(action, payload, context))
         if _is_too_long(line):
-            return _too_long()
+            refusal: dict[str, Any] = orjson.loads(_too_long())
+            return refusal
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[mark] = (line, answer)
         self._writer.write(line)
@@ -266,10 +282,17 @@ def _is_too_long(line: bytes) -> bool:
     return len(line) > limits.REQUEST_BYTES_MAX + 1  # and a line break
 
 
-def _too_long() -> dict[str, Any]:
+def _too_long() -> bytes:
     """What the sidecar would say, out of turn and without an `id`; so it is not asked."""
-    answer: dict[str, Any] = orjson.loads(refused_garbage(TOO_LONG, 0))
-    return answer
+    return refused_garbage(TOO_LONG, 0)
+
+
+def _unmarked(line: bytes) -> tuple[int | None, bytes]:
+    """The number of the request, which stands in front, and the answer without it."""
+    if not line.startswith(_MARKED):
+        return None, line
+    end = line.index(b",")
+    return int(line[len(_MARKED) : end]), b"{" + line[end + 1 :]
 
 
 def _hello(transport: Transport, *, frozen_clock: bool = True) -> bytes:

@@ -5,7 +5,8 @@ I2  A row is on disk before anybody hears of it.
 I3  A writer whose epoch is not the newest can append nothing.
 """
 
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -31,6 +32,48 @@ class Row(NamedTuple):
     changes: bytes
     digest: str  # of the host-effect envelope; the next row's `prev`
     state_digest: str  # of all changes up to here
+
+
+class Packed(NamedTuple):
+    """Rows that follow one another, as C laid them out: an engine may take them as they are."""
+
+    first_seq: int
+    last_seq: int
+    epoch: int
+    node: str
+    table: bytes  # a `us_row` of native/lease.h for each
+    text: bytes  # which those have their slices of
+
+    def rows(self) -> Iterator[Row]:
+        """One by one."""
+        for (
+            seq, wall_ms, counter, request, request_end, changes, response, end, digest, state,
+        ) in _PACKED.iter_unpack(self.table):  # fmt: skip
+            yield Row(
+                seq,
+                self.epoch,
+                wall_ms,
+                counter,
+                self.node,
+                self.text[request:request_end],
+                self.text[response:end],
+                self.text[changes:response],
+                digest.decode(),
+                state.decode(),
+            )
+
+
+Entry = Row | Packed
+_PACKED = struct.Struct("=qq4I4x2I12x69s68s7x")
+
+
+def unpacked(entries: Iterable[Entry]) -> Iterator[Row]:
+    """Every row, however it came."""
+    for entry in entries:
+        if isinstance(entry, Packed):
+            yield from entry.rows()
+        else:
+            yield entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +131,7 @@ class Journal(Protocol):
     def acquire_epoch(self) -> int:
         """Take over: from now on only this epoch appends."""
 
-    def append(self, rows: Sequence[Row], expected_seq: int, epoch: int) -> None:
+    def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         """Commit all rows after row `expected_seq`, or none; raise `Unavailable` for none."""
 
     def read(self, after_seq: int = 0) -> Iterator[Row]:

@@ -41,9 +41,10 @@ from ..contracts import (
     limits,
     parse,
 )
+from .answers import Answers
 from .clock import SteadyClock
 from .envelope import EFFECT_SCHEMA, NORMALIZER_ID
-from .journal import Head, Journal, Row, changes_of
+from .journal import Entry, Head, Journal, Row, changes_of
 from .native import Flawed, Kernel, Lines, Position, Stop
 from .outcome import (
     Answered,
@@ -62,7 +63,7 @@ from .outcome import (
     SubleasePut,
     decode_changes,
 )
-from .service import Authority, Office, Proposal
+from .service import Authority, Office, Proposal, Run
 from .state import State, apply
 from .trajectory import STEP_KIND, Steps
 
@@ -77,8 +78,8 @@ _REASON_COUNT = 82  # US_REASON_COUNT
 class _Made(NamedTuple):
     """What came of lines so far."""
 
-    answers: list[bytes]
-    rows: list[Row]
+    answers: Answers
+    entries: list[Entry]
     steps: list[Row | Steps]
 
 
@@ -92,9 +93,10 @@ class NativeAuthority(Authority):
     def __init__(
         self, journal: Journal, physical_ms: SteadyClock | None = None, image: bytes | None = None
     ) -> None:
-        # The answers of rows that were decided in C, as far as they are worth remembering, and
-        # whether there are such rows; neither is in our own state yet.
-        self._answered: deque[bytes] = deque(maxlen=limits.ANSWERS_MAX)
+        # The answers of rows that were decided in C, by batch and with their number, as far as
+        # they are worth remembering; and whether there are such rows. Neither is in our own state.
+        self._answered: deque[tuple[bytes, int]] = deque()
+        self._answered_count = 0
         self._unsettled = False
         super().__init__(journal, physical_ms)
         self.hot_count = 0
@@ -123,8 +125,10 @@ class NativeAuthority(Authority):
         assert self._kernel is not None
         for changes in self._kernel.settle():
             apply(self._state, decode_changes(changes))
-        apply(self._state, decode_changes(b"[%b]" % b",".join(self._answered)))
+        for answered, _ in self._answered:
+            apply(self._state, decode_changes(b"[%b]" % answered))
         self._answered.clear()
+        self._answered_count = 0
 
     def image(self) -> bytes | None:
         """What C knows at the head, for the next start; None where the reference decides alone."""
@@ -139,18 +143,18 @@ class NativeAuthority(Authority):
         self._absorb(proposal.rows)
         return proposal
 
-    def propose_lines(self, lines: Sequence[tuple[bytes, Door]]) -> Proposal:
+    def propose_lines(self, runs: Sequence[Run]) -> Proposal:
         """Decide in order. Nobody may hear of it before it is committed."""
         self._refuse_after_failure()
-        made = _Made([], [], [])
+        made = _Made(Answers(), [], [])
         after_seq = self.head.seq
         try:
-            for door, run in groupby(lines, itemgetter(1)):
-                self._answer_run([data for data, _ in run], door, made)
+            for door, run in groupby(runs, itemgetter(0)):
+                self._answer_run([line for _, lines in run for line in lines], door, made)
         except BaseException as error:
             self._failed = error
             raise
-        return Proposal(made.answers, made.rows, after_seq, made.steps)
+        return Proposal(made.answers, made.entries, after_seq, made.steps)
 
     def _answer_run(self, lines: list[bytes], door: Door, made: _Made) -> None:
         kernel = self._ready(door)
@@ -165,8 +169,8 @@ class NativeAuthority(Authority):
                 if at == len(lines) or (at > before and self._stop is Stop.OUT_FULL):
                     continue
             rows: list[Row] = []
-            made.answers.append(self._answer(parse(lines[at], door), rows))
-            made.rows.extend(rows)
+            made.answers.add(self._answer(parse(lines[at], door), rows))
+            made.entries.extend(rows)
             made.steps.extend(rows)
             self._absorb(rows)
             self.stops[self._stop] += 1
@@ -184,18 +188,29 @@ class NativeAuthority(Authority):
             self._kernel = None
             return 0
         self._stop = decided.stop
-        if decided.rows:
-            last = decided.rows[-1]
-            made.steps.append(Steps(decided.rows[0].seq, last.seq, decided.steps))
-            self.head = Head(last.seq, last.digest, last.state_digest)
-            self._clock.advance(Stamp(last.seq, last.wall_ms, last.counter, last.node))
-        made.answers.extend(decided.answers)
-        made.rows.extend(decided.rows)
-        self._answered.extend(decided.answered)
+        packed = decided.packed
+        if packed is None:
+            return 0
+        there = kernel.head
+        self.head = Head(there.seq, there.digest, there.state_digest)
+        self._clock.advance(Stamp(there.seq, there.wall_ms, there.counter, packed.node))
+        made.answers.extend(decided.answers, decided.ends)
+        made.entries.append(packed)
+        made.steps.append(Steps(packed.first_seq, packed.last_seq, decided.steps))
+        self._uncommitted.append(packed)
         self._unsettled = True
-        self._uncommitted |= decided.first
-        self.hot_count += len(decided.rows)
-        return len(decided.rows)
+        self._remember(decided.answered, decided.answered_count)
+        self.hot_count += len(decided.ends)
+        return len(decided.ends)
+
+    def _remember(self, answered: bytes, count: int) -> None:
+        """Until they are settled; what newer ones have pushed out need not be."""
+        if count == 0:
+            return
+        self._answered.append((answered, count))
+        self._answered_count += count
+        while self._answered_count - self._answered[0][1] >= limits.ANSWERS_MAX:
+            self._answered_count -= self._answered.popleft()[1]
 
     def _ready(self, door: Door) -> Kernel | None:
         """The kernel; None where the reference decides alone."""

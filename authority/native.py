@@ -6,7 +6,6 @@ its namesake in `contracts` gives. Room for C to work in is made per call, so th
 threads may call at once. A `Kernel` keeps its room, and has one caller at a time.
 """
 
-import struct
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
@@ -15,12 +14,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..contracts import canonical as profile
-from .journal import Row
+from .journal import Packed
 
 if TYPE_CHECKING:
     from ._lease import CData
 
-ABI = 7  # US_ABI in native/lease.h
+ABI = 8  # US_ABI in native/lease.h
 
 try:
     from ._lease import ffi, lib
@@ -68,6 +67,13 @@ def available() -> bool:
 def why_not() -> str | None:
     """Why they may not; None where they may."""
     return _why_not
+
+
+def library_path() -> str:
+    """Where the library lies; to SQLite it is an extension."""
+    from . import _lease  # noqa: PLC0415 - it may be missing
+
+    return str(_lease.__file__)
 
 
 def canonical(data: bytes, room_size: int | None = None) -> bytes:
@@ -146,17 +152,19 @@ class Position(NamedTuple):
 class Decided(NamedTuple):
     """What came of some lines."""
 
-    rows: list[Row]
-    answers: list[bytes]
-    steps: bytes  # the rows' lines of the trajectory, one behind the other
-    first: dict[int, bytes]  # by row: responses that are the first to their request id
-    answered: list[bytes]  # the changes that remember them
+    packed: Packed | None  # their rows, if there are any
+    answers: bytes  # a line each
+    ends: list[int]  # of those
+    steps: bytes  # the rows' lines of the trajectory
+    answered: bytes  # the changes that remember answers, with commas between
+    answered_count: int
     stop: Stop
 
 
-_ROW = struct.Struct("=qq8I8x69s68s7x")  # as `us_row` is laid out, without its step
+_ROW_WORDS, _ANSWER_END_WORD = 50, 11  # of 32 bits, in `us_row`
 _OUT_BYTES = 4 * 1_048_576  # of rows in one call; twice what a full batch has
-_STEPS_BYTES = 2 * 1_048_576
+_STEPS_BYTES = _ANSWERS_BYTES = 2 * 1_048_576
+_ANSWERED_BYTES = 524_288
 
 
 class Lines:
@@ -191,10 +199,15 @@ class Kernel:
         self._rows = ffi.new("us_row[]", row_max)
         self._out = ffi.new("uint8_t[]", _OUT_BYTES)
         self._steps = ffi.new("uint8_t[]", _STEPS_BYTES)
-        room = [self._rows, self._out, _OUT_BYTES, self._steps, _STEPS_BYTES]
-        self._room = ffi.new("us_room *", room)
-        self._row_bytes, self._out_bytes = ffi.buffer(self._rows), ffi.buffer(self._out)
-        self._step_bytes = ffi.buffer(self._steps)
+        self._answers = ffi.new("uint8_t[]", _ANSWERS_BYTES)
+        self._answered = ffi.new("uint8_t[]", _ANSWERED_BYTES)
+        self._room = ffi.new("us_room *")
+        self._room.rows = self._rows
+        self._room.out, self._room.out_max = self._out, _OUT_BYTES
+        self._room.steps, self._room.steps_max = self._steps, _STEPS_BYTES
+        self._room.answers, self._room.answers_max = self._answers, _ANSWERS_BYTES
+        self._room.answered, self._room.answered_max = self._answered, _ANSWERED_BYTES
+        self._row_size = ffi.sizeof("us_row")
 
     def put_issue(self, numbers: Sequence[int], text: bytes) -> None:
         """What an issue is now; the members of `us_record` in order, and its texts in one."""
@@ -224,7 +237,7 @@ class Kernel:
         """Decide from line `start` on, until a line is cold or the room is full."""
         batch, count = self._batch, min(lines.count - start, self._row_max)
         _refuse_flaw(lib.us_reserve(self._kernel, count))
-        batch[0] = [count, lines.door, int(lines.frozen), 0, physical_ms, 0, 0]
+        batch[0] = [count, lines.door, int(lines.frozen), 0, physical_ms]
         handled = lib.us_dispatch(
             self._kernel,
             batch,
@@ -232,7 +245,7 @@ class Kernel:
             lines.lens + start,
             self._room,
         )
-        return self._cut(handled, epoch)
+        return self._decided(handled, epoch)
 
     def settle(self) -> Iterator[bytes]:
         """What all rows since the last call changed together, but for what is remembered."""
@@ -241,7 +254,7 @@ class Kernel:
             _refuse_flaw(size)
             if size == len(b"[]"):
                 return
-            yield self._out_bytes[:size]
+            yield _bytes(self._out, size)
 
     def image(self) -> bytes:
         """All that the kernel knows; what was decided must be settled before."""
@@ -253,38 +266,34 @@ class Kernel:
         """Know what the image says; `Flawed`, and nothing has changed, where it is no good."""
         _checked(lib.us_import(self._kernel, image, len(image)))
 
-    def _cut(self, handled: int, epoch: int) -> Decided:
-        """Rows out of their slices. A loop without calls: it takes as long as all of C."""
-        rows: list[Row] = []
-        answers: list[bytes] = []
-        first: dict[int, bytes] = {}
-        remembered: list[bytes] = []
-        node, new = self._node, tuple.__new__
-        out = self._out_bytes
-        for (
-            seq, wall_ms, counter,
-            request, request_end, changes, answered, response, answer, end, digest, state_digest,
-        ) in _ROW.iter_unpack(self._row_bytes[: handled * _ROW.size]):  # fmt: skip
-            said = out[response:answer]
-            row = (
-                seq,
+    def _decided(self, handled: int, epoch: int) -> Decided:
+        """Copies of what was written, as the next call writes over it."""
+        batch, packed, ends = self._batch, None, list[int]()
+        if handled:
+            table = _bytes(self._rows, handled * self._row_size)
+            first_seq = self._rows[0].seq
+            packed = Packed(
+                first_seq,
+                first_seq + handled - 1,
                 epoch,
-                wall_ms,
-                counter,
-                node,
-                out[request:request_end],
-                said,
-                out[changes:response],
-                digest.decode(),
-                state_digest.decode(),
+                self._node,
+                table,
+                _bytes(self._out, batch.out_len),
             )
-            rows.append(new(Row, row))  # `Row(*row)` takes three times as long
-            answers.append(said if answer == end else out[answer:end])
-            if answered:
-                first[seq] = said
-                remembered.append(out[answered : response - 1])
-        steps = self._step_bytes[: self._batch.steps_len]
-        return Decided(rows, answers, steps, first, remembered, Stop(self._batch.stop))
+            ends = memoryview(table).cast("I")[_ANSWER_END_WORD::_ROW_WORDS].tolist()
+        return Decided(
+            packed,
+            _bytes(self._answers, batch.answers_len),
+            ends,
+            _bytes(self._steps, batch.steps_len),
+            _bytes(self._answered, batch.answered_len),
+            batch.answered_count,
+            Stop(batch.stop),
+        )
+
+
+def _bytes(data: "CData", size: int) -> bytes:
+    return ffi.buffer(data, size)[:]
 
 
 def _refuse_flaw(result: int) -> None:

@@ -21,11 +21,22 @@ import apsw
 import orjson
 
 from ..contracts import Door, Garbage, Reason, Request, Transport, limits, parse, startup_check
+from .answers import Answers
 from .clock import HybridClock, SteadyClock
 from .decide import decide
 from .envelope import chain_state, glimpsed, is_sound, refused_garbage, sealed, with_mark
 from .failpoint import failpoint
-from .journal import Head, Journal, Row, Snapshot, Unavailable, changes_of
+from .journal import (
+    Entry,
+    Head,
+    Journal,
+    Packed,
+    Row,
+    Snapshot,
+    Unavailable,
+    changes_of,
+    unpacked,
+)
 from .outcome import Repeated
 from .sqlite import SqliteJournal, flush_folder
 from .state import State, apply, dump, load
@@ -41,14 +52,22 @@ _LOCK = "lock"
 _TIMELESS = frozenset({"issue.import", "policy.set"})
 
 
+Run = tuple[Door, list[bytes]]  # lines through one door
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """Answers that may leave once their rows are committed after row `after_seq`."""
 
-    answers: list[bytes]
-    rows: list[Row]
+    answers: Answers
+    entries: Sequence[Entry]
     after_seq: int
     steps: Sequence[Row | Steps]  # the rows, as the trajectory takes them
+
+    @property
+    def rows(self) -> list[Row]:
+        """One by one."""
+        return list(unpacked(self.entries))
 
 
 class Authority:
@@ -65,7 +84,7 @@ class Authority:
         self._clock = HybridClock(journal.node(), physical_ms or SteadyClock(), wall_ms, counter)
         self._epoch: int | None = None
         self._failed: BaseException | None = None
-        self._uncommitted: dict[int, bytes] = {}  # first answers whose rows are on their way
+        self._uncommitted: deque[Entry] = deque()  # what is on its way to the disk
         snapshot = journal.snapshot()
         self._snapshot_seq = snapshot.head.seq if snapshot else 0
         self.garbage_count = 0
@@ -76,42 +95,43 @@ class Authority:
 
     def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> tuple[list[bytes], list[Row]]:
         """As `submit`, for requests as they come through their doors."""
-        return self._submitted(self.propose_lines(lines))
+        return self._submitted(self.propose_lines([(door, [line]) for line, door in lines]))
 
     def _submitted(self, proposal: Proposal) -> tuple[list[bytes], list[Row]]:
         self.commit(proposal)
         if self.snapshot_due:
             self.snapshot()
-        return proposal.answers, proposal.rows
+        return proposal.answers.lines(), proposal.rows
 
     def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
         """Decide in order. Nobody may hear of it before it is committed."""
         self._refuse_after_failure()
-        rows: list[Row] = []
+        answers, rows = Answers(), list[Row]()
         after_seq = self.head.seq
         try:
-            answers = [self._answer(each, rows) for each in batch]
+            for each in batch:
+                answers.add(self._answer(each, rows))
         except BaseException as error:
             self._failed = error
             raise
         return Proposal(answers, rows, after_seq, rows)
 
-    def propose_lines(self, lines: Sequence[tuple[bytes, Door]]) -> Proposal:
+    def propose_lines(self, runs: Sequence[Run]) -> Proposal:
         """As `propose`, for requests as they come through their doors."""
-        return self.propose([parse(line, door) for line, door in lines])
+        return self.propose([parse(line, door) for door, lines in runs for line in lines])
 
     def commit(self, proposal: Proposal) -> None:
         """Put the rows on disk, in the order in which they were proposed."""
         self._refuse_after_failure()
-        if not proposal.rows:
+        if not proposal.entries:
             return
         try:
-            self.journal.append(proposal.rows, proposal.after_seq, proposal.rows[0].epoch)
+            self.journal.append(proposal.entries, proposal.after_seq, proposal.entries[0].epoch)
         except BaseException as error:
             self._failed = error
             raise
-        for row in proposal.rows:
-            self._uncommitted.pop(row.seq, None)
+        for _ in proposal.entries:
+            self._uncommitted.popleft()
 
     @property
     def snapshot_due(self) -> bool:
@@ -162,14 +182,16 @@ class Authority:
         self._clock.advance(stamp)
         apply(self.state, outcome.changes)
         rows.append(row)
-        if asked.request_id is not None:
-            self._uncommitted[row.seq] = row.response
+        self._uncommitted.append(row)
         return with_mark(row.response, asked.id)
 
     def _first_answer(self, seq: int) -> bytes:
-        answer = self._uncommitted.get(seq)
-        if answer is not None:
-            return answer
+        for entry in self._uncommitted:
+            if isinstance(entry, Packed):
+                if entry.first_seq <= seq <= entry.last_seq:
+                    return next(row.response for row in entry.rows() if row.seq == seq)
+            elif entry.seq == seq:
+                return entry.response
         row = self.journal.row(seq)
         assert row is not None, "a remembered answer is a row"
         if not is_sound(row):
@@ -262,7 +284,9 @@ class Office:
 
     def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
         """As `submit`, for requests as they come through their doors."""
-        return self._followed(self.authority.propose_lines(lines))
+        return self._followed(
+            self.authority.propose_lines([(door, [line]) for line, door in lines])
+        )
 
     def _followed(self, proposal: Proposal) -> list[bytes]:
         self.commit(proposal)
@@ -270,7 +294,7 @@ class Office:
             self.authority.snapshot()
         self.follow()
         failpoint("answer.ready")
-        return proposal.answers
+        return proposal.answers.lines()
 
     def commit(self, proposal: Proposal) -> None:
         """Put what was proposed on disk; `follow` writes the evidence out later."""

@@ -27,7 +27,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -86,6 +85,7 @@ class Sidecar:
         self._evidence = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evidence")
         self._following = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._busy_until = 0.0
         self._stopping = asyncio.Event()
         self._closed = False  # nothing more is taken in
         self._failure: BaseException | None = None
@@ -113,18 +113,24 @@ class Sidecar:
         """Take in nothing more, but for what is on its way. Call it in the event loop."""
         self._stopping.set()
 
-    def admit(self, asker: "Connection", line: bytes) -> Garbage | None:
-        """Queue a line, or say why not."""
-        full = self._waiting_count >= limits.QUEUE_MAX
-        if full or self._waiting_bytes >= limits.QUEUE_BYTES_MAX or self._closed:
-            return Garbage(Reason.AUTHORITY_OVERLOADED, f"{self._waiting_count} requests wait")
+    def admit(self, asker: "Connection", lines: list[bytes]) -> int:
+        """Queue as many of the lines as there is room for; how many they were."""
+        room = limits.QUEUE_MAX - self._waiting_count
+        if room <= 0 or self._waiting_bytes >= limits.QUEUE_BYTES_MAX or self._closed:
+            return 0
+        lines = lines[:room]
         if not asker.lines:
             self._askers.append(asker)
-        asker.lines.append(line)
-        self._waiting_count += 1
-        self._waiting_bytes += len(line)
+        asker.lines += lines
+        self._waiting_count += len(lines)
+        self._waiting_bytes += sum(map(len, lines))
         self._turn()
-        return None
+        return len(lines)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many lines wait."""
+        return self._waiting_count
 
     def joined(self, connection: "Connection") -> bool:
         """Let a connection in, if there is room."""
@@ -152,15 +158,16 @@ class Sidecar:
         batch = self._batch()
         try:
             proposal = self.office.authority.propose_lines(
-                [(line, asker.door) for asker, lines in batch for line in lines]
+                [(asker.door, lines) for asker, lines in batch]
             )
             self.office.commit(proposal)
         except BaseException as error:  # noqa: BLE001 - whatever it is, memory is not the disk
             self._fail(error)
             return
-        answers = iter(proposal.answers)
+        at = 0
         for asker, lines in batch:
-            asker.answer(list(islice(answers, len(lines))))
+            asker.answer(proposal.answers.run(at, at + len(lines)), len(lines))
+            at += len(lines)
         self._plan()
         if self.office.authority.snapshot_overdue:
             self._save()
@@ -179,13 +186,14 @@ class Sidecar:
             share = max(1, room // len(self._askers))
             for _ in range(min(room, len(self._askers))):
                 asker = self._askers.popleft()
-                lines = [asker.lines.popleft() for _ in range(min(share, len(asker.lines)))]
+                lines = asker.lines[:share]
+                del asker.lines[:share]
                 taken.setdefault(asker, []).extend(lines)
                 room -= len(lines)
                 if asker.lines:
                     self._askers.append(asker)
         self._waiting_count -= limits.BATCH_MAX - room
-        self._waiting_bytes -= sum(len(line) for lines in taken.values() for line in lines)
+        self._waiting_bytes -= sum(sum(map(len, lines)) for lines in taken.values())
         return list(taken.items())
 
     def _plan(self) -> None:
@@ -194,9 +202,9 @@ class Sidecar:
         if self.office.behind and not self._following:
             self._following = True
             self._timers["evidence"] = loop.call_later(_EVIDENCE_SECONDS, self._follow)
-        if "idle" in self._timers:
-            self._timers["idle"].cancel()
-        self._timers["idle"] = loop.call_later(_IDLE_SECONDS, self._rest)
+        self._busy_until = loop.time()
+        if "idle" not in self._timers:
+            self._timers["idle"] = loop.call_later(_IDLE_SECONDS, self._rest)
 
     def _follow(self) -> None:
         """Write the evidence of the last batches out, behind their commits."""
@@ -215,7 +223,13 @@ class Sidecar:
             self._turn()
 
     def _rest(self) -> None:
-        """Nobody has asked for a while."""
+        """Nobody has asked for a while; or somebody has, and the while begins anew."""
+        loop = asyncio.get_running_loop()
+        rest_at = self._busy_until + _IDLE_SECONDS
+        if loop.time() < rest_at:
+            self._timers["idle"] = loop.call_at(rest_at, self._rest)
+            return
+        del self._timers["idle"]
         if self.office.authority.snapshot_due and self._failure is None:
             self._save()
 
@@ -259,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, sidecar: Sidecar) -> None:
         self.door = Door("local-repl", frozen_clock=sidecar.frozen_clock)
-        self.lines: deque[bytes] = deque()  # that wait for their turn
+        self.lines: list[bytes] = []  # that wait for their turn
         self._sidecar = sidecar
         self._rest = b""
         self._skipping = False  # inside a line that is too long
@@ -293,18 +307,18 @@ class Connection(asyncio.BufferedProtocol):
         if self._skipping and lines:
             self._skipping = False
             del lines[0]
-        refusals = [answer for line in lines if line.strip() for answer in self._take(line)]
+        refusals = self._take([line for line in lines if line.strip()])
         if len(self._rest) > limits.REQUEST_BYTES_MAX:
             if not self._skipping:
                 refusals.append(self._refusal(TOO_LONG))
             self._rest, self._skipping = b"", True
         if refusals:
-            self._write(refusals)
+            self._write(b"".join(line + b"\n" for line in refusals))
         if self._leaving:
             self._transport.close()  # after what is written
 
-    def answer(self, lines: list[bytes]) -> None:
-        self._waiting -= len(lines)
+    def answer(self, lines: bytes, count: int) -> None:
+        self._waiting -= count
         self._write(lines)
         if self._leaving and not self._waiting:
             self._transport.close()
@@ -315,22 +329,23 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         self._transport.abort()
 
-    def _take(self, line: bytes) -> Iterator[bytes]:
-        if self._leaving:
-            return
-        if not self._greeted:
-            yield self._greet(line)
-            return
-        if self._waiting >= limits.INFLIGHT_MAX:
-            yield self._refusal(
-                Garbage(Reason.AUTHORITY_OVERLOADED, "too many in flight", id=_mark(line))
-            )
-            return
-        refused = self._sidecar.admit(self, line)
-        if refused is None:
-            self._waiting += 1
-        else:
-            yield self._refusal(Garbage(refused.reason, refused.detail, id=_mark(line)))
+    def _take(self, lines: list[bytes]) -> list[bytes]:
+        """Queue the lines; the refusals of those that there is no room for."""
+        refusals = []
+        if lines and not self._greeted and not self._leaving:
+            refusals.append(self._greet(lines.pop(0)))
+        if not lines or self._leaving:
+            return refusals
+        mine = limits.INFLIGHT_MAX - self._waiting
+        taken = self._sidecar.admit(self, lines[:mine]) if mine > 0 else 0
+        self._waiting += taken
+        for line in lines[taken:]:
+            detail = f"{self._sidecar.waiting_count} requests wait"
+            if self._waiting >= limits.INFLIGHT_MAX:
+                detail = "too many in flight"
+            overloaded = Garbage(Reason.AUTHORITY_OVERLOADED, detail, id=_mark(line))
+            refusals.append(self._refusal(overloaded))
+        return refusals
 
     def _greet(self, line: bytes) -> bytes:
         """The first line: which protocol, and through which door."""
@@ -356,14 +371,13 @@ class Connection(asyncio.BufferedProtocol):
         answer = refused_garbage(garbage, self._sidecar.office.authority.head.seq)
         return with_mark(answer, garbage.id)
 
-    def _write(self, lines: list[bytes]) -> None:
+    def _write(self, lines: bytes) -> None:
         if self._transport.is_closing():
             return
         if self._transport.get_write_buffer_size() > limits.OUTPUT_BYTES_MAX:
             self._transport.abort()  # it does not read what it asked for
             return
-        lines.append(b"")
-        self._transport.write(b"\n".join(lines))
+        self._transport.write(lines)
 
 
 def _mark(line: bytes) -> str | int | None:

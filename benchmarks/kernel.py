@@ -19,7 +19,7 @@ from tests.fakes.journal import MemoryJournal
 from understudy.authority import native
 from understudy.authority.kernel import NativeAuthority
 from understudy.authority.outcome import IssueAdded
-from understudy.authority.service import Authority
+from understudy.authority.service import Authority, Proposal
 from understudy.authority.state import apply
 from understudy.contracts import Door, Issue, parse
 
@@ -43,9 +43,9 @@ def _reference(resources: int, cycles: int) -> float:
     _fill(authority, resources)
     lines = _lines(resources, cycles)
     begun = time.perf_counter()
-    answers = [authority.propose([parse(line, _DOOR)]).answers[0] for line in lines]
+    proposals = [authority.propose([parse(line, _DOOR)]) for line in lines]
     passed = time.perf_counter() - begun
-    _check(answers)
+    _check(proposals)
     return len(lines) / passed
 
 
@@ -54,14 +54,15 @@ def _native(batch: int) -> Callable[[int, int], float]:
         authority = NativeAuthority(MemoryJournal())
         _fill(authority, resources)
         authority.learn()
-        lines = [(line, _DOOR) for line in _lines(resources, cycles)]
-        answers: list[bytes] = []
+        lines = _lines(resources, cycles)
         begun = time.perf_counter()
-        for start in range(0, len(lines), batch):
-            answers += authority.propose_lines(lines[start : start + batch]).answers
+        proposals = [
+            authority.propose_lines([(_DOOR, lines[start : start + batch])])
+            for start in range(0, len(lines), batch)
+        ]
         passed = time.perf_counter() - begun
-        _check(answers)
-        return len(answers) / passed
+        _check(proposals)
+        return len(lines) / passed
 
     return measure
 
@@ -108,7 +109,8 @@ def _line(action: str, payload: dict[str, object], number: int) -> bytes:
     return orjson.dumps({"id": number, "action": action, "payload": payload})
 
 
-def _check(answers: list[bytes]) -> None:
-    for answer in answers:
-        if b'"result":"accepted"' not in answer:
-            raise Refused(answer.decode())
+def _check(proposals: list[Proposal]) -> None:
+    for proposal in proposals:
+        for answer in proposal.answers.lines():
+            if b'"result":"accepted"' not in answer:
+                raise Refused(answer.decode())

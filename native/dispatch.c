@@ -7,6 +7,7 @@
 
 static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
                            us_pen *pen, us_row *row);
+static void say_lengths(us_batch *batch, const us_pen *pen);
 static us_writer writer_over(uint8_t *out, uint64_t out_max);
 static enum us_stop next_stamp(const us_kernel *k, const us_batch *batch, const us_request *request,
                                us_stamp *stamp);
@@ -23,19 +24,30 @@ int64_t us_dispatch(us_kernel *k, us_batch *batch, const uint8_t *in, const uint
 
     pen.out = writer_over(room->out, room->out_max);
     pen.steps = writer_over(room->steps, room->steps_max);
+    pen.answers = writer_over(room->answers, room->answers_max);
+    pen.answered = writer_over(room->answered, room->answered_max);
     pen.newest = NULL;
     batch->stop = US_STOP_END;
-    batch->out_len = batch->steps_len = 0;
+    batch->answered_count = 0;
+    say_lengths(batch, &pen);
     while (count < batch->count) {
         batch->stop = answer(k, batch, in, lens[count], &pen, &room->rows[count]);
         if (batch->stop != US_STOP_END)
             break;
+        batch->answered_count += room->rows[count].answered_at != 0;
         in += lens[count++];
-        batch->out_len = (uint64_t)(pen.out.at - pen.out.begin);
-        batch->steps_len = (uint64_t)(pen.steps.at - pen.steps.begin);
+        say_lengths(batch, &pen);
     }
     us_close_chain(&pen, k);
     return count;
+}
+
+static void say_lengths(us_batch *batch, const us_pen *pen)
+{
+    batch->out_len = us_position(&pen->out);
+    batch->steps_len = us_position(&pen->steps);
+    batch->answers_len = us_position(&pen->answers);
+    batch->answered_len = us_position(&pen->answered);
 }
 
 /* Offsets in rows have 32 bits. */
@@ -66,7 +78,7 @@ static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *l
         !us_project(k, request.issue, stamp.wall_ms, &projection))
         return US_STOP_PROJECTION;
     us_seal(pen, k, &request, &outcome, stamp, &projection, row);
-    if (pen->out.full || pen->steps.full)
+    if (us_pen_full(pen))
         return US_STOP_OUT_FULL;
     us_apply(k, &request, &outcome, stamp);
     advance(k, row);

@@ -36,6 +36,7 @@ static void put_result_class(us_writer *w, const seal *s);
 static void put_classes(const seal *s);
 static void put_stamp(seal *s);
 static void put_answer(seal *s);
+static void put_answered(const seal *s);
 static void put_step(seal *s);
 static void put_door(us_writer *w, uint32_t door);
 static us_bytes texts(const seal *s, uint32_t text);
@@ -67,8 +68,9 @@ void us_seal(us_pen *pen, us_kernel *k, const us_request *request, const us_outc
     if (w->full)
         return; /* and nothing is copied that is not there */
     put_answer(&s);
+    put_answered(&s);
     put_step(&s);
-    if (w->full || pen->steps.full)
+    if (us_pen_full(pen))
         return;
     us_sha256_load(&pen->evidence, s.effect.at, s.effect.len);
     pen->newest = row;
@@ -207,7 +209,7 @@ static void put_response(seal *s, const us_projection *projection)
     us_put_bytes(w, texts(s, US_TEXT_MEANING));
     us_put_bytes(w, s->stamped);
     us_put_bytes(w, texts(s, US_TEXT_WORLD));
-    s->row->answer_at = us_position(w);
+    s->row->response_end = us_position(w);
 }
 
 static void put_diagnostic(const seal *s)
@@ -365,7 +367,7 @@ static void put_stamp(seal *s)
 /* The answer as the caller gets it: its own `id` in front. */
 static void put_answer(seal *s)
 {
-    us_writer *w = s->w;
+    us_writer *w = &s->pen->answers;
     us_bytes response = put_since(s, s->row->response_at);
 
     if (s->request->mark != NULL) {
@@ -373,8 +375,24 @@ static void put_answer(seal *s)
         us_put_value(w, &s->k->doc, s->request->mark);
         us_put_byte(w, ',');
         us_put_raw(w, response.at + 1, response.len - 1);
+    } else {
+        us_put_raw(w, response.at, response.len);
     }
+    us_put_byte(w, '\n');
     s->row->answer_end = us_position(w);
+}
+
+/* What is remembered of it, once more: the last of the changes. */
+static void put_answered(const seal *s)
+{
+    us_writer *w = &s->pen->answered;
+    uint32_t at = s->row->answered_at;
+
+    if (at == 0)
+        return;
+    if (us_position(w) != 0)
+        us_put_byte(w, ',');
+    us_put_raw(w, s->w->begin + at, s->row->response_at - at - 1);
 }
 
 /* ---- the line of the trajectory ---------------------------------------------------------------

@@ -157,10 +157,17 @@ typedef struct us_projection {
 typedef struct us_pen {
     us_writer out;
     us_writer steps;
+    us_writer answers;
+    us_writer answered;
     us_row *newest; /* NULL where every digest is known */
     us_sha256_lane evidence;
     uint32_t step_digest_at; /* where the newest line of the trajectory wants it */
 } us_pen;
+
+static inline bool us_pen_full(const us_pen *pen)
+{
+    return pen->out.full || pen->steps.full || pen->answers.full || pen->answered.full;
+}
 
 struct us_kernel {
     us_setup setup;

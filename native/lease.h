@@ -1,8 +1,8 @@
 /* The only header that Python sees, and the manual of what lies behind it.
  *
- * Everything here is C11 without I/O, globals or a clock. The bricks (canonical JSON, digests,
- * moments) allocate nothing and keep nothing. A kernel keeps the state of an authority; its memory
- * is taken when it is opened, put into or reserved for, never while it decides.
+ * Everything that Python calls is C11 without I/O, globals or a clock. The bricks (canonical JSON,
+ * digests, moments) allocate nothing and keep nothing. A kernel keeps the state of an authority;
+ * its memory is taken when it is opened, put into or reserved for, never while it decides.
  *
  * Rules for callers:
  *   R1  Lengths are exact; nothing is read at or behind `in + len`, and no NUL is expected there.
@@ -38,7 +38,7 @@
 /* cffi: begin */
 
 /* Grows with every change below, so that Python never calls a library built from another header. */
-#define US_ABI 7
+#define US_ABI 8
 
 /* ---- flaws: why bytes were refused ------------------------------------------------------------
  * Numbers are appended and never reused. The first flaw that the reader meets is the one it names,
@@ -294,13 +294,16 @@ typedef struct us_batch {
     uint32_t frozen;     /* the door lets requests bring their own time */
     uint32_t stop;       /* set by the call: enum us_stop */
     int64_t physical_ms; /* what the physical clock says */
-    uint64_t out_len;    /* set by the call: bytes used */
-    uint64_t steps_len;  /* set by the call: bytes used */
+    uint64_t out_len;    /* set by the call, as all below: bytes used */
+    uint64_t steps_len;
+    uint64_t answers_len;
+    uint64_t answered_len;
+    uint64_t answered_count; /* rows with a request id */
 } us_batch;
 
-/* A row of the journal. Its slices lie in `out`; the changes end where the response begins, the
- * last of them one byte before it, and the response ends where the answer begins. The line of the
- * trajectory lies in `steps`, behind that of the row before. */
+/* A row of the journal. Its slices lie in `out`; the changes end where the response begins. Its
+ * line of the trajectory lies in `steps`, and what its caller hears in `answers`, each with a line
+ * break and behind that of the row before. */
 typedef struct us_row {
     int64_t seq;
     int64_t wall_ms;
@@ -310,8 +313,8 @@ typedef struct us_row {
     uint32_t changes_at;
     uint32_t answered_at; /* the change that remembers the answer; 0 without a request id */
     uint32_t response_at;
-    uint32_t answer_at; /* the response with the caller's own `id` in front; empty without one */
-    uint32_t answer_end;
+    uint32_t response_end;
+    uint32_t answer_end; /* the response, with the caller's own `id` in front if it has one */
     uint32_t step_at;
     uint32_t step_end;
     char digest[US_ROW_DIGEST_LEN];
@@ -326,6 +329,10 @@ typedef struct us_room {
     uint64_t out_max;
     uint8_t *steps;
     uint64_t steps_max;
+    uint8_t *answers;
+    uint64_t answers_max;
+    uint8_t *answered; /* the changes that remember answers, with commas between */
+    uint64_t answered_max;
 } us_room;
 
 /* Decide the lines, which follow one another in `in` with these lengths; how many were handled. */
@@ -355,6 +362,19 @@ US_CHECKED int64_t us_export(const us_kernel *kernel, uint8_t *out, uint64_t out
 US_CHECKED int64_t us_import(us_kernel *kernel, const uint8_t *in, uint64_t len);
 
 /* cffi: end */
+
+/* ---- SQLite -----------------------------------------------------------------------------------
+ * The library is an extension of SQLite as well: `append.c`. An entry of SQLite's table is a
+ * function of some kind. */
+#if defined(__GNUC__)
+#define US_VISIBLE __attribute__((visibility("default")))
+#else
+#define US_VISIBLE
+#endif
+
+typedef void (*us_entry)(void);
+
+US_VISIBLE int us_sqlite_init(void *database, char **message, const us_entry *table);
 
 _Static_assert(sizeof(us_head) == 168, "a head has no padding");
 _Static_assert(sizeof(us_record) == 72, "a record has no padding");

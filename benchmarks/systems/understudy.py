@@ -2,8 +2,9 @@
 
 Every measurement gets a fresh state directory, copied from one that was filled by the authority
 itself; the sidecar starts on it before the clock does. In lockstep a client asks and waits; with a
-window it hands the whole window to `ask_many`, which is the fastest way that the public client has.
-Each answer is durable, with its row of evidence.
+window it hands the whole window to `ask_for`, which is the fastest way that the public client has,
+and reads of an answer what a worker needs: whether it was accepted, and the fence. Each answer is
+durable, with its row of evidence.
 """
 
 import shutil
@@ -13,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from benchmarks.systems.system import TTL_SECONDS, Refused, names
@@ -56,41 +58,59 @@ class Sidecar:
             self._server = None
 
 
+class _Lease(msgspec.Struct):
+    fence: int
+
+
+class _Issue(msgspec.Struct):
+    lease: _Lease | None = None
+
+
+class _Answer(msgspec.Struct):
+    result: str
+    diagnostic: str = ""
+    issue: _Issue | None = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
 class Worker:
     def __init__(self, state_dir: Path, owner: str) -> None:
         self._client, self._owner = Client(state_dir, "mcp"), owner
 
     def claim(self, keys: Sequence[str]) -> list[int]:
-        asked = {"leaseTtlSeconds": TTL_SECONDS}
-        answers = self._accepted([Call("issue.claim", self._lease(key) | asked) for key in keys])
-        return [answer["issue"]["lease"]["fence"] for answer in answers]
+        answers = self._accepted("issue.claim", keys, {"leaseTtlSeconds": TTL_SECONDS})
+        leases = [answer.issue.lease for answer in answers if answer.issue is not None]
+        return [lease.fence for lease in leases if lease is not None]
 
     def renew(self, keys: Sequence[str], fences: Sequence[int]) -> list[int]:
-        asked = {"leaseTtlSeconds": TTL_SECONDS}
-        held = [
-            self._lease(key) | {"fence": fence} for key, fence in zip(keys, fences, strict=True)
-        ]
-        self._accepted([Call("issue.lease_renew", holder | asked) for holder in held])
+        self._accepted("issue.lease_renew", keys, {"leaseTtlSeconds": TTL_SECONDS}, fences)
         return list(fences)
 
     def complete(self, keys: Sequence[str], fences: Sequence[int]) -> None:
-        held = [
-            self._lease(key) | {"fence": fence} for key, fence in zip(keys, fences, strict=True)
-        ]
-        self._accepted([Call("issue.close", holder) for holder in held])
+        self._accepted("issue.close", keys, {}, fences)
 
     def close(self) -> None:
         self._client.close()
 
-    def _lease(self, key: str) -> dict[str, Any]:
-        """What the holder shows, but for the fence."""
-        return {"id": key, "assignee": self._owner, "leaseId": f"lease-{key}"}
-
-    def _accepted(self, calls: list[Call]) -> list[dict[str, Any]]:
-        answers = self._client.ask_many(calls)
+    def _accepted(
+        self,
+        action: str,
+        keys: Sequence[str],
+        asked: dict[str, Any],
+        fences: Sequence[int] | None = None,
+    ) -> list[_Answer]:
+        calls = []
+        for at, key in enumerate(keys):
+            payload = {"id": key, "assignee": self._owner, "leaseId": f"lease-{key}", **asked}
+            if fences is not None:
+                payload["fence"] = fences[at]
+            calls.append(Call(action, payload))
+        answers = self._client.ask_for(_decode, calls)
         for answer in answers:
-            if answer["result"] != "accepted":
-                raise Refused(answer["diagnostic"])
+            if answer.result != "accepted":
+                raise Refused(answer.diagnostic)
         return answers
 
 

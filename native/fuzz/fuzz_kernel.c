@@ -140,8 +140,10 @@ static void put_one(scene *s, slice line)
 static void flush(scene *s)
 {
     static us_row rows[BATCH_MAX];
-    static uint8_t out[ROOM_MAX], steps[ROOM_MAX]; /* to take this from the heap takes longest */
-    us_room in = {rows, out, sizeof out, steps, sizeof steps};
+    /* To take these from the heap takes longest. */
+    static uint8_t out[ROOM_MAX], steps[ROOM_MAX], answers[ROOM_MAX], answered[ROOM_MAX];
+    us_room in = {rows,           out,      sizeof out,     steps, sizeof steps, answers,
+                  sizeof answers, answered, sizeof answered};
     uint32_t at = 0;
 
     while (at < s->count) {
@@ -184,6 +186,8 @@ static void compare_lines(scene *s, uint32_t at, uint32_t handled, us_room *many
         CHECK(count == 1 && batch.stop == US_STOP_END);
         check_row(&before, &row);
         compare_rows(&many->rows[i], many, &row);
+        check_same(many->answers, i == 0 ? 0 : many->rows[i - 1].answer_end,
+                   many->rows[i].answer_end, room.answers, 0, row.answer_end);
         check_invariants(s->single);
         if (row.answered_at != 0)
             ask_again(s, s->lines[at + i]);
@@ -199,8 +203,8 @@ static void compare_rows(const us_row *left, const us_room *from, const us_row *
     CHECK(memcmp(left->state_digest, right->state_digest, sizeof left->state_digest) == 0);
     check_same(from->out, left->request_at, left->request_end, room.out, right->request_at,
                right->request_end);
-    check_same(from->out, left->changes_at, left->answer_end, room.out, right->changes_at,
-               right->answer_end);
+    check_same(from->out, left->changes_at, left->response_end, room.out, right->changes_at,
+               right->response_end);
     check_same(from->steps, left->step_at, left->step_end, room.steps, right->step_at,
                right->step_end);
 }
@@ -238,8 +242,10 @@ static void check_row(const us_head *before, const us_row *handed)
 
 static void ask_in_small_room(scene *s, slice line, us_batch *batch, int64_t *count)
 {
-    us_room in = {&row, heap(s->small), s->small, room.steps, OUT_MAX};
+    us_room in = room;
 
+    in.out = heap(s->small);
+    in.out_max = s->small;
     *count = ask_one(s, line, batch, &in);
     if (*count == 1)
         memcpy(room.out, in.out, (size_t)batch->out_len);

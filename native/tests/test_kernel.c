@@ -80,11 +80,13 @@ static void every_cut_of_a_line_is_cold(void)
 
 static void every_smaller_room_is_refused_without_a_trace(void)
 {
-    CHECK(smallest(&room.out_max) == row.answer_end);
+    CHECK(smallest(&room.out_max) == row.response_end);
     CHECK(smallest(&room.steps_max) == row.step_end);
+    CHECK(smallest(&room.answers_max) == row.answer_end);
+    CHECK(smallest(&room.answered_max) == row.response_at - row.answered_at - 1);
 }
 
-/* How much one part of the room must have, where the other is large. */
+/* How much one part of the room must have, where the others are large. */
 static uint64_t smallest(uint64_t *part_max)
 {
     us_kernel *k = fresh(8, 64);

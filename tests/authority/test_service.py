@@ -18,7 +18,7 @@ from tests.fakes.desk import Desk, Time, asked
 from tests.fakes.journal import Crash, Disk, Fault, MemoryJournal
 from understudy.authority import service
 from understudy.authority.decide import decide
-from understudy.authority.journal import Head, Row, Snapshot, Unavailable
+from understudy.authority.journal import Entry, Head, Row, Snapshot, Unavailable
 from understudy.authority.replay import replay
 from understudy.authority.service import Authority, Office, create_state_dir, recover
 from understudy.authority.sqlite import SqliteJournal
@@ -132,12 +132,12 @@ def test_a_batch_may_be_proposed_before_the_last_one_is_committed() -> None:
     named = asked("issue.add", {"title": "t", "requestId": "r"})
     first, second, third = (authority.propose([each]) for each in (named, ADD, named))
     assert journal.disk.rows == []
-    assert third.answers == first.answers
+    assert third.answers.lines() == first.answers.lines()
     assert third.rows == []
     for each in (first, second, third):
         authority.commit(each)
     assert [row.seq for row in journal.disk.rows] == [1, 2]
-    assert authority.propose([named]).answers == first.answers
+    assert authority.propose([named]).answers.lines() == first.answers.lines()
 
 
 def test_what_was_proposed_after_a_failed_commit_is_never_committed() -> None:
@@ -209,7 +209,7 @@ class Broken(MemoryJournal):
         super().__init__()
         self.error = error
 
-    def append(self, rows: Sequence[Row], expected_seq: int, epoch: int) -> None:
+    def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         raise self.error
 
 

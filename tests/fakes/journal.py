@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from understudy.authority.journal import Head, Row, Snapshot, Unavailable
+from understudy.authority.journal import Entry, Head, Row, Snapshot, Unavailable, unpacked
 from understudy.contracts.reason import Reason
 
 Fault = Literal["refused", "killed", "killed_late", "refused_late"]
@@ -42,7 +42,7 @@ class MemoryJournal:
         self.disk.epoch += 1
         return self.disk.epoch
 
-    def append(self, rows: Sequence[Row], expected_seq: int, epoch: int) -> None:
+    def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         if epoch != self.disk.epoch or expected_seq != len(self.disk.rows):
             raise Unavailable(Reason.JOURNAL_DEPOSED, f"epoch {epoch}, row {expected_seq}")
         fault = self.disk.faults.pop(0) if self.disk.faults else None
@@ -50,7 +50,7 @@ class MemoryJournal:
             raise Unavailable(Reason.JOURNAL_WRITE_FAILED, "the disk is full")
         if fault == "killed":
             raise Crash
-        self.disk.rows.extend(rows)
+        self.disk.rows.extend(unpacked(entries))
         if fault == "refused_late":
             raise Unavailable(Reason.JOURNAL_WRITE_FAILED, "the disk wrote it and said no")
         if fault == "killed_late":

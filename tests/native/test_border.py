@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.authority import kernel, native
+from understudy.authority import journal, kernel, native
 from understudy.contracts import STRENGTH, Reason, limits
 
 HEADER = Path(__file__).parents[2] / "native" / "lease.h"
@@ -52,7 +52,7 @@ def test_doors_actions_and_states_have_the_numbers_of_the_header() -> None:
 
 def test_rows_are_read_as_they_are_laid_out() -> None:
     (size,) = re.findall(r"_Static_assert\(sizeof\(us_row\) == (\d+)", HEADER.read_text("utf-8"))
-    assert int(size) == native._ROW.size
+    assert int(size) == journal._PACKED.size == 4 * native._ROW_WORDS
 
 
 def numbers(enum: str, prefix: str) -> dict[str, int]:

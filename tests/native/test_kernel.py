@@ -35,7 +35,7 @@ class Pair:
 
     def submit(self, lines: list[tuple[bytes, Door]]) -> list[bytes]:
         wanted, wanted_rows = self.law.submit([parse(data, door) for data, door in lines])
-        proposal = self.native.propose_lines(lines)
+        proposal = self.native.propose_lines([(door, [data]) for data, door in lines])
         found = b"".join(written(step).data for step in proposal.steps)
         assert found == b"".join(map(step_line, wanted_rows))
         answers, rows = self.native._submitted(proposal)

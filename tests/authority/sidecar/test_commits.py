@@ -201,23 +201,3 @@ def test_a_retry_gets_the_first_answer_while_another_commit_is_in_flight(serving
         new = peer.line()
         assert [other.line(), other.line()] == [old, new]
     assert len(rows_of(serving.state_dir)) == 2
-
-
-def test_a_retry_is_answered_from_disk_when_its_row_arrives_there_just_now(
-    serving: Serving,
-) -> None:
-    class Slippery(dict[int, bytes]):
-        """The writer thread takes an entry away between a look and a grasp."""
-
-        def __contains__(self, key: object) -> bool:
-            found = super().__contains__(key)
-            self.pop(key, None)  # type: ignore[call-overload]
-            return found
-
-    with Peer(serving.state_dir) as peer:
-        peer.send(add(1, requestId="r1"))
-        first = peer.line()
-        row = rows_of(serving.state_dir)[0]
-        serving.office.authority._uncommitted = Slippery({1: row.response})
-        peer.send(add(1, requestId="r1"))
-        assert peer.line() == first
