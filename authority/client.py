@@ -9,7 +9,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,7 @@ from .sidecar import PROTOCOL
 
 _RETRY_SECONDS = 10.0  # how long a lost sidecar is waited for
 _PAUSE_SECONDS = 0.02
+_SILENCE_SECONDS = 30.0  # without a byte; a sidecar that is frozen never says that it is
 _READ_BYTES = 262_144  # read at once: many answers
 _LINE_BYTES_MAX = 64 * 1024 * 1024  # a list of ten thousand issues is one line
 _MARKED = b'{"id":'  # how an answer to a request with an `id` begins
@@ -78,7 +79,9 @@ class Client:
         *,
         frozen_clock: bool = True,
         retry_seconds: float = _RETRY_SECONDS,
+        silence_seconds: float = _SILENCE_SECONDS,
     ) -> None:
+        self._silence_seconds = silence_seconds
         self._state_dir = state_dir
         self._hello = _hello(transport, frozen_clock=frozen_clock)
         self._retry_seconds = retry_seconds
@@ -101,7 +104,14 @@ class Client:
         To read an answer into a dictionary takes longer than anything else here. A
         `msgspec.json.Decoder` of the few members that matter takes a third of that.
         """
-        lines = dict(map(self._asking.line, calls))
+        answers: list[_Answer] = []
+        for start in range(0, len(calls), limits.INFLIGHT_MAX):
+            some = calls[start : start + limits.INFLIGHT_MAX]
+            answers += map(decode, self._exchange(dict(map(self._asking.line, some))))
+        return answers
+
+    def _exchange(self, lines: dict[int, bytes]) -> Iterator[bytes]:
+        """Answers to lines by their numbers, in the same order."""
         answers = {mark: _too_long() for mark, line in lines.items() if _is_too_long(line)}
         heard, give_up = -1, 0.0
         while len(answers) < len(lines):
@@ -118,7 +128,7 @@ class Client:
                 if len(answers) > heard:  # a sidecar that answers is waited for
                     heard, give_up = len(answers), time.monotonic() + self._retry_seconds
                 self._reconnect(error, give_up)
-        return [decode(answers[mark]) for mark in lines]
+        return (answers[mark] for mark in lines)
 
     def relay(self, lines: Sequence[bytes]) -> list[bytes]:
         """Lines as they are, and as many answers. Sent once: only their sender knows them."""
@@ -145,6 +155,7 @@ class Client:
 
     def _connect(self) -> None:
         self._socket = _connected(self._state_dir)
+        self._socket.settimeout(self._silence_seconds)
         self._file = self._socket.makefile("rb", _READ_BYTES)
         try:
             self._socket.sendall(self._hello)

@@ -73,6 +73,7 @@ _STATUS = {"open": 0, "in_progress": 1, "blocked": 2, "closed": 3}
 _STATUS_OTHER = 4
 _FOREIGN, _TORN, _WAITING, _AWAITED = 1, 2, 4, 8
 _REASON_COUNT = 82  # US_REASON_COUNT
+_STREAK_MAX = 15  # lines that the reference takes on trust, where C took none before them
 
 
 class _Made(NamedTuple):
@@ -161,21 +162,30 @@ class NativeAuthority(Authority):
         laid_out = None
         if kernel is not None:
             laid_out = Lines(lines, STRENGTH[door.transport], frozen=door.frozen_clock)
-        at = 0
+        at = patience = streak = 0
+        cold: list[Row] = []  # decided by the reference, and not known to C yet
         while at < len(lines):
-            if kernel is not None and laid_out is not None:
-                before = at
-                at += self._hot(kernel, laid_out, at, made)
-                if at == len(lines) or (at > before and self._stop is Stop.OUT_FULL):
+            if kernel is not None and laid_out is not None and patience == 0:
+                self._absorb(cold)
+                cold = []
+                kernel = self._kernel  # it is gone if it could not take the changes
+                taken = 0 if kernel is None else self._hot(kernel, laid_out, at, made)
+                at += taken
+                if at == len(lines) or (taken and self._stop is Stop.OUT_FULL):
                     continue
+                # Cold lines often come in crowds, and to try each of them in C costs more than
+                # it takes to decide it.
+                patience = streak = 0 if taken else min(2 * streak + 1, _STREAK_MAX)
+            else:
+                patience -= patience > 0
             rows: list[Row] = []
             made.answers.add(self._answer(parse(lines[at], door), rows))
             made.entries.extend(rows)
             made.steps.extend(rows)
-            self._absorb(rows)
+            cold.extend(rows)
             self.stops[self._stop] += 1
             at += 1
-            kernel = kernel and self._kernel  # it is gone if it could not take the changes
+        self._absorb(cold)
 
     def _hot(self, kernel: Kernel, lines: Lines, start: int, made: _Made) -> int:
         """Let C decide as many lines as it can; how many they were."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.process import UNDERSTUDY, Dialogue, Dispatch, report_of
+from tests.surfaces.process import UNDERSTUDY, Dialogue, Dispatch, Serve, report_of
+from understudy.authority.client import Client, Unreachable
 from understudy.authority.journal import Unavailable
 from understudy.authority.service import Office
 from understudy.contracts import limits
@@ -87,6 +88,21 @@ def test_a_stopped_authority_is_busy_and_goes_on_where_it_stopped(
         assert running.answer()["seq"] == 2
         assert running.finish() == 0
     assert report_of("replay", "--state-dir", state_dir)["rows"] == 2
+
+
+def test_a_client_gives_up_on_a_frozen_sidecar_and_nothing_is_done_twice(state_dir: Path) -> None:
+    with Serve(state_dir) as running:
+        running.ready()
+        with Client(state_dir, "mcp", retry_seconds=0.2, silence_seconds=0.2) as client:
+            running.halt()
+            with pytest.raises(Unreachable):
+                client.ask("issue.add", {"id": "a", "title": "meanwhile", "requestId": "r"})
+        running.wake()
+        with Client(state_dir, "mcp") as client:
+            again = {"id": "a", "title": "meanwhile", "requestId": "r"}
+            assert client.ask("issue.add", again)["seq"] == 1
+        assert running.terminate() == 0
+    assert report_of("replay", "--state-dir", state_dir)["rows"] == 1
 
 
 def _claimed(holder: Worker, name: str, now: int) -> dict[str, Any]:
