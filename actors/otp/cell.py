@@ -17,7 +17,7 @@ I5  No cell outlives its parent.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 
 Kind = Literal[
     "normal",  # it was done
@@ -87,7 +87,11 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """From a linked cell, to one that traps exits; and always to the parent."""
+    """From a linked cell, to one that traps exits; and always to the parent.
+
+    A parent is told of the end of a child and never ends by it. One that traps exits also gets a
+    `signal` this way: `ref` is then the cell that sent it.
+    """
 
     ref: Ref
     reason: Reason
@@ -128,7 +132,7 @@ class Cell(Protocol):
         """End, when the message at hand is done with."""
 
     def link(self, ref: Ref) -> None:
-        """End together, from now on."""
+        """End together, from now on; with `noproc` at once where there is no such cell."""
 
     def unlink(self, ref: Ref) -> None: ...
 
@@ -203,6 +207,9 @@ class StartFailed(OtpError):
         super().__init__(f"not started: {reason.kind} {reason.detail}".rstrip())
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Reason]]:
+        return type(self), (self.reason,)
+
 
 class CallFailed(OtpError):
     """No answer will come: there is no such cell, it ended, or it took too long."""
@@ -210,4 +217,8 @@ class CallFailed(OtpError):
     def __init__(self, target: Target, reason: Reason) -> None:
         name = target if isinstance(target, str) else target.label or target.serial
         super().__init__(f"{name}: {reason.kind} {reason.detail}".rstrip())
+        self.target = target
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Target, Reason]]:
+        return type(self), (self.target, self.reason)
