@@ -133,7 +133,7 @@ class Supervisor(GenServer):
         """Give the work what it waited for; when it is done, begin with the next."""
         while True:
             if self._work is None:
-                if not self._queue:
+                if self.leaving or not self._queue:
                     return
                 self._work, event = self._queue.popleft(), None
             try:
