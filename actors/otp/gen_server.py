@@ -197,9 +197,11 @@ class GenServer:
         try:
             work(*args)
         except Exception as error:
-            self._crashed = True
-            row = report.crash(self.cell.me, error, doing, self._shown(), self.cell.now_ms())
-            report.emit(self.cell, row)
+            if not self._crashed:
+                self._crashed = True
+                now_ms = self.cell.now_ms()
+                row = report.crash(self.cell.me, error, doing, self._shown(), now_ms)
+                report.emit(self.cell, row)
             raise
 
     def _shown(self) -> object:
