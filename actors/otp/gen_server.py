@@ -156,7 +156,8 @@ class GenServer:
         self._held: deque[object] | None = None
         self._crashed = False
         if self.name is not None and not cell.register(self.name):
-            self.leave(Reason("crash", f"already_started: {self.name} is taken"))
+            # Past what subclasses do before they leave: none of it has begun.
+            GenServer.leave(self, Reason("crash", f"already_started: {self.name} is taken"))
             return False
         self._guarded("init", self._begin)
         return False
