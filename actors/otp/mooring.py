@@ -138,6 +138,7 @@ def allow_many_files() -> None:
 
 def take_signals(on_term: Callable[[], None]) -> None:
     """Let signals end the process again, after Thespian has put a handler on each (I3)."""
+    faulthandler.disable()  # inherited, it would believe that its handlers are still there
     for number in signal.valid_signals():
         if number not in _UNTOUCHED:
             with suppress(OSError):

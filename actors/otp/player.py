@@ -7,6 +7,7 @@ nothing is delivered twice.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +135,8 @@ class Player(Actor):  # type: ignore[misc]
     # --- as `Wire` has it -------------------------------------------------------------------------
 
     def post(self, host: str, port: int, parcel: Parcel, done: Callable[[Fate], None]) -> None:
-        address = ActorAddress(TCPv4ActorAddress(host, port, external=True))
-        self._manager._send_intent(Letter(address, parcel, done))  # noqa: SLF001 - see hooks
+        letter = Letter(_address(host, port), parcel, done)
+        self._manager._send_intent(letter)  # noqa: SLF001 - see hooks
 
     def create(self, charter: Charter, on: Capabilities) -> tuple[Process | None, object]:
         known = len(self._children())
@@ -151,6 +152,11 @@ class Player(Actor):  # type: ignore[misc]
 
     def wake_at(self, due_ms: int, now_ms: int) -> None:
         self.wakeupAfter(timedelta(milliseconds=max(due_ms - now_ms, 0)), due_ms)
+
+
+@lru_cache(maxsize=1_024)
+def _address(host: str, port: int) -> ActorAddress:
+    return ActorAddress(TCPv4ActorAddress(host, port, external=True))
 
 
 def kept_fds(requirements: Requirements) -> tuple[int, ...]:
