@@ -1,0 +1,604 @@
+"""A cell that is a process of its own: its turns, its children, its ties to others, and its end.
+
+    charter --begin--> starting --ready--> up --verdict--> ending --children, mail out--> gone
+
+Everything happens in turns. The wire calls `begin` once, then `arrived`, `woken` and `alarm` as
+things happen, and `turn` after each; between turns the process sleeps in Thespian's loop. A cell
+that is away, hosted by another system, cannot read the roll of its own: its parent does it.
+
+I1..I5 are those of `cell`. Beyond them:
+I6  `Exited` comes when the process is gone, so that no two incarnations of a child overlap.
+I7  A turn is short, however much mail there is: signals get through.
+"""
+
+import heapq
+import os
+import pickle
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NoReturn
+
+from . import report, sink
+from .cell import (
+    KILL,
+    KILLED,
+    NOPROC,
+    NORMAL,
+    SHUTDOWN,
+    Behaviour,
+    Down,
+    Exited,
+    Located,
+    Reason,
+    Ref,
+    Start,
+    Started,
+    Target,
+)
+from .charter import Capabilities, Charter, Process, Wire
+from .delivery import SOON_MS, Delivery
+from .mooring import Identity, identity
+from .post import Item, Numbers, Parcel, key_of
+from .roll import Entry, Place, Roll
+from .ties import Tie, Ties
+from .vigil import Vigil
+from .wheel import Wheel
+
+TURN_MS: Final = 10  # then others are heard before the next message
+INBOX_MAX: Final = 1_024  # messages read ahead; beyond that a turn goes on until they are fewer
+GRACE_MS: Final = 1_000  # that children get when their parent ends
+DRAIN_MS: Final = 500  # that the last messages get
+PULSE_MS: Final = 2_000  # how often a cell that is away looks whether its parent is there
+
+_SELF: Final = "@"  # begins the name of a monitor that the carrier itself has set
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """To a cell that watches a descriptor: it can be read. Once for every `watch`."""
+
+    fd: int
+
+
+@dataclass(slots=True)
+class Child:
+    ref: Ref
+    process: Process | None  # None: it is away, or could not be made
+    address: object
+    is_ready: bool = False
+    last_words: Reason | None = None  # of one that is away
+
+
+class _Pulse:
+    """The time has come to see whether the parent is there."""
+
+
+class Body:
+    """Implements `Cell`; beyond it `watch`, `unwatch`, `report` and `spawn` with `on`."""
+
+    def __init__(self, charter: Charter, wire: Wire, place: Place, reports: Path) -> None:
+        self.me = Ref(charter.me.system, charter.me.serial, charter.me.label, place)
+        self.parent = charter.parent
+        self.trap_exits = False
+        self.is_away = place.node != charter.me.system
+        self.roll = Roll(Path(charter.home), charter.me.system)
+        self._charter = charter
+        self._wire = wire
+        self._reports = reports
+        self._behaviour: Behaviour | None = None
+        self._phase: Literal["starting", "up", "ending"] = "starting"
+        self._verdict: Reason | None = None
+        self._inbox: deque[tuple[str, Any]] = deque()
+        self._numbers = Numbers()
+        self._wheel = Wheel()
+        self._alarms: list[int] = []
+        self._vigil = Vigil()
+        self._ties = Ties(self.roll, self._vigil)
+        self._children: dict[str, Child] = {}
+        self._born = 0
+        self._monitors: dict[str, Ref | None] = {}
+        self._errands: dict[str, tuple[Ref, str]] = {}  # monitors set for somebody else
+        self._counted = 0
+        self._is_reported = False
+        self._is_draining = False
+        self._deadline_ms = 0
+        self._mail = Delivery(self.me, None if self.is_away else self.roll, wire, self._lost)
+        self._mail.changed = self._mail_changed
+
+    # --- as `Cell` has it -------------------------------------------------------------------------
+
+    def ready(self) -> None:
+        if self._phase == "starting":
+            self._phase = "up"
+            self._to_parent("ready", os.getpid())
+
+    def spawn(self, start: Start, on: Capabilities | None = None) -> Ref:
+        """With `on`, in a system of the convention that has these capabilities."""
+        return self.spawn_sealed(pickle.dumps(start), start.label, on)
+
+    def spawn_sealed(self, start: bytes, label: str, on: Capabilities | None = None) -> Ref:
+        """The same with a pickled `Start`, which is opened in the child alone."""
+        self._born += 1
+        serial = f"{self.me.serial}.{self._born}"
+        ref = Ref(self.me.system, serial, label, Place(""))
+        charter = Charter(ref, self.me, identity(), start, self._charter.home)
+        process, address = self._wire.create(charter, on or {})
+        if process is not None:
+            assert process.pid is not None
+            who = identity(process.pid)
+            ref = Ref(ref.system, serial, label, Place(self.me.place.node, *_pair(who)))
+            self.roll.enter(serial, Entry(ref.place, self.me.serial, identity()))
+            if not self._vigil.watch_process(who):
+                self._vigil.ring()
+        self._children[serial] = Child(ref, process, address)
+        return ref
+
+    def send(self, to: Target, message: object) -> None:
+        self._send(to, ("message", pickle.dumps(message)))
+
+    def signal(self, to: Target, reason: Reason) -> None:
+        ref = self._found(to)
+        if ref is not None and reason == KILL and ref.place.node == self.me.place.node:
+            self._kill(ref)
+        else:
+            self._send(to, ("signal", pickle.dumps(reason)))
+
+    def exit(self, reason: Reason) -> None:
+        if self._verdict is None:
+            self._verdict = reason
+
+    def link(self, ref: Ref) -> None:
+        if ref == self.me:
+            return
+        tie = self._tie(ref)
+        if tie is None:
+            self._signalled(ref, NOPROC)
+        else:
+            tie.is_link = True
+            self._send(ref, ("link", b""))
+
+    def unlink(self, ref: Ref) -> None:
+        self._unlinked(ref)
+        self._send(ref, ("unlink", b""))
+
+    def monitor(self, target: Target) -> str:
+        self._counted += 1
+        monitor = f"{self.me.serial}m{self._counted}"
+        if self.is_away and isinstance(target, str):
+            self._monitors[monitor] = None
+            self._to_parent("watch", (monitor, target))
+            return monitor
+        ref = self._found(target)
+        tie = None if ref is None else self._tie(ref)
+        self._monitors[monitor] = ref
+        if tie is None:
+            self._put("down", Down(monitor, ref, NOPROC))
+        else:
+            tie.monitors[monitor] = None
+        return monitor
+
+    def demonitor(self, monitor: str) -> None:
+        ref = self._monitors.pop(monitor, None)
+        tie = None if ref is None else self._ties.get(ref)
+        if tie is not None:
+            tie.monitors.pop(monitor, None)
+            self._ties.loosen(tie)
+
+    def after(self, delay_ms: int, message: object) -> str:
+        return self._wheel.set(self.now_ms() + max(delay_ms, 0), message)
+
+    def cancel(self, timer: str) -> None:
+        self._wheel.cancel(timer)
+
+    def register(self, name: str) -> bool:
+        """A cell that is away takes no names: there is no way to look at once."""
+        return not self.is_away and self._phase != "ending" and self.roll.take(name, self.me)
+
+    def whereis(self, name: str, reply_with: str) -> None:
+        self._put("message", Located(reply_with, self._found(name)))
+
+    def now_ms(self) -> int:
+        """The same clock in every cell of a machine."""
+        return time.monotonic_ns() // 1_000_000
+
+    # --- beyond it --------------------------------------------------------------------------------
+
+    def watch(self, fd: int) -> None:
+        """Get one `Readable` when a descriptor can be read."""
+        self._vigil.watch_file(fd)
+
+    def unwatch(self, fd: int) -> None:
+        self._vigil.forget_file(fd)
+
+    def report(self, row: report.Row) -> None:
+        self._is_reported |= row["kind"] == "crash"
+        sink.write(self._reports, row)
+
+    # --- what the wire calls ----------------------------------------------------------------------
+
+    def fileno(self) -> int:
+        """Readable when `woken` should be called."""
+        return self._vigil.fileno()
+
+    def ring(self) -> None:
+        self._vigil.ring()
+
+    def begin(self) -> None:
+        """Be found by others, and run `start`."""
+        if not self.is_away:
+            parent = "" if self.parent is None else self.parent.serial
+            entry = Entry(self.me.place, parent, self._charter.keeper)
+            self.roll.enter(self.me.serial, entry, anew=True)
+        else:
+            self._wheel.set(self.now_ms() + PULSE_MS, _Pulse())
+        self._to_parent("hello", self.me.place)
+        self._guarded("start", self._start)
+
+    def _start(self) -> None:
+        start: Start = pickle.loads(self._charter.start)  # noqa: S301 - from our parent
+        self._behaviour = start.make(*start.args)
+        if self._behaviour.start(self):
+            self.ready()
+
+    def arrived(self, parcel: Parcel, host: str, port: int) -> None:
+        """Mail. What is for an older incarnation at this address, or came before, is dropped."""
+        if parcel.to != key_of(self.me) or not self._numbers.is_new(parcel):
+            return
+        self._mail.learned(parcel.sender, host, port)
+        for kind, value in parcel.items:
+            self._item(parcel.sender, kind, value)
+
+    def woken(self) -> None:
+        for kind, number in self._vigil.events():
+            if kind == "process":
+                self._process_ended(number)
+            elif kind == "file":
+                self._put("file", number)
+
+    def alarm(self, due_ms: int) -> None:
+        """The wire has waited as long as it was asked to."""
+        self._alarms.remove(due_ms)
+        heapq.heapify(self._alarms)
+
+    def asked_to_end(self) -> None:
+        """From outside, by a signal of the operating system."""
+        self._signalled(self.parent or self.me, SHUTDOWN)
+
+    def cut_off(self) -> NoReturn:
+        """Thespian ends us when this returns; there is no time for more."""
+        if self._phase != "ending" and self._behaviour is not None:
+            self._guarded("stop", self._behaviour.stop, self, self._verdict or SHUTDOWN)
+        self._gone(self._verdict or SHUTDOWN)
+
+    def unseen_child_ended(self, address: object) -> None:
+        """Of a child that is away, or was never made, Thespian is the one who knows."""
+        for child in list(self._children.values()):
+            if child.process is None and child.address == address:
+                if child.ref.place.port:
+                    reason = child.last_words or Reason("killed", "away, and nobody saw how")
+                else:
+                    reason = child.last_words or Reason("noproc", "no system could start it")
+                self._child_ended(child, reason)
+
+    def turn(self) -> None:
+        """Everything that can be done now, and then a bit of what waits (I7)."""
+        began_ms = self.now_ms()
+        for timer in self._wheel.due(began_ms):
+            self._put("timer", timer)
+        for tie, reason in self._ties.explained(began_ms):
+            self._tell(tie, reason)
+        while self._inbox and self._verdict is None:
+            self._hand_over(*self._inbox.popleft())
+            if self.now_ms() - began_ms > TURN_MS and len(self._inbox) < INBOX_MAX:
+                break
+        if self._verdict is not None and self._phase != "ending":
+            self._end(self._verdict)
+        self._mail.pump(self.now_ms())
+        if self._phase == "ending":
+            self._go_on_ending()
+        if self._inbox:
+            self._vigil.ring()
+        self._arm()
+
+    def _arm(self) -> None:
+        """Have the wire wake us in time, if it does not anyway."""
+        now_ms = self.now_ms()
+        wanted = [self._wheel.next_due_ms(), self._mail.next_ms(now_ms)]
+        if self._ties.is_unclear:
+            wanted.append(now_ms + SOON_MS)
+        if self._phase == "ending":
+            wanted.append(self._deadline_ms)
+        due_ms = min((each for each in wanted if each is not None), default=None)
+        if due_ms is None or (self._alarms and self._alarms[0] <= due_ms):
+            return
+        heapq.heappush(self._alarms, due_ms)
+        self._wire.wake_at(due_ms, now_ms)
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def _put(self, kind: str, value: object) -> None:
+        if self._phase != "ending":
+            self._inbox.append((kind, value))
+
+    def _hand_over(self, kind: str, value: Any) -> None:  # noqa: ANN401 - whatever was put
+        opened = self._opened(kind, value)
+        if opened is not None:
+            assert self._behaviour is not None
+            self._guarded(opened[0], self._behaviour.receive, self, opened[0])
+
+    def _opened(self, kind: str, value: Any) -> tuple[object] | None:  # noqa: ANN401 - by kind
+        """A message as the behaviour gets it; None where it is no more to be heard."""
+        match kind:
+            case "raw":
+                try:
+                    return (pickle.loads(value),)  # noqa: S301 - from a cell of ours
+                except Exception as error:  # noqa: BLE001 - whatever a class does when it is made
+                    self.report(sink.unreadable(self.me, error, self.now_ms()))
+                    return None
+            case "timer":
+                found = self._wheel.take(value)
+                if found is not None and isinstance(found[0], _Pulse):
+                    self._to_parent("pulse", None)
+                    self._wheel.set(self.now_ms() + PULSE_MS, found[0])
+                    return None
+                return found
+            case "down":
+                return self._heard(value)
+            case "file":
+                return (Readable(value),)
+            case _:
+                return (value,)
+
+    def _heard(self, down: Down) -> tuple[Down] | None:
+        if down.monitor not in self._monitors:
+            return None
+        del self._monitors[down.monitor]
+        errand = self._errands.pop(down.monitor, None)
+        if errand is None:
+            return (down,)
+        asker, monitor = errand
+        self._send(asker, ("down", pickle.dumps(Down(monitor, down.ref, down.reason))))
+        return None
+
+    def _guarded(self, doing: object, work: Callable[..., object], *args: object) -> None:
+        """Let it crash, once: Thespian would run it again."""
+        try:
+            work(*args)
+        except SystemExit as error:
+            self._verdict = Reason("exit", "it left by itself", _code(error))
+        except BaseException as error:  # noqa: BLE001 - nothing may get past us to Thespian
+            self._verdict = report.crash_reason(error)
+            if not self._is_reported:  # a server tells of it itself
+                row = report.crash(self.me, error, doing, self._summary(), self.now_ms())
+                with suppress(OSError):  # a full disk changes nothing about the end
+                    self.report(row)
+
+    def _summary(self) -> object:
+        try:
+            return None if self._behaviour is None else self._behaviour.summary()
+        except Exception as error:  # noqa: BLE001 - the first error is the one to tell of
+            return f"no summary: {type(error).__name__}"
+
+    # --- mail -------------------------------------------------------------------------------------
+
+    def _send(self, to: Target, item: Item) -> None:
+        """What is no message is never refused for want of room."""
+        ref = self._found(to)
+        exempt = item[0] != "message"
+        if self.is_away and (ref is None or not self._mail.knows(ref)):
+            assert self.parent is not None
+            parcel = ("forward", pickle.dumps((to, item)))
+            self._mail.put(self.parent, parcel, self.now_ms(), exempt=exempt)
+        elif ref == self.me:
+            self._item(self.me, *item)
+            self._vigil.ring()
+        elif ref is not None:
+            self._mail.put(ref, item, self.now_ms(), exempt=exempt)
+
+    def _to_parent(self, kind: str, value: object) -> None:
+        if self.parent is not None:
+            self._mail.put(self.parent, (kind, pickle.dumps(value)), self.now_ms(), exempt=True)
+
+    def _found(self, target: Target) -> Ref | None:
+        if isinstance(target, Ref):
+            child = self._child(target)
+            return target if child is None else child.ref
+        return None if self.is_away else self.roll.holder(target)
+
+    def _mail_changed(self) -> None:
+        self._mail.pump(self.now_ms())
+        if self._phase == "ending":
+            self._go_on_ending()
+        self._arm()
+
+    def _lost(self, ref: Ref) -> None:
+        if self.is_away and ref == self.parent:
+            self._gone(Reason("killed", "its parent is gone"))
+
+    def _item(self, sender: Ref, kind: str, value: bytes) -> None:
+        match kind:
+            case "message":
+                self._put("raw", value)
+            case "link":
+                tie = self._tie(sender)
+                if tie is None:
+                    self._signalled(sender, NOPROC)
+                else:
+                    tie.is_link = True
+            case "unlink":
+                self._unlinked(sender)
+            case _:
+                self._errand(sender, kind, pickle.loads(value))  # noqa: S301 - from a cell of ours
+
+    def _errand(self, sender: Ref, kind: str, value: Any) -> None:  # noqa: ANN401 - by kind
+        child = self._child(sender)
+        match kind:
+            case "signal":
+                self._signalled(sender, value)
+            case "hello" if child is not None:
+                child.ref = Ref(sender.system, sender.serial, child.ref.label, value)
+                if child.process is None:  # it cannot write there itself
+                    entry = Entry(value, self.me.serial, identity())
+                    self.roll.enter(sender.serial, entry, anew=True)
+            case "ready" if child is not None and not child.is_ready:
+                child.is_ready = True
+                self._put("message", Started(child.ref, value))
+            case "last words" if child is not None:
+                child.last_words = value
+            case "forward":
+                self._send(*value)
+            case "watch":
+                self._errands[self.monitor(value[1])] = (sender, value[0])
+            case "down":
+                self._told(value)
+
+    def _told(self, down: Down) -> None:
+        """The end of a cell that somebody else has watched for us."""
+        if not down.monitor.startswith(_SELF):
+            self._put("down", down)
+        elif down.ref is not None and (tie := self._ties.told(down.ref)) is not None:
+            self._tell(tie, down.reason)
+
+    # --- signals ----------------------------------------------------------------------------------
+
+    def _signalled(self, sender: Ref, reason: Reason) -> None:
+        """A signal, or the end of a linked cell."""
+        if reason == KILL:  # from another system; in ours nobody asks
+            self._gone(KILLED)
+        if self.trap_exits:
+            self._put("message", Exited(sender, reason))
+        elif reason.kind != "normal":
+            self.exit(reason)
+        self._vigil.ring()
+
+    def _kill(self, ref: Ref) -> None:
+        """Say that it was us, and let the kernel do it."""
+        who: Identity = ref.place.identity
+        if who.is_alive:
+            self.roll.end(ref.serial, KILLED)
+            who.kill()
+
+    # --- the ends of others -----------------------------------------------------------------------
+
+    def _tie(self, ref: Ref) -> Tie | None:
+        """A tie to another cell; None if it has ended."""
+        found = self._ties.get(ref)
+        if found is not None:
+            return found
+        if ref == self.me or self._child(ref) is not None:
+            return self._ties.trust(ref)
+        if self.is_away:
+            self._to_parent("watch", (_SELF + ref.serial, ref))
+            return self._ties.trust(ref)
+        tie = self._ties.watch(ref)
+        if tie is not None and tie.pid is None and tie.entry is not None:
+            # It is away; its parent hears of its end.
+            place = Place(self.me.system, *_pair(tie.entry.keeper))
+            parent = Ref(self.me.system, tie.entry.parent, "", place)
+            self._send(parent, ("watch", pickle.dumps((_SELF + ref.serial, ref))))
+        return tie
+
+    def _unlinked(self, ref: Ref) -> None:
+        tie = self._ties.get(ref)
+        if tie is not None:
+            tie.is_link = False
+            self._ties.loosen(tie)
+
+    def _child(self, ref: Ref) -> Child | None:
+        return self._children.get(ref.serial) if ref.system == self.me.system else None
+
+    def _process_ended(self, pid: int) -> None:
+        self._vigil.forget_process(pid)
+        for child in list(self._children.values()):
+            if child.process is not None and child.process.pid == pid:
+                self._reap(child, child.process)
+        self._ties.process_ended(pid, self.now_ms())
+
+    def _reap(self, child: Child, process: Process) -> None:
+        if process.is_alive():  # asks the kernel, and takes the exit code
+            return
+        code = process.exitcode
+        assert code is not None
+        reason = Reason("exit", "", code)
+        if code < 0:
+            reason = Reason("signal", signal.Signals(-code).name, -code)
+        self._child_ended(child, reason)
+
+    def _child_ended(self, child: Child, reason: Reason) -> None:
+        """Once for every child (I2, I6), with the first reason that was written."""
+        serial = child.ref.serial
+        del self._children[serial]
+        reason = self.roll.end(serial, reason)
+        self.roll.leave(serial)
+        fault = self.roll.fault(serial)
+        if reason.kind in ("exit", "signal"):
+            with suppress(OSError):
+                self.report(sink.death(child.ref, reason, fault, self.now_ms()))
+        self._put("message", Exited(child.ref, reason))
+        tie = self._ties.told(child.ref)
+        if tie is not None:
+            tie.is_link = False  # a parent hears `Exited`, and never ends by it
+            self._tell(tie, reason)
+        self._mail.forget(child.ref)
+
+    def _tell(self, tie: Tie, reason: Reason) -> None:
+        for monitor in tie.monitors:
+            self._put("down", Down(monitor, tie.ref, reason))
+        if tie.is_link:
+            self._signalled(tie.ref, reason)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _end(self, reason: Reason) -> None:
+        """Run `stop`, and take the children along."""
+        if self._behaviour is not None:
+            self._guarded("stop", self._behaviour.stop, self, reason)
+        assert self._verdict is not None
+        self._phase = "ending"
+        self._inbox.clear()
+        if self.is_away:
+            self._to_parent("last words", self._verdict)
+        passed_on = SHUTDOWN if self._verdict == NORMAL else self._verdict
+        for child in reversed(list(self._children.values())):
+            self._send(child.ref, ("signal", pickle.dumps(passed_on)))
+        self._deadline_ms = self.now_ms() + GRACE_MS
+
+    def _go_on_ending(self) -> None:
+        """Children first, then the last mail; both have their time."""
+        now_ms = self.now_ms()
+        if self._children and now_ms < self._deadline_ms:
+            return
+        if not self._is_draining:
+            self._is_draining = True
+            for child in self._children.values():
+                self.signal(child.ref, KILL)
+            self._children.clear()
+            self._deadline_ms = now_ms + DRAIN_MS
+        if self._mail.is_done or now_ms >= self._deadline_ms:
+            assert self._verdict is not None
+            self._gone(self._verdict)
+
+    def _gone(self, reason: Reason) -> NoReturn:
+        if not self.is_away:
+            self.roll.end(self.me.serial, reason)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(0 if reason.is_clean else reason.code or 1)
+
+
+def _pair(who: Identity) -> tuple[int, int]:
+    return who.pid, who.ticks
+
+
+def _code(error: SystemExit) -> int:
+    """As the interpreter has it."""
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else 1

@@ -1,0 +1,205 @@
+"""How a process of the stage is tied to the one that made it, and to nothing else.
+
+I1  A tied process is ended by the kernel when its parent ends, however that happens.
+I2  It keeps the descriptors that are its own, and no other.
+I3  A fault in C code ends it: no handler in Python stands in the way and runs it again.
+I4  A process is named by its pid and the tick of its start: pids are used again, such pairs not.
+"""
+
+import ctypes
+import faulthandler
+import gc
+import logging
+import multiprocessing
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK = "UNDERSTUDY_TROUPE"  # in the environment of every process of a system: which one it is of
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_STDIO = (0, 1, 2)
+_UNTOUCHED = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGUSR1)
+_SWEEP_SECONDS = 10.0  # a killed process that waits for a disk goes when the disk answers
+_LOOK_SECONDS = 0.005
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One process of this machine, for ever (I4)."""
+
+    pid: int
+    ticks: int
+
+    @property
+    def is_alive(self) -> bool:
+        return ticks_of(self.pid) == self.ticks
+
+    def kill(self, number: int = signal.SIGKILL) -> bool:
+        """Send it a signal, and nobody who has its pid by now; False where it is gone."""
+        try:
+            fd = os.pidfd_open(self.pid)
+        except OSError:
+            return False
+        try:
+            # Whoever the descriptor stands for was there before this look.
+            if not self.is_alive:
+                return False
+            signal.pidfd_send_signal(fd, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+
+def identity(pid: int | None = None) -> Identity:
+    """Of a process that is there, or has not been waited for."""
+    pid = os.getpid() if pid is None else pid
+    return Identity(pid, _stat(pid)[1])
+
+
+def ticks_of(pid: int) -> int | None:
+    """When a living process was started; a zombie is not alive."""
+    try:
+        state, ticks = _stat(pid)
+    except OSError:
+        return None
+    return None if state in "ZX" else ticks
+
+
+def _stat(pid: int) -> tuple[str, int]:
+    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # The name in parentheses may hold anything, so count from behind it.
+        fields = os.read(fd, 4_096).rpartition(b")")[2].split()
+    finally:
+        os.close(fd)
+    if not fields:
+        raise ProcessLookupError(pid)
+    return fields[0].decode(), int(fields[19])
+
+
+# --- ties -----------------------------------------------------------------------------------------
+
+
+def tie_to_parent(parent_pid: int | None = None) -> None:
+    """End when the parent ends (I1), also if it ended just now."""
+    if parent_pid is None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None  # whom Thespian starts is a child of multiprocessing
+        assert parent.pid is not None
+        parent_pid = parent.pid
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends: the last to be swept."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
+
+
+def keep_only(fds: Collection[int]) -> None:
+    """Close what was inherited (I2).
+
+    Objects of the parent that still think they own a descriptor are frozen: collected here, they
+    would close a number that is somebody else's by then.
+    """
+    gc.freeze()
+    kept = {*_STDIO, *fds}
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            with suppress(OSError):  # the one that lists the folder
+                os.close(int(name))
+
+
+def allow_many_files() -> None:
+    """A parent holds four descriptors a child; the usual soft limit is 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def take_signals(on_term: Callable[[], None]) -> None:
+    """Let signals end the process again, after Thespian has put a handler on each (I3)."""
+    faulthandler.disable()  # inherited, it would believe that its handlers are still there
+    for number in signal.valid_signals():
+        if number not in _UNTOUCHED:
+            with suppress(OSError):
+                signal.signal(number, signal.SIG_DFL)
+    # Who pressed the key decides what it means for the cells.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: on_term())
+
+
+def log_faults(path: Path) -> None:
+    """Where the stack is written if a fault in C code ends the process."""
+    file = path.open("wb")
+    # It stays open as long as the process is there.
+    faulthandler.enable(file=file.fileno(), all_threads=True)
+    _kept.append(file)
+
+
+_kept: list[object] = []
+
+
+def log_to_stderr() -> None:
+    """Undo what Thespian does to logging: there, every record is a message to another process."""
+    root = logging.RootLogger(logging.WARNING)
+    logging.root = root  # type: ignore[misc]
+    logging.Logger.root = root  # type: ignore[misc]
+    logging.Logger.manager = logging.Manager(root)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(f"%(asctime)s {os.getpid()} %(name)s: %(message)s"))
+    root.addHandler(handler)
+    logging.raiseExceptions = False  # a log that cannot be written to ends nobody
+
+
+# --- a whole system -------------------------------------------------------------------------------
+
+
+def members(system: str) -> list[Identity]:
+    """Every living process that carries the mark of a system, but for this one."""
+    return list(_members(f"{MARK}={system}".encode()))
+
+
+def _members(mark: bytes) -> Iterator[Identity]:
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        # Gone by now, or somebody else's: neither is ours.
+        with suppress(OSError):
+            if mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                found = Identity(int(name), _stat(int(name))[1])
+                if found.is_alive:
+                    yield found
+
+
+def sweep(system: str) -> list[Identity]:
+    """Kill what is left of a system until nothing is; who had to be killed."""
+    killed: dict[Identity, None] = {}
+    deadline = time.monotonic() + _SWEEP_SECONDS
+    while left := members(system):
+        for each in left:
+            if each.kill():
+                killed[each] = None
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"still there: {[each.pid for each in left]}")
+        select.select([], [], [], _LOOK_SECONDS)
+    return list(killed)
