@@ -283,7 +283,7 @@ class ProcessGroup:
             self._poll.unregister(self._channel)
             self._hung_up = True
             if self.ended is None:
-                self._end(Ended(Reason("signal", "its helpers were killed", signal.SIGKILL)))
+                self._lose("its helpers were killed", signal.SIGKILL)
             return
         *lines, self._heard = (self._heard + data).split(b"\n")
         for line in lines:
@@ -301,9 +301,13 @@ class ProcessGroup:
                 self._end(Ended(reason, left=int(left), size=int(size), dropped=int(dropped)))
             case ["lost", status, left]:
                 code = os.WTERMSIG(int(status)) or signal.SIGKILL
-                self._end(Ended(Reason("signal", "its warden was killed", code), left=int(left)))
+                self._lose("its warden was killed", code, int(left))
             case _:
                 raise AssertionError(f"a warden said {words}")
+
+    def _lose(self, detail: str, code: int, left: int = 0) -> None:
+        reason = Reason("signal", detail, code)
+        self._end(Ended(reason, began=self.pid is not None, left=left))
 
     def _end(self, ended: Ended) -> None:
         self.ended = self.ended or ended

@@ -92,7 +92,7 @@ class PortChild:
                 group.wait(group.command.grace_ms + _FIRST_LOOK_MS)
             group.close()
 
-    def summary(self) -> object:
+    def summary(self) -> dict[str, object]:
         group = self._group
         return {
             "command": str(self._command.argv[0]),

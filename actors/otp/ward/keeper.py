@@ -94,6 +94,7 @@ class Keeper:
         grace_ms = max((grace for _, grace in self._wardens.values()), default=0)
         self._leave_at_ms = kin.now_ms() + grace_ms + _PATIENCE_MS
         self._poll.unregister(self._control.fileno())
+        self._control.close()  # an owner that is still there notices, and starts another keeper
         if self._owner is not None:
             self._poll.unregister(self._owner)
         for pid in self._wardens:
