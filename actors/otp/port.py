@@ -247,9 +247,10 @@ class ProcessGroup:
         """End it then, on the clock of `now_ms`, unless another time is set before (I3)."""
         self._say(f"until {until_ms:d}")
 
-    def drain(self, timeout_ms: int | None = None) -> None:
-        """After the end: wait until whoever the output is echoed to has it all."""
+    def drain(self, timeout_ms: int | None = None) -> bool:
+        """After the end: wait until whoever the output is echoed to has it all; whether it has."""
         self._wait(lambda: self._hung_up, timeout_ms)
+        return self._hung_up
 
     def close(self) -> None:
         """End it at once if it has not ended, and let go of it."""
@@ -345,7 +346,7 @@ def _started(command: Command, under: Keeper) -> socket.socket:
         "owner": os.getpid(),
     }
     with ExitStack() as opened:
-        files = list(command.echo or ())
+        files = list(dict.fromkeys(command.echo or ()))  # one, where both go to the same
         if isinstance(command.stdin, bytes):
             files.insert(0, opened.enter_context(_paper(command.stdin)).fileno())
         elif command.stdin is not None:

@@ -498,6 +498,15 @@ def test_output_is_echoed_as_well(mark: Mark, tmp_path: Path) -> None:
     assert sorted((tmp_path / "log").read_text().split()) == ["one", "two"]
 
 
+def test_the_order_is_kept_where_both_streams_go_to_one_place(mark: Mark, tmp_path: Path) -> None:
+    words = "for n in 1 2 3 4 5 6 7 8 9; do echo out$n; echo err$n >&2; done"
+    with (tmp_path / "out").open("wb") as out:
+        echo = (out.fileno(), out.fileno())
+        ended(made(mark, "sh", "-c", words, log=tmp_path / "log", echo=echo))
+    lines = "".join(f"out{n}\nerr{n}\n" for n in range(1, 10))
+    assert (tmp_path / "out").read_text() == (tmp_path / "log").read_text() == lines
+
+
 def test_a_slow_reader_of_the_echo_gets_everything(mark: Mark, tmp_path: Path) -> None:
     out, sink = os.pipe()
     count = 300_000

@@ -112,11 +112,11 @@ class Warden:
         files = list(self._files)
         inputs = files.pop(0) if self._order["stdin"] else _null(os.O_RDONLY)
         if self._spool is None:
-            outputs = files or [_null(os.O_WRONLY)] * 2
-            return inputs, (outputs[0], outputs[1]), []
-        if not files:  # one pipe, so that the order of what is said is kept
+            outputs = files or [_null(os.O_WRONLY)]
+            return inputs, (outputs[0], outputs[-1]), []
+        if len(files) < 2:  # one pipe, so that the order of what is said is kept
             source, sink = os.pipe()
-            return inputs, (sink, sink), [(source, None)]
+            return inputs, (sink, sink), [(source, files[0] if files else None)]
         out, out_sink = os.pipe()
         err, err_sink = os.pipe()
         return inputs, (out_sink, err_sink), [(out, files[0]), (err, files[1])]
