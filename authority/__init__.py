@@ -1,12 +1,35 @@
 """The law: the only room where a lease changes hands.
 
-Other rooms take what they need from here; `client`, `exchange`, `kernel`, `native`, `replay`,
-`sidecar`, `tables`, `trajectory` and `conformance` are modules that a command loads when it needs
-them.
+Other rooms take what they need from here; `client`, `exchange`, `glance`, `kernel`, `native`,
+`replay`, `sidecar`, `tables`, `trajectory` and `conformance` are modules that a command loads when
+it needs them. The names below are imported when they are first used, so that `glance` stays cheap.
 """
 
-from .journal import GENESIS, Unavailable
-from .service import SOCKET, TABLES, TRAJECTORY, Office, create_state_dir, locked, open_journal
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .journal import GENESIS as GENESIS
+    from .journal import Unavailable as Unavailable
+    from .service import SOCKET as SOCKET
+    from .service import TABLES as TABLES
+    from .service import TRAJECTORY as TRAJECTORY
+    from .service import Office as Office
+    from .service import create_state_dir as create_state_dir
+    from .service import locked as locked
+    from .service import open_journal as open_journal
+
+_HOMES = {
+    "GENESIS": ".journal",
+    "SOCKET": ".service",
+    "TABLES": ".service",
+    "TRAJECTORY": ".service",
+    "Office": ".service",
+    "Unavailable": ".journal",
+    "create_state_dir": ".service",
+    "locked": ".service",
+    "open_journal": ".service",
+}
 
 __all__ = [
     "GENESIS",
@@ -19,3 +42,11 @@ __all__ = [
     "locked",
     "open_journal",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name], __name__), name)
+    globals()[name] = value
+    return value

@@ -22,13 +22,17 @@ def stack(*options: Decorator) -> Decorator:
     return decorate
 
 
-mutation = stack(
-    click.option("--request-id", help="The same id with the same arguments gets the same answer."),
+evidence = stack(
     click.option("--policy-digest", help="The policy that this change is bound to."),
     click.option("--instruction", "instruction_ref", help="The instruction behind this change."),
     click.option(
         "--capability", "capability_claims", multiple=True, help="A capability that you claim."
     ),
+)
+
+mutation = stack(
+    click.option("--request-id", help="The same id with the same arguments gets the same answer."),
+    evidence,
 )
 
 holder = stack(

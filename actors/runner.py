@@ -1,0 +1,441 @@
+"""One command under one lease: claim, run, renew while it runs, complete or hand back.
+
+    claim --> run --exit 0--> complete            renewed at a third of its time, with jitter
+               |---exit 75--> hand back           looked at every second, for who breaks it
+               |---else-----> hand back, failed
+               |---signal---> passed on, hand back
+               \\--lost------> stopped, with all its descendants
+
+I1  Nothing of the command runs after the lease's deadline, whoever can or cannot be reached: the
+    warden ends it by our own, earlier clock, also while this process is frozen.
+I2  The lease is given back only when nothing of the command is left.
+I3  A lease that somebody else may be working under is not worked under.
+"""
+
+import os
+import random
+import secrets
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import orjson
+
+from ..authority import SOCKET, Unavailable, glance
+from ..contracts import BY_WIRE, FAILURES, Exit, Reason, issue_resource, limits, rfc3339
+from .attempts import Attempt, begun, write_record
+from .otp.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
+from .otp.ward.kin import now_ms
+
+HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its issue handed back
+
+_RENEW_PART = 3  # of a lease's time, after which it is renewed
+_JITTER_PERCENT = 10
+_LOOK_MS = 1_000  # between looks whether the lease is still ours
+_RETRY_MS = 1_000  # after the authority could not be asked
+_MARGIN_MS = 2 * limits.CLOCK_DRIFT_MS_MAX  # what the authority's clock may be ahead of ours
+_DRIFT_PART = 1_000  # of a lease's time that two clocks may drift apart in it
+_CURTAIN_MS = 30_000  # how long a command may go on after it closed its own issue
+
+Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
+Result = Literal[
+    "completed",  # exit 0, and the issue is closed
+    "handed_back",  # it asked for that
+    "failed",  # any other end; handed back too
+    "interrupted",  # by a signal to us; handed back too
+    "not_started",  # there is no such command; handed back too
+    "lost",  # the lease was
+    "refused",  # there was no lease to begin with
+    "unrecorded",  # it ended, and the authority could not be told in time
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run, and for which issue. With a lease id and a fence, that lease is gone on with."""
+
+    issue: str
+    assignee: str
+    argv: Sequence[str]
+    ttl_seconds: int | None = None
+    lease_id: str | None = None
+    fence: int | None = None
+    cwd: Path | None = None
+    env: Mapping[str, str] | None = None  # on top of which comes what names the lease
+    stdin: int | None = None  # a descriptor
+    issue_on_stdin: bool = False  # the issue as one JSON object, in place of that
+    echo: tuple[int, int] | None = None
+    keep_log: bool = True
+    grace_ms: int = GRACE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The lease that is worked under."""
+
+    issue: str
+    assignee: str
+    lease_id: str
+    fence: int
+    attempt: int
+
+    def payload(self) -> dict[str, Any]:
+        return {
+            "id": self.issue,
+            "assignee": self.assignee,
+            "leaseId": self.lease_id,
+            "fence": self.fence,
+        }
+
+    def environment(self, state_dir: Path) -> dict[str, str]:
+        """How a command is told what it works on."""
+        folder = state_dir.absolute()
+        return {
+            "UNDERSTUDY_ISSUE": self.issue,
+            "UNDERSTUDY_ASSIGNEE": self.assignee,
+            "UNDERSTUDY_LEASE": self.lease_id,
+            "UNDERSTUDY_FENCE": str(self.fence),
+            "UNDERSTUDY_SOCKET": str(folder / SOCKET),
+            "UNDERSTUDY_STATE_DIR": str(folder),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it. `code` is what a command line should end with."""
+
+    result: Result
+    code: int
+    held: Held | None = None
+    ended: Ended | None = None
+    log: Path | None = None
+    failure: str | None = None  # a failure class, where there was one
+    diagnostic: str = ""
+
+
+class Runner:
+    """Runs one job. `ask` goes to the authority, through whichever door its caller has."""
+
+    def __init__(
+        self,
+        job: Job,
+        ask: Ask,
+        state_dir: Path,
+        *,
+        boundary: str | None = None,
+        wake: int | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`wake` is read for the numbers of signals to pass on, as `signal.set_wakeup_fd` does."""
+        self._job, self._ask, self._state_dir = job, ask, state_dir
+        self._boundary, self._wake, self._tell = boundary, wake, tell
+        self._dice = random.Random()  # noqa: S311 - nothing hangs on it but the load
+        self._name = f"exec-{secrets.token_hex(8)}"  # of our requests
+        self._asked = 0
+        self._held: Held | None = None
+        self._deadline_ms = 0  # our own, on the clock of `now_ms`
+        self._ttl_ms = 0
+        self._grace_ms = job.grace_ms
+        self._renew_at_ms = self._look_at_ms = 0
+        self._lost: tuple[str, str] | None = None  # the class, and what was said
+        self._closed = False  # by the command itself
+        self._signal: int | None = None
+        self._attempt: Attempt | None = None
+
+    def run(self) -> Outcome:
+        keeper().warm()  # it gets ready while we claim
+        refused = self._take()
+        if refused is not None:
+            return refused
+        assert self._held is not None
+        self._hear()
+        if self._signal is not None:
+            return self._settle(None)
+        self._tell(f"{self._held.issue}: held by {self._held.assignee}, fence {self._held.fence}")
+        with ExitStack() as opened:
+            if self._job.keep_log:
+                fresh = begun(self._state_dir, self._held.issue, self._held.attempt)
+                self._attempt = opened.enter_context(fresh)
+            group = opened.enter_context(ProcessGroup(self._command(self._held)))
+            self._attend(group)
+            outcome = self._settle(group.ended)
+            self._write_down(outcome)
+            while not group.drain(_LOOK_MS) and not self._hear():
+                pass  # somebody reads slowly, and has not had enough
+        return outcome
+
+    # --- the lease ------------------------------------------------------------------------------
+
+    def _take(self) -> Outcome | None:
+        """Claim the issue, or go on with a lease; an outcome if that is refused."""
+        job = self._job
+        going_on = job.fence is not None or job.lease_id is not None
+        payload: dict[str, Any] = {"id": job.issue, "assignee": job.assignee}
+        if job.ttl_seconds is not None:
+            payload["leaseTtlSeconds"] = job.ttl_seconds
+        if going_on:
+            payload |= {"leaseId": job.lease_id, "fence": job.fence}
+        asked_ms = now_ms()
+        answer = self._request("issue.lease_renew" if going_on else "issue.claim", payload)
+        if answer["result"] != "accepted":
+            return _refusal(answer["failureClasses"][0], answer["diagnostic"])
+        issue = answer["issue"]
+        lease = issue["lease"]
+        if not going_on and lease["fence"] != answer["seq"]:  # I3: not granted, only extended
+            said = f"issue {job.issue}: {job.assignee} holds it with fence {lease['fence']}"
+            remedy = "another process may be at work; go on with its lease id and fence, or wait"
+            return _refusal(Reason.LEASE_CONTENDED.wire, f"{said}: {remedy}")
+        self._held = Held(
+            job.issue, lease["owner"], lease["leaseId"], lease["fence"], max(1, issue["attempts"])
+        )
+        self._extended(asked_ms, answer)
+        return None
+
+    def _extended(self, asked_ms: int, answer: dict[str, Any]) -> None:
+        """Count from before we asked, so that our deadline is the earlier one (I1)."""
+        deadline = rfc3339.parse_ms(answer["issue"]["lease"]["expiresAt"])
+        assert deadline is not None, "the authority says when"
+        self._ttl_ms = deadline - answer["stamp"]["wallMs"]
+        self._deadline_ms = asked_ms + self._ttl_ms - self._ttl_ms // _DRIFT_PART - _MARGIN_MS
+        self._grace_ms = min(self._job.grace_ms, self._ttl_ms // _RENEW_PART)
+        jitter = self._dice.randrange(-_JITTER_PERCENT, _JITTER_PERCENT + 1)
+        part_ms = self._ttl_ms // _RENEW_PART
+        self._renew_at_ms = asked_ms + part_ms + part_ms * jitter // 100
+
+    @property
+    def _stop_at_ms(self) -> int:
+        """When the command must begin to end, to be gone at our deadline."""
+        return self._deadline_ms - self._grace_ms
+
+    def _renew(self, group: ProcessGroup) -> None:
+        assert self._held is not None
+        asked_ms = now_ms()
+        self._renew_at_ms = asked_ms + _RETRY_MS
+        seconds = min(max(self._ttl_ms // 1000, limits.TTL_SECONDS_MIN), limits.TTL_SECONDS_MAX)
+        payload = self._held.payload() | {"leaseTtlSeconds": seconds}
+        try:
+            answer = self._request("issue.lease_renew", payload)
+        except (Unavailable, OSError) as error:
+            self._tell(f"{self._held.issue}: not renewed yet: {error}")
+            return
+        if answer["result"] == "accepted":
+            self._extended(asked_ms, answer)
+            group.keep_until(self._stop_at_ms)
+        elif _is_final(answer["failureClasses"][0]):
+            self._give_up(group, answer["failureClasses"][0], answer["diagnostic"])
+
+    def _look(self, group: ProcessGroup) -> None:
+        """Between renewals: whether an operator or a newer holder has taken it."""
+        assert self._held is not None
+        self._look_at_ms = now_ms() + _LOOK_MS
+        resource = issue_resource(self._held.issue)
+        try:
+            standing = glance.glance(self._state_dir, resource, self._held.fence, self._boundary)
+        except (Unavailable, OSError):
+            return  # the deadline holds, whoever can be asked
+        if standing.failure is not None:
+            self._give_up(group, standing.failure, standing.diagnostic)
+
+    def _give_up(self, group: ProcessGroup, failure: str, diagnostic: str) -> None:
+        """The lease is gone. If the command itself closed its issue, it may take a bow."""
+        assert self._held is not None
+        if failure == Reason.ISSUE_CLOSED.wire and self._closed_by_us():
+            self._closed = True
+            group.keep_until(now_ms() + _CURTAIN_MS)
+            return
+        self._lost = (failure, diagnostic)
+        self._tell(f"{self._held.issue}: {diagnostic}")
+        group.terminate(self._grace_ms)
+
+    def _closed_by_us(self) -> bool:
+        assert self._held is not None
+        try:
+            issue = self._ask("issue.show", {"id": self._held.issue}).get("issue", {})
+        except (Unavailable, OSError):
+            return False
+        return (issue.get("status"), issue.get("assignee")) == ("closed", self._held.assignee)
+
+    # --- the command ----------------------------------------------------------------------------
+
+    def _command(self, held: Held) -> Command:
+        job = self._job
+        stdin: bytes | int | None = job.stdin
+        if job.issue_on_stdin:
+            shown = self._ask("issue.show", {"id": held.issue})
+            stdin = orjson.dumps(shown.get("issue"), option=orjson.OPT_APPEND_NEWLINE)
+        env = os.environ if job.env is None else job.env
+        return Command(
+            job.argv,
+            env={**env, **held.environment(self._state_dir)},
+            cwd=job.cwd,
+            stdin=stdin,
+            log=self._attempt.path if self._attempt else None,
+            echo=job.echo,
+            grace_ms=self._grace_ms,
+            until_ms=self._stop_at_ms,
+        )
+
+    def _attend(self, group: ProcessGroup) -> None:
+        """Stay with it until nothing of it is left."""
+        self._look_at_ms = now_ms() + _LOOK_MS
+        inbox = select.poll()
+        inbox.register(group, select.POLLIN)
+        if self._wake is not None:
+            inbox.register(self._wake, select.POLLIN)
+        while group.poll() is None:
+            over = self._lost is not None or self._closed
+            due_ms = min(self._renew_at_ms, self._look_at_ms) - now_ms()
+            inbox.poll(_LOOK_MS if over else max(0, min(_LOOK_MS, due_ms)))
+            self._pass_on(group)
+            if over or group.poll() is not None:
+                continue
+            if now_ms() >= self._stop_at_ms:
+                words = (
+                    "it could not be renewed in time, and the command was stopped before its end"
+                )
+                self._give_up(group, Reason.LEASE_STALE.wire, words)
+            elif now_ms() >= self._renew_at_ms:
+                self._renew(group)
+            elif now_ms() >= self._look_at_ms:
+                self._look(group)
+
+    def _hear(self) -> list[int]:
+        """Signals that came meanwhile; the first one is remembered."""
+        if self._wake is None:
+            return []
+        heard: list[int] = []
+        while select.select([self._wake], [], [], 0)[0]:
+            numbers = os.read(self._wake, 64)
+            if not numbers:
+                break
+            heard += [each for each in numbers if each in PASSED_ON]
+        if heard and self._signal is None:
+            self._signal = heard[0]
+        return heard
+
+    def _pass_on(self, group: ProcessGroup) -> None:
+        again = self._signal is not None
+        for number in self._hear():
+            # The command has its grace to end by itself; who insists does not get it.
+            group.terminate(0 if again else self._grace_ms, number)
+            again = True
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def _settle(self, ended: Ended | None) -> Outcome:
+        """Say to the authority what came of it, and to the caller."""
+        if self._lost is not None:
+            return self._outcome("lost", Exit.LEASE_LOST, ended, *self._lost)
+        if ended is not None and ended.left:  # I2
+            words = f"{ended.left} processes cannot be ended; the lease is left to lapse"
+            return self._outcome("unrecorded", Exit.FAILED, ended, None, words)
+        if self._closed and ended is not None:
+            return self._outcome("completed", ended.code, ended)
+        if self._signal is not None:
+            return self._told("interrupted", 128 + self._signal, ended)
+        assert ended is not None
+        if not ended.began:
+            return self._told("not_started", ended.code, ended, ended.reason.detail)
+        if ended.code == 0:
+            return self._told("completed", 0, ended)
+        return self._told("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
+
+    def _told(self, result: Result, code: int, ended: Ended | None, words: str = "") -> Outcome:
+        """Close the issue or hand it back; try until our deadline."""
+        assert self._held is not None
+        action = "issue.close" if result == "completed" else "issue.lease_release"
+        payload = self._held.payload() | {"requestId": self._next_id()}
+        while True:
+            try:
+                answer = self._ask(action, payload)
+            except (Unavailable, OSError) as error:
+                reason = error.reason if isinstance(error, Unavailable) else Reason.AUTHORITY_BUSY
+                failure, said = reason.wire, str(error)
+            else:
+                if answer["result"] == "accepted":
+                    return self._outcome(result, code, ended, None, words)
+                failure, said = answer["failureClasses"][0], answer["diagnostic"]
+                if failure == Reason.ISSUE_CLOSED.wire and self._closed_by_us():
+                    return self._outcome("completed", code, ended)
+                if _is_final(failure):
+                    return self._outcome("lost", Exit.LEASE_LOST, ended, failure, said)
+            if now_ms() >= self._deadline_ms or self._hear():  # too late, or told not to wait
+                exit_code = FAILURES[BY_WIRE[failure]].exit
+                return self._outcome("unrecorded", exit_code, ended, failure, said)
+            time.sleep(min(_RETRY_MS, max(1, self._deadline_ms - now_ms())) / 1000)
+
+    def _outcome(
+        self,
+        result: Result,
+        code: int,
+        ended: Ended | None,
+        failure: str | None = None,
+        words: str = "",
+    ) -> Outcome:
+        log = self._attempt.path if self._attempt else None
+        return Outcome(result, int(code), self._held, ended, log, failure, words)
+
+    def _write_down(self, outcome: Outcome) -> None:
+        if self._attempt is None or outcome.held is None:
+            return
+        record = report(outcome) | {"endedAt": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        try:
+            write_record(self._attempt, record)
+        except OSError as error:
+            self._tell(f"{outcome.held.issue}: its record is not written: {error}")
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def _request(self, action: str, payload: dict[str, Any]) -> dict[str, Any]:
+        return self._ask(action, payload | {"requestId": self._next_id()})
+
+    def _next_id(self) -> str:
+        self._asked += 1
+        return f"{self._name}-{self._asked}"
+
+
+PASSED_ON: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
+
+
+def report(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON."""
+    found: dict[str, Any] = {
+        "result": "accepted" if outcome.result in ("completed", "handed_back") else "rejected",
+        "failureClasses": [outcome.failure] if outcome.failure else [],
+        "outcome": outcome.result,
+        "exitCode": outcome.code,
+    }
+    if outcome.diagnostic:
+        found["diagnostic"] = outcome.diagnostic
+    if outcome.held is not None:
+        held = outcome.held
+        found |= {"issueId": held.issue, "assignee": held.assignee, "leaseId": held.lease_id}
+        found |= {"fence": held.fence, "attempt": held.attempt}
+    if outcome.log is not None:
+        found["log"] = str(outcome.log)
+    if outcome.ended is not None:
+        ended = outcome.ended
+        found["command"] = {
+            "began": ended.began,
+            "kind": ended.reason.kind,
+            "code": ended.reason.code or 0,
+            "bytes": ended.size,
+            "bytesDropped": ended.dropped,
+        }
+    return found
+
+
+def _refusal(failure: str, diagnostic: str) -> Outcome:
+    code = FAILURES[BY_WIRE[failure]].exit
+    return Outcome("refused", int(code), failure=failure, diagnostic=diagnostic)
+
+
+def _is_final(failure: str) -> bool:
+    """Whether asking again can only hear the same."""
+    return FAILURES[BY_WIRE[failure]].retry != "later"

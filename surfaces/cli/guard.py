@@ -1,0 +1,61 @@
+"""`understudy guard`: exit 0 only while a fence is current."""
+
+import os
+
+import click
+
+from ...authority import glance
+from ...contracts import BY_WIRE, FAILURES, limits
+from .entry import say_yes
+from .session import Leave, Session, common, print_json
+
+
+@click.command()
+@click.option("--resource", metavar="issue/ID", help="What is held.  [default: UNDERSTUDY_ISSUE]")
+@click.option(
+    "--fence",
+    type=click.IntRange(1, limits.INTEGER_MAX),
+    help="The fence, from the claim.  [default: UNDERSTUDY_FENCE]",
+)
+@common
+def guard(session: Session, resource: str | None, fence: int | None) -> None:
+    """Exit 0 only while that fence is current, and not past its deadline.
+
+    For git hooks, and for scripts before they touch what the authority cannot protect. Without
+    options it guards the issue that its process was started for, by `understudy exec` or a worker.
+    It reads, takes no lock and leaves no row, and asks the sidecar where one runs.
+
+    Exit codes: 0 current; 6 fence or lease lost; 5 the work is closed; 3 no such resource.
+    """
+    held, number = _named(resource, fence)
+    standing = glance.glance(session.state_dir, held, number, session.boundary)
+    if standing.failure is None:
+        say_yes(standing, as_json=session.as_json)
+        return
+    if session.as_json:
+        report = {
+            "result": "rejected",
+            "failureClasses": [standing.failure],
+            "diagnostic": standing.diagnostic,
+            "resource": held,
+            "fence": number,
+            "current": standing.fence or None,
+        }
+        print_json(report)
+    else:
+        click.echo(f"error: {standing.diagnostic} ({standing.failure})", err=True)
+    raise Leave(FAILURES[BY_WIRE[standing.failure]].exit)
+
+
+def _named(resource: str | None, fence: int | None) -> tuple[str, int]:
+    """What to guard: as it is said, or as a worker's environment says it; never half and half."""
+    if resource is None and fence is None:
+        issue, text = os.environ.get("UNDERSTUDY_ISSUE"), os.environ.get("UNDERSTUDY_FENCE", "")
+        if issue and text.isascii() and text.isdecimal():
+            return f"issue/{issue}", int(text)
+        raise click.UsageError("say --resource issue/ID --fence N; the environment names neither")
+    if resource is None or fence is None:
+        raise click.UsageError("--resource and --fence belong together")
+    if not resource.startswith("issue/") or resource == "issue/":
+        raise click.UsageError(f"no resource `{resource}`; resources are named issue/ID")
+    return resource, fence
