@@ -6,16 +6,28 @@ them.
 """
 
 from .journal import GENESIS, Unavailable
-from .service import SOCKET, TABLES, TRAJECTORY, Office, create_state_dir, locked, open_journal
+from .service import (
+    SOCKET,
+    TABLES,
+    TRAJECTORY,
+    Evidence,
+    Office,
+    create_state_dir,
+    evidence_locked,
+    locked,
+    open_journal,
+)
 
 __all__ = [
     "GENESIS",
     "SOCKET",
     "TABLES",
     "TRAJECTORY",
+    "Evidence",
     "Office",
     "Unavailable",
     "create_state_dir",
+    "evidence_locked",
     "locked",
     "open_journal",
 ]
