@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from .service import SOCKET as SOCKET
     from .service import TABLES as TABLES
     from .service import TRAJECTORY as TRAJECTORY
+    from .service import Evidence as Evidence
     from .service import Office as Office
     from .service import create_state_dir as create_state_dir
+    from .service import evidence_locked as evidence_locked
     from .service import locked as locked
     from .service import open_journal as open_journal
 
@@ -24,9 +26,11 @@ _HOMES = {
     "SOCKET": ".service",
     "TABLES": ".service",
     "TRAJECTORY": ".service",
+    "Evidence": ".service",
     "Office": ".service",
     "Unavailable": ".journal",
     "create_state_dir": ".service",
+    "evidence_locked": ".service",
     "locked": ".service",
     "open_journal": ".service",
 }
@@ -36,9 +40,11 @@ __all__ = [
     "SOCKET",
     "TABLES",
     "TRAJECTORY",
+    "Evidence",
     "Office",
     "Unavailable",
     "create_state_dir",
+    "evidence_locked",
     "locked",
     "open_journal",
 ]

@@ -70,6 +70,25 @@ def cycle_through(state: State, source: str, target: str) -> list[str] | None:
     return None
 
 
+def tangle(state: State) -> set[str]:
+    """The issues that can be on a cycle: what is left when those that wait for nothing are gone.
+
+    One walk over everything, where a search from every issue would take the square of the time.
+    """
+    waits = {
+        source: {link.depends_on_id for link in links if link.type in BLOCKING_TYPES}
+        for source, links in state.dependencies.items()
+    }
+    counts = {source: sum(each in waits for each in targets) for source, targets in waits.items()}
+    free = [source for source, count in counts.items() if not count]
+    while free:
+        for waiting in state.blocks.get(free.pop(), ()):
+            counts[waiting] -= 1
+            if not counts[waiting]:
+                free.append(waiting)
+    return {source for source, count in counts.items() if count}
+
+
 def _walk_back(trail: dict[str, str | None], last: str) -> list[str]:
     path: list[str] = []
     here: str | None = last

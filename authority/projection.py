@@ -19,7 +19,7 @@ from ..contracts import (
     issue_resource,
     limits,
 )
-from .dependency import cycle_through
+from .dependency import cycle_through, tangle
 from .outcome import Accepted, Outcome, Refused
 from .state import State, check_invariants
 from .view import (
@@ -110,11 +110,12 @@ def leases(state: State, stamp: Stamp) -> Outcome:
 def diagnostics(state: State) -> Outcome:
     """What is wrong with the dependencies: cycles, and targets that do not exist."""
     missing, cycles, seen = [], [], set[str]()
+    tangled = tangle(state)
     for source in sorted(state.dependencies):
         for link in state.dependencies[source]:
             if link.depends_on_id not in state.issues:
                 missing.append(dependency_view(link))
-            if link.type not in BLOCKING_TYPES or source in seen:
+            if link.type not in BLOCKING_TYPES or source in seen or source not in tangled:
                 continue
             path = cycle_through(state, source, link.depends_on_id)
             if path is not None:

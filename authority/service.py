@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import apsw
 import orjson
@@ -40,13 +40,16 @@ from .journal import (
 from .outcome import Repeated
 from .sqlite import SqliteJournal, flush_folder
 from .state import State, apply, dump, load
-from .trajectory import Steps, Trajectory
+from .trajectory import Steps, Trajectory, last_seq, refuse_rewound
 
 JOURNAL = "journal.db"
 TRAJECTORY = "harness_trajectory.jsonl"
 TABLES = "tables.db"
 SOCKET = "authority.sock"
 _LOCK = "lock"
+_EVIDENCE_LOCK = "evidence.lock"
+
+Evidence = Literal["inside", "outside"]  # who writes the trajectory
 
 # Actions whose rule asks nothing of the time; their rows leave the clock where it is.
 _TIMELESS = frozenset({"issue.import", "policy.set"})
@@ -248,16 +251,28 @@ def _fold(state: State, row: Row, head: Head) -> None:
 
 
 class Office:
-    """An authority, its lock and its projections, in a state directory."""
+    """An authority, its lock and its projections, in a state directory.
+
+    The trajectory is left to another process where `evidence` is `outside`, and where one has it
+    already.
+    """
 
     boundary = "reference"
     authority: Authority
 
-    def __init__(self, state_dir: Path, *, writable: bool = True, lasting: bool = False) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        writable: bool = True,
+        lasting: bool = False,
+        evidence: Evidence = "inside",
+    ) -> None:
         report = startup_check()
         if report["result"] != "accepted":
             raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
         self.state_dir = state_dir
+        self._writable = writable
         self._trajectory: Trajectory | None = None
         self._unwritten: deque[Row | Steps] = deque()  # what the trajectory does not show yet
         self._wrote = False
@@ -269,11 +284,28 @@ class Office:
             )
             self.authority = self._authority()
             self._followed_seq = self.authority.head.seq
-            if writable:
+            if writable and evidence == "inside" and self._takes_evidence(opened):
                 doubt = self.journal if self.journal.was_abandoned else None
                 path, last_seq = state_dir / TRAJECTORY, self.authority.head.seq
                 self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
+            elif writable:
+                refuse_rewound(state_dir / TRAJECTORY, self.authority.head.seq)
             self._opened = opened.pop_all()
+
+    def _takes_evidence(self, opened: ExitStack) -> bool:
+        """Whether the trajectory is ours to write."""
+        try:
+            opened.enter_context(evidence_locked(self.state_dir, wait_ms=0))
+        except Unavailable as error:
+            if error.reason is not Reason.AUTHORITY_BUSY:
+                raise
+            return False
+        return True
+
+    @property
+    def evidence(self) -> Evidence:
+        """Who writes the trajectory: we, or somebody else."""
+        return "outside" if self._trajectory is None else "inside"
 
     def _authority(self) -> Authority:
         return Authority(self.journal)
@@ -303,19 +335,23 @@ class Office:
 
     @property
     def behind(self) -> int:
-        """How many rows the trajectory does not show yet."""
+        """For how many rows `follow` has not done yet what comes behind a commit."""
         return self.authority.head.seq - self._followed_seq
 
     def follow(self) -> None:
         """Do what comes behind a commit; another thread may be committing more.
 
-        The trajectory is brought up to what was committed, and the journal is kept tidy.
+        The trajectory is brought up to what was committed, if it is ours, and the journal is kept
+        tidy.
         """
-        if self._trajectory is None:
+        if not self._writable:
             return
         fresh = [self._unwritten.popleft() for _ in range(len(self._unwritten))]
         self._wrote = self._wrote or bool(fresh)
-        self._followed_seq = self._trajectory.follow(self.journal, fresh)
+        if self._trajectory is not None:
+            self._followed_seq = self._trajectory.follow(self.journal, fresh)
+        elif fresh:
+            self._followed_seq = last_seq(fresh[-1])
         self.journal.tidy()
 
     def ask(
@@ -371,7 +407,19 @@ class Office:
 def locked(state_dir: Path) -> Iterator[None]:
     """Hold the state directory; the operating system lets go of it however we end."""
     _require(state_dir)
-    handle = _lock(state_dir / _LOCK)
+    handle = _lock(state_dir / _LOCK, limits.LOCK_WAIT_MS)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def evidence_locked(state_dir: Path, *, wait_ms: int | None = None) -> Iterator[None]:
+    """Hold the trajectory: whoever writes it, in whatever process, is the only one who does."""
+    _require(state_dir)
+    wait_ms = limits.LOCK_WAIT_MS if wait_ms is None else wait_ms
+    handle = _lock(state_dir / _EVIDENCE_LOCK, wait_ms)
     try:
         yield
     finally:
@@ -394,12 +442,12 @@ def _require(state_dir: Path) -> None:
         raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
 
 
-def _lock(path: Path) -> int:
+def _lock(path: Path, wait_ms: int) -> int:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unavailable(Reason.STATE_DIR_DENIED, f"{path}: {error.strerror}") from error
-    give_up = time.monotonic() + limits.LOCK_WAIT_MS / 1000
+    give_up = time.monotonic() + wait_ms / 1000
     pause = 0.001
     while True:
         with suppress(BlockingIOError):
@@ -407,7 +455,7 @@ def _lock(path: Path) -> int:
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
             return handle
-        if time.monotonic() > give_up:
+        if not wait_ms or time.monotonic() > give_up:
             holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
             os.close(handle)
             raise Unavailable(Reason.AUTHORITY_BUSY, f"{path} is held by process {holder}")

@@ -7,7 +7,7 @@ meta       node, epoch, format version
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -160,6 +160,23 @@ class SqliteJournal:
         with _naming(Reason.JOURNAL_CORRUPT):
             for values in self._db.execute(query, (after_seq,)):
                 yield _row(values)
+
+    def rows(self, after_seq: int, count: int) -> list[Row]:
+        """At most so many rows, read at once: whoever lingers keeps the log from being folded."""
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608
+        with _naming(Reason.JOURNAL_CORRUPT):
+            return [_row(values) for values in self._db.execute(query, (after_seq, count))]
+
+    def flush(self) -> None:
+        """Put on disk what can be read here, whoever wrote it and did not live to flush it."""
+        path = Path(self._db.filename)
+        for each in (path, path.with_name(f"{path.name}-wal")):
+            with suppress(FileNotFoundError):
+                handle = os.open(each, os.O_RDONLY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
 
     def row(self, seq: int) -> Row | None:
         query = f"SELECT {_COLUMNS} FROM journal WHERE seq = ?"  # noqa: S608

@@ -73,10 +73,7 @@ class Trajectory:
         if doubted_by is not None and path.exists():
             _cut_unsound(path, doubted_by)
         self._seq: int | None = _mend(path)
-        if self._seq > last_seq:
-            # The journal lost rows that were answered; going on would give out fences again.
-            detail = f"{path} knows row {self._seq}, the journal ends with row {last_seq}"
-            raise Unavailable(Reason.TRAJECTORY_MISMATCH, detail)
+        _refuse_rewound(path, self._seq, last_seq)
         self._is_behind = self._seq < last_seq
         self._file = path.open("ab", buffering=0)
 
@@ -85,13 +82,19 @@ class Trajectory:
 
         Returns the number of its last row.
         """
+        seq = self.seq
+        if fresh:
+            self._is_behind = _first_seq(fresh[0]) != seq + 1
+        if fresh or self._is_behind:
+            steps = journal.read(seq) if self._is_behind else fresh
+            self._seq = self._append(seq, map(written, steps))
+        return self.seq
+
+    @property
+    def seq(self) -> int:
+        """The number of the last row that the file shows."""
         if self._seq is None:
             self._seq = _mend(self.path)
-        if fresh and _first_seq(fresh[0]) != self._seq + 1:
-            self._is_behind = True
-        if fresh or self._is_behind:
-            steps = journal.read(self._seq) if self._is_behind else fresh
-            self._seq = self._append(self._seq, map(written, steps))
         return self._seq
 
     def close(self) -> None:
@@ -132,6 +135,11 @@ def _runs(steps: Iterable[Steps]) -> Iterator[list[Steps]]:
 
 def _first_seq(step: Row | Steps) -> int:
     return step.first_seq if isinstance(step, Steps) else step.seq
+
+
+def last_seq(step: Row | Steps) -> int:
+    """The number of the row that a step ends with."""
+    return step.last_seq if isinstance(step, Steps) else step.seq
 
 
 def written(step: Row | Steps) -> Steps:
@@ -191,25 +199,43 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield from file
 
 
+def refuse_rewound(path: Path, last_seq: int) -> None:
+    """Only look: another process may be writing, and mends what is torn or unsound."""
+    seq, _ = _end(path)
+    _refuse_rewound(path, seq or 0, last_seq)
+
+
+def _refuse_rewound(path: Path, seq: int, last_seq: int) -> None:
+    if seq > last_seq:
+        # The journal lost rows that were answered; going on would give out fences again.
+        detail = f"{path} knows row {seq}, the journal ends with row {last_seq}"
+        raise Unavailable(Reason.TRAJECTORY_MISMATCH, detail)
+
+
 def _mend(path: Path) -> int:
     """Cut off a torn last line; the sequence number of the line that is then last."""
+    seq, whole_bytes = _end(path)
+    if seq is None:
+        raise Unavailable(Reason.TRAJECTORY_MISMATCH, f"{path}: its last line")
+    if path.exists() and path.stat().st_size > whole_bytes:
+        os.truncate(path, whole_bytes)
+    return seq
+
+
+def _end(path: Path) -> tuple[int | None, int]:
+    """The number of the last whole line, if it is one of ours, and where that line ends."""
     if not path.exists():
-        return 0
-    with path.open("r+b") as file:
+        return 0, 0
+    with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         tail, start = b"", size
         while start > 0 and tail.rstrip(b"\n").count(b"\n") < 2:
             start = max(0, start - _TAIL_BYTES)
             file.seek(start)
             tail = file.read(size - start)
-        whole = tail[: tail.rfind(b"\n") + 1]
-        if len(whole) != len(tail):
-            file.truncate(start + len(whole))
+    whole = tail[: tail.rfind(b"\n") + 1]
     last = whole.rstrip(b"\n").rpartition(b"\n")[2]
-    seq = _seq_of(last + b"\n") if last else 0
-    if seq is None:
-        raise Unavailable(Reason.TRAJECTORY_MISMATCH, f"{path}: its last line")
-    return seq
+    return _seq_of(last + b"\n") if last else 0, start + len(whole)
 
 
 def _cut_unsound(path: Path, journal: Journal) -> None:

@@ -31,12 +31,14 @@ from .registry import (
 from .request import TOO_LONG, Door, Garbage, Request, build, journaled, parse, restore
 from .retry import (
     PolicyRefused,
+    RetryDecision,
     RetryPolicy,
     backoff_ms,
     load_policy,
     parse_policy,
     policy_digest,
     retry_decision,
+    retry_policy,
 )
 from .shapes import (
     STRENGTH,
@@ -116,6 +118,7 @@ __all__ = [
     "Renew",
     "ReplaceDependency",
     "Request",
+    "RetryDecision",
     "RetryPolicy",
     "RevokeSublease",
     "RouteBinding",
@@ -150,6 +153,7 @@ __all__ = [
     "record_problem",
     "restore",
     "retry_decision",
+    "retry_policy",
     "rfc3339",
     "route_findings",
     "semantic_digest",

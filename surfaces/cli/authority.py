@@ -3,10 +3,11 @@
 import asyncio
 import gc
 import signal
+import threading
 
 import click
 
-from ...authority import client, native, sidecar
+from ...authority import Evidence, client, native, sidecar
 from .session import Session, common, print_json
 
 
@@ -20,8 +21,15 @@ def authority() -> None:
 
 @authority.command()
 @click.option("--frozen-clock", is_flag=True, help="Let requests bring their own time in `now`.")
+@click.option(
+    "--evidence",
+    type=click.Choice(["inside", "outside"]),
+    default="inside",
+    show_default=True,
+    help="Write the trajectory, or leave it to `understudy authority evidence`.",
+)
 @common
-def serve(session: Session, *, frozen_clock: bool) -> None:
+def serve(session: Session, *, frozen_clock: bool, evidence: Evidence) -> None:
     """Own the journal and answer newline-delimited JSON on `authority.sock`.
 
     Requests that wait are decided in order and committed together; nobody gets an answer before
@@ -31,9 +39,11 @@ def serve(session: Session, *, frozen_clock: bool) -> None:
     """
     if session.boundary is None and native.available():
         session.boundary = "native"
-    with session.office(writable=True, lasting=True) as office:
+    with session.office(writable=True, lasting=True, evidence=evidence) as office:
         server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
         mode = f"{office.boundary} decisions"
+        if office.evidence == "outside":
+            mode += ", evidence is left to another process"
         click.echo(f"serving {session.state_dir}, process {server.pid}, {mode}", err=True)
         gc.collect()
         gc.freeze()  # a large state is no garbage, and takes long to look through
@@ -45,6 +55,22 @@ async def _until_told(server: sidecar.Sidecar) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     await server.run()
+
+
+@authority.command()
+@common
+def evidence(session: Session) -> None:
+    """Write the trajectory of a sidecar that was started with `--evidence outside`.
+
+    Follows the journal until SIGTERM, and then to its end. What is missing is filled in, and the
+    rest of a line that a crash cut off is cut away. Only one process at a time writes.
+    """
+    from ...actors import evidence as writing  # noqa: PLC0415 - no other command needs the room
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    writing.follow(session.state_dir, stop)
 
 
 @authority.command()

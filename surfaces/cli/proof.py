@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from ...authority import GENESIS, TABLES, TRAJECTORY, locked, open_journal, tables, trajectory
+from ...authority import (
+    GENESIS,
+    TABLES,
+    TRAJECTORY,
+    evidence_locked,
+    locked,
+    open_journal,
+    tables,
+    trajectory,
+)
 from ...authority import replay as replaying
 from ...contracts import Exit, Reason
 from .session import Leave, Session, common, print_json
@@ -67,6 +76,7 @@ def rebuild(session: Session) -> None:
     """Make the SQL tables and the trajectory anew from the journal."""
     with (
         locked(session.state_dir),
+        evidence_locked(session.state_dir),
         open_journal(session.state_dir, read_only=True) as journal,
     ):
         for suffix in ("", "-wal", "-shm"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from ...authority import SOCKET, Office, Unavailable
+from ...authority import SOCKET, Evidence, Office, Unavailable
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, Transport
 
 if TYPE_CHECKING:
@@ -29,10 +29,12 @@ class Session:
         self.boundary = boundary
         self.as_json = as_json
 
-    def office(self, *, writable: bool, lasting: bool = False) -> Office:
+    def office(
+        self, *, writable: bool, lasting: bool = False, evidence: Evidence = "inside"
+    ) -> Office:
         """The authority of the state directory; a reader becomes a writer if reads are evidence."""
         opened = self._offices()
-        office = opened(self.state_dir, writable=writable, lasting=lasting)
+        office = opened(self.state_dir, writable=writable, lasting=lasting, evidence=evidence)
         if not writable and office.authority.state.policy.evidence_reads:
             office.close()
             return opened(self.state_dir, writable=True)

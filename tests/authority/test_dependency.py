@@ -1,15 +1,19 @@
 """Dependencies: what may wait for what, and what is refused in which order."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.desk import Desk, records
-from understudy.authority.dependency import cycle_through
-from understudy.authority.outcome import DependencyAdded, IssueAdded
+from understudy.authority.dependency import cycle_through, tangle
+from understudy.authority.outcome import Accepted, DependencyAdded, IssueAdded
+from understudy.authority.projection import diagnostics
 from understudy.authority.state import State, apply, check_invariants
 from understudy.contracts.records import BLOCKING_TYPES, DEPENDENCY_TYPES, Dependency, Issue
 
+KINDS = ("blocks", "waits-for", "related")
 MOMENT = "2027-01-15T08:00:00Z"
 
 
@@ -189,3 +193,34 @@ def test_diagnostics_show_each_cycle_once_and_each_missing_target() -> None:
     assert found["missing"] == [{"issueId": "c", "dependsOnId": "x", "type": "related"}]
     assert found["sound"] is False
     desk.prove()
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7), st.sampled_from(KINDS))))
+def test_whatever_is_on_a_cycle_is_in_the_tangle(links: list[tuple[int, int, str]]) -> None:
+    state = State()
+    names = [f"i{place}" for place in range(6)]  # i6 and i7 are loose ends
+    issues = [Issue(id=each, title="t", created_at=MOMENT, updated_at=MOMENT) for each in names]
+    apply(state, [IssueAdded(each) for each in issues])
+    for source, target, kind in dict.fromkeys(links):
+        apply(state, [DependencyAdded(Dependency(f"i{source}", f"i{target}", kind))])
+    on_cycles = {
+        source
+        for source in names
+        for link in state.dependencies.get(source, ())
+        if link.type in BLOCKING_TYPES and cycle_through(state, source, link.depends_on_id)
+    }
+    assert on_cycles <= tangle(state)
+    assert bool(on_cycles) == bool(tangle(state)), "no cycle, no tangle"
+
+
+@pytest.mark.timeout(20)
+def test_a_long_chain_is_walked_once() -> None:
+    state = State()
+    names = [f"i{place}" for place in range(20_000)]
+    issues = [Issue(id=each, title="t", created_at=MOMENT, updated_at=MOMENT) for each in names]
+    apply(state, [IssueAdded(each) for each in issues])
+    apply(state, [DependencyAdded(Dependency(*pair, "blocks")) for pair in pairwise(names)])
+    assert tangle(state) == set()
+    outcome = diagnostics(state)
+    assert isinstance(outcome, Accepted)
+    assert outcome.body["sound"] is True

@@ -93,7 +93,7 @@ class Tape(Tap):
     ) -> None:
         self.log: list[Event] = list(before)
         self._folder = folder.resolve()
-        self._ignore = ("lock", "authority.sock", *ignore)
+        self._ignore = ("lock", "evidence.lock", "authority.sock", *ignore)
         self._new_logs: set[int] = set()
         names = [event for event in before if isinstance(event, Name)]
         self._numbers = {each.name: each.file for each in names}

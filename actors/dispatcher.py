@@ -1,0 +1,511 @@
+"""Finds ready work, claims it, hands it to workers, keeps their leases, and sees it to an end.
+
+A state machine without a clock, a socket or a process: what has happened, when, and some dice give
+the effects. A shell carries effects out and brings back what comes of them.
+
+    look -> claim -> start worker -> renew ... -> exit 0    close
+                                                  exit 75   release
+                                                  else      release and wait, or escalate
+
+I1  Nothing is started before it is claimed; claims, also unanswered ones, never outnumber workers.
+I2  An issue has one term here at a time: what was lost is claimed again when its worker is gone.
+I3  A worker whose lease is not confirmed in time, or lost, is stopped; for a lost one nothing is
+    written.
+I4  What a stopped worker says at its end is no success: it may have been told to say so.
+I5  Whatever is asked is asked again until it is answered; changes under one `requestId`.
+I6  Attempts are the authority's, counted at the claim. What fails at the last one the policy allows
+    is escalated once, under the lease that failed, or under one that is claimed for it alone.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, assert_never
+
+from ..contracts import BY_WIRE, FAILURES, RetryPolicy, backoff_ms, limits
+from . import escalation, orders
+from .errands import Errand, Errands
+from .orders import Effect, Event
+from .search import Candidate, Dice, Search
+from .settings import Settings
+from .term import Phase, Step, Term, Why
+from .verdict import Verdict, effect_of, failed, judge, lost
+
+_DIAGNOSTICS_MS = 30_000  # only an import can make dependencies unsound, so seldom is enough
+_FAREWELL_MS = 10_000  # how long a stop waits for the authority, when all workers have ended
+_GUARDS_MAX = 9  # up to here the ladder says that the lease is not ours
+_STABLE = (Step.CLOSE, Step.RELEASE)  # they say the same in every run, and so have one name
+
+
+class Dispatcher:
+    """One coordinator's dispatcher, from `Started` to `Stopped`."""
+
+    def __init__(self, settings: Settings, policy: RetryPolicy) -> None:
+        self._settings, self._policy, self._timing = settings, policy, settings.timing
+        self._search = Search(policy, settings.wanted)
+        self._errands = Errands()
+        self._terms: dict[int, Term] = {}  # by fence
+        self._renewals: dict[str, Term] = {}  # by token
+        self._serial = 0
+        self._resumed = False
+        self._diagnosed_ms: int | None = None
+        self._problems: list[str] = []  # of the dependencies, as they were last reported
+        self._stop: orders.Stop | None = None
+        self._is_failure = False
+        self._drain_ms: int | None = None  # until when workers may go on
+        self._farewell_ms: int | None = None
+        self._over = False
+        self._effects: list[Effect] = []
+        self._now_ms, self._dice = 0, _no_dice
+
+    def step(self, event: Event, now_ms: int, dice: Dice) -> list[Effect]:
+        """What to do now that this has happened. `now_ms` is a clock that counts sleep as well."""
+        if self._over:
+            return []
+        assert now_ms >= self._now_ms, "time goes back"
+        self._now_ms, self._dice = now_ms, dice
+        self._hear(event)
+        self._advance()
+        effects, self._effects = self._effects, []
+        return effects
+
+    @property
+    def next_ms(self) -> int | None:
+        """When time alone makes a difference; None for never."""
+        return None if self._over else min(self._moments(), default=None)
+
+    def summary(self) -> Mapping[str, Any]:
+        """What a person sees of it."""
+        return {
+            "slots": self._settings.slots,
+            "free": self._free(),
+            "claiming": len(self._errands.claims()),
+            "stopping": None if self._stop is None else self._stop.reason,
+            "terms": [term.summary() for term in self._terms.values()],
+        }
+
+    # --- hearing --------------------------------------------------------------------------------
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case orders.Tick():
+                pass
+            case orders.Wake():
+                self._search.wake(self._now_ms, self._dice)
+            case orders.Started():
+                self._start(event)
+            case orders.Stop():
+                self._begin_stop(event, is_failure=False)
+            case orders.WorkerExited():
+                self._exited(event)
+            case orders.Renewed(tokens):
+                self._renewed(tokens)
+            case orders.Unanswered(token):
+                self._unanswered(token)
+            case orders.Refused(token, failure_class, detail):
+                self._refused(token, failure_class, detail)
+            case orders.Claimed():
+                self._claimed(event)
+            case _:
+                errand = self._errands.done(event.token)
+                if errand is not None:
+                    self._answered(event, errand)
+
+    def _answered(
+        self,
+        event: orders.Diagnosed | orders.Listed | orders.Shown | orders.Held | orders.Settled,
+        errand: Errand,
+    ) -> None:
+        match event:
+            case orders.Diagnosed():
+                self._diagnosed(event)
+            case orders.Listed():
+                self._listed(event)
+            case orders.Shown(_, stories):
+                if errand.term is None:
+                    self._search.told(stories, self._taken(), self._now_ms, self._dice)
+                else:
+                    errand.term.notes = stories[0].notes if stories else ""
+                    self._step_done(errand.term)
+            case orders.Held():
+                self._resume(event, errand.asked_ms)
+            case orders.Settled():
+                assert errand.term is not None
+                self._step_done(errand.term)
+            case _:
+                assert_never(event)
+
+    def _unanswered(self, token: str) -> None:
+        self._errands.put_off(token, self._now_ms, self._dice)
+        term = self._renewals.pop(token, None)
+        if term is not None:
+            del term.renewals[token]
+            pause_ms = self._timing.again_ms
+            term.renew_ms = self._now_ms + pause_ms // 4 + pause_ms * self._dice() // 4_000
+
+    def _refused(self, token: str, failure_class: str, detail: str) -> None:
+        said = f"{failure_class}: {detail}"
+        errand = self._errands.done(token)
+        term = self._renewals.pop(token, None)
+        if errand is not None and errand.candidate is not None:
+            self._search.contended(self._now_ms, self._dice)
+            self._report("claim refused", said, errand.candidate.issue_id)
+        elif errand is not None and errand.term is not None:
+            self._step_refused(errand.term, failure_class, said)
+        elif errand is not None:
+            self._read_refused(said)
+        elif term is not None:
+            del term.renewals[token]
+            if _is_lost(failure_class):
+                self._lose(term, said)
+            else:
+                self._report("renewal refused", said, term.holder.issue_id)
+
+    def _read_refused(self, said: str) -> None:
+        """We may not even look: nothing can come of going on."""
+        self._begin_stop(orders.Stop(None, f"a read was refused: {said}"), is_failure=True)
+
+    # --- starting -------------------------------------------------------------------------------
+
+    def _start(self, event: orders.Started) -> None:
+        """Take up what an earlier run left; nothing is claimed before that is known."""
+        now_ms = self._now_ms
+        for holder in event.workers:
+            # As if little time were left; the answers say how much it really is.
+            asked_ms = now_ms + self._timing.ttl_ms // 6 - self._timing.stop_ms(0)
+            self._terms[holder.fence] = Term(holder, 0, asked_ms, now_ms, now_ms)
+        prefixes = (self._settings.prefix, *event.dead)
+        self._ask(lambda token: orders.AskHeld(token, prefixes))
+
+    def _resume(self, held: orders.Held, asked_ms: int) -> None:
+        self._resumed = True
+        leases = {each.holder.fence: each for each in held.leases}
+        for fence, term in list(self._terms.items()):
+            if fence in leases:
+                self._known(term, leases[fence], asked_ms)
+            elif term.attempt == 0 and held.is_whole:
+                self._lose(term, "it had no lease any more when we started")
+        for fence, lease in leases.items():
+            if fence not in self._terms and lease.remaining_ms > 0:  # else it is found as lapsed
+                self._bury(lease)
+
+    def _known(self, term: Term, lease: orders.HeldIssue, asked_ms: int) -> None:
+        """A worker's lease: how often it was tried, and how long it lasts."""
+        term.attempt, term.labels = lease.attempts, lease.labels
+        term.asked_ms = max(term.asked_ms, asked_ms + lease.remaining_ms - self._timing.ttl_ms)
+        if term.exit is not None:
+            self._ended(term, term.exit)
+
+    def _bury(self, lease: orders.HeldIssue) -> None:
+        """A lease of ours whose worker is dead: an attempt that failed."""
+        now_ms = self._now_ms
+        term = Term(lease.holder, lease.attempts, now_ms, now_ms, now_ms, lease.labels)
+        self._terms[lease.holder.fence] = term
+        detail = "its worker did not outlive its dispatcher"
+        failure = lost(term.worker, detail, term.attempt, self._policy)
+        self._carry_out(term, failed(failure, term.labels))
+
+    # --- looking and claiming -------------------------------------------------------------------
+
+    def _look(self) -> None:
+        now_ms = self._now_ms
+        if self._diagnosed_ms is None or now_ms >= self._diagnosed_ms + _DIAGNOSTICS_MS:
+            self._diagnosed_ms = now_ms
+            self._ask(orders.AskDiagnostics)
+        self._search.looks(now_ms)
+        self._ask(orders.AskReady)
+
+    def _diagnosed(self, found: orders.Diagnosed) -> None:
+        """Issues behind a cycle or a loose end are never ready; somebody must mend that."""
+        problems = [f"cycle {' -> '.join(path)}" for path in found.cycles]
+        problems += [
+            f"{source} waits for {target}, which is not" for source, target in found.missing
+        ]
+        if problems and problems != self._problems:
+            self._report("unsound dependencies", "; ".join(problems))
+        self._problems = problems
+
+    def _listed(self, listed: orders.Listed) -> None:
+        unknown = self._search.listed(listed, self._taken(), self._now_ms, self._dice)
+        if unknown:
+            self._ask(lambda token: orders.AskIssues(token, unknown))
+
+    def _claim(self, candidate: Candidate) -> None:
+        self._serial += 1
+        worker, ttl_seconds = self._settings.worker(self._serial), self._settings.ttl_seconds
+        token = self._token("claim", self._serial)
+        effect = orders.Claim(token, candidate.issue_id, worker, ttl_seconds)
+        self._send(token, Errand(effect, self._now_ms, candidate))
+
+    def _claimed(self, event: orders.Claimed) -> None:
+        errand = self._errands.done(event.token)
+        holder, now_ms = event.holder, self._now_ms
+        if holder.fence in self._terms:
+            return  # the answer came twice
+        asked_ms = now_ms - self._timing.ttl_ms if errand is None else errand.asked_ms
+        renew_ms = self._timing.renew_ms(asked_ms, self._dice())
+        labels = tuple(event.issue.get("labels", ()))
+        term = Term(holder, event.attempt, asked_ms, renew_ms, now_ms, labels)
+        self._terms[holder.fence] = term
+        self._search.granted(holder.issue_id)
+        candidate = None if errand is None else errand.candidate
+        is_late = now_ms >= self._timing.stop_ms(asked_ms)
+        if candidate is None or self._stop is not None or is_late:
+            self._carry_out(term, Verdict((Step.RELEASE,)))
+        elif candidate.is_exhausted:
+            self._exhausted(term, candidate)
+        else:
+            until_ms = self._timing.until_ms(asked_ms)
+            self._effects.append(orders.StartWorker(holder, term.attempt, event.issue, until_ms))
+
+    def _exhausted(self, term: Term, candidate: Candidate) -> None:
+        """Claimed for nothing but to say that the attempt before this one was the last."""
+        if term.attempt != candidate.attempts + 1:  # somebody else had it in between
+            self._carry_out(term, Verdict((Step.RELEASE,)))
+            return
+        failure = lost(term.worker, "its lease lapsed", candidate.attempts, self._policy)
+        self._carry_out(term, failed(failure, term.labels))
+
+    # --- keeping --------------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        """Ask for more time for all that are due soon, if any is due."""
+        now_ms, soon_ms = self._now_ms, self._timing.again_ms
+        ours = [term for term in self._terms.values() if term.is_ours]
+        if not any(term.renew_ms <= now_ms for term in ours):
+            return
+        due = [term for term in ours if term.renew_ms <= now_ms + soon_ms]
+        self._effects.append(orders.RenewMany(tuple(map(self._renewal, due))))
+
+    def _renewal(self, term: Term) -> orders.Renewal:
+        self._serial += 1
+        token = self._token("renew", self._serial)
+        self._renewals[token] = term
+        term.renewals[token] = self._now_ms
+        term.renew_ms = self._now_ms + self._timing.again_ms
+        return orders.Renewal(token, term.holder, self._settings.ttl_seconds)
+
+    def _renewed(self, tokens: tuple[str, ...]) -> None:
+        extended = []
+        for token in tokens:
+            term = self._renewals.pop(token, None)
+            asked_ms = -1 if term is None else term.renewals.pop(token)
+            if term is None or asked_ms <= term.asked_ms:
+                continue
+            term.asked_ms = asked_ms
+            term.renew_ms = self._timing.renew_ms(asked_ms, self._dice())
+            extended.append((term.worker, self._timing.until_ms(asked_ms)))
+        if extended:
+            self._effects.append(orders.ExtendWorkers(tuple(extended)))
+
+    def _lose(self, term: Term, detail: str) -> None:
+        self._report("lease lost", detail, term.holder.issue_id)
+        self._stop_worker(term, Why.LOST)
+
+    def _stop_worker(self, term: Term, why: Why) -> None:
+        if term.why is not Why.LOST:
+            term.why = why
+        if term.exit is not None:
+            self._ended(term, term.exit)
+        elif term.phase is Phase.RUNNING:
+            term.phase = Phase.STOPPING
+            term.kill_ms = self._now_ms + self._timing.ending_ms
+            grace_ms = self._settings.grace_ms
+            self._effects.append(orders.StopWorker(term.worker, grace_ms, why.value))
+
+    # --- ending ---------------------------------------------------------------------------------
+
+    def _exited(self, event: orders.WorkerExited) -> None:
+        for term in self._terms.values():
+            if term.worker == event.worker and term.phase is not Phase.SETTLING:
+                counts = event.code != 0 and term.why in (None, Why.TIMEOUT)
+                if counts and term.attempt == 0:
+                    term.exit = event  # until it is known how often it was tried
+                else:
+                    self._ended(term, event)
+                return
+
+    def _ended(self, term: Term, event: orders.WorkerExited) -> None:
+        attempt = max(1, term.attempt)
+        self._carry_out(term, judge(term.why, event, attempt, term.labels, self._policy))
+
+    def _carry_out(self, term: Term, verdict: Verdict) -> None:
+        """No worker has it any more; the authority hears what became of it."""
+        self._drop_renewals(term)
+        term.phase, term.exit, term.failure = Phase.SETTLING, None, verdict.failure
+        if verdict.failure is not None:
+            decision, detail = verdict.failure.decision, verdict.failure.detail
+            said = f"attempt {decision.attempt} of {decision.max_attempts}"
+            said += f": {escalation.matched(decision)}, {detail}"
+            what = "attempt failed" if decision.retry else decision.escalation_action
+            self._report(what, said, term.holder.issue_id)
+        if verdict.rests is not None:
+            pause_ms = backoff_ms(self._policy, verdict.rests, max(1, term.attempt), self._dice())
+            self._search.put_off(term.holder.issue_id, term.attempt, self._now_ms + pause_ms)
+        term.steps.clear()
+        term.steps.extend(verdict.steps)
+        self._next_step(term)
+
+    def _step_done(self, term: Term) -> None:
+        term.steps.popleft()
+        self._next_step(term)
+
+    def _next_step(self, term: Term) -> None:
+        if not term.steps:
+            self._forget(term)
+            self._search.stir(self._now_ms)
+            return
+        step, holder = term.steps[0], term.holder
+        if step is Step.STOP:
+            assert term.failure is not None
+            reason = f"issue {holder.issue_id}: {escalation.matched(term.failure.decision)}"
+            self._begin_stop(orders.Stop(None, reason), is_failure=True)
+            self._step_done(term)
+            return
+        if step in _STABLE:
+            token = f"{self._settings.name}.{step.value}.{holder.issue_id}.{holder.fence}"
+        else:
+            token = self._token(step.value, holder.fence)
+        effect = effect_of(step, term, token, self._policy)
+        self._send(token, Errand(effect, self._now_ms, term=term))
+
+    def _step_refused(self, term: Term, failure_class: str, said: str) -> None:
+        step = term.steps[0]
+        if step is Step.FILE and failure_class == "issue_id_exists":
+            self._step_done(term)  # an earlier run got that far
+        elif _is_lost(failure_class) or step is Step.RELEASE:
+            self._report("lease lost", said, term.holder.issue_id)
+            self._forget(term)
+        else:
+            # It cannot end as it should, so somebody else may have it.
+            self._report(f"{step.value} refused", said, term.holder.issue_id)
+            term.steps.clear()
+            term.steps.append(Step.RELEASE)
+            self._next_step(term)
+
+    def _forget(self, term: Term) -> None:
+        del self._terms[term.holder.fence]
+        self._drop_renewals(term)
+        self._errands.drop(term)
+
+    def _drop_renewals(self, term: Term) -> None:
+        for token in term.renewals:
+            del self._renewals[token]
+        term.renewals.clear()
+
+    # --- stopping -------------------------------------------------------------------------------
+
+    def _begin_stop(self, stop: orders.Stop, *, is_failure: bool) -> None:
+        """Of two stops the first gives the reason, and the one that leaves less time counts."""
+        until_ms = None if stop.drain_ms is None else self._now_ms + stop.drain_ms
+        if self._stop is None:
+            self._stop, self._drain_ms, self._is_failure = stop, until_ms, is_failure
+            self._report("stopping", stop.reason)
+        elif until_ms is not None and (self._drain_ms is None or until_ms < self._drain_ms):
+            self._drain_ms = until_ms
+
+    def _leave(self) -> None:
+        """Stop workers whose time is up; say so when there is nothing left to do."""
+        assert self._stop is not None
+        working = [term for term in self._terms.values() if term.is_working]
+        if self._drain_ms is not None and self._now_ms >= self._drain_ms:
+            for term in working:
+                self._stop_worker(term, Why.LEAVING)
+        if working:
+            return
+        if self._farewell_ms is None:
+            self._farewell_ms = self._now_ms + _FAREWELL_MS
+        is_done = not self._terms and not self._errands.claims()
+        if is_done or self._now_ms >= self._farewell_ms:
+            abandoned = tuple(term.holder.issue_id for term in self._terms.values())
+            self._effects.append(orders.Stopped(self._stop.reason, self._is_failure, abandoned))
+            self._over = True
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Do all that is due."""
+        for term in list(self._terms.values()):
+            self._watch(term)
+        self._renew()
+        for token, errand in self._errands.due(self._now_ms):
+            self._send(token, errand)
+        if self._stop is not None:
+            self._leave()
+        elif self._resumed:
+            self._hunt()
+
+    def _watch(self, term: Term) -> None:
+        now_ms = self._now_ms
+        if term.phase is Phase.RUNNING:
+            if now_ms >= self._timing.stop_ms(term.asked_ms):
+                self._report("lease not confirmed", "its worker is stopped", term.holder.issue_id)
+                self._stop_worker(term, Why.UNCONFIRMED)
+            elif now_ms >= self._job_ms(term):
+                self._stop_worker(term, Why.TIMEOUT)
+        elif term.phase is Phase.STOPPING and now_ms >= term.kill_ms:
+            term.kill_ms = now_ms + self._timing.ending_ms
+            self._effects.append(orders.StopWorker(term.worker, 0, "it has not ended"))
+
+    def _hunt(self) -> None:
+        """Claim what is known to be there, as far as there are workers; then look for more."""
+        now_ms = self._now_ms
+        if self._free() > 0:
+            for candidate in self._search.pick(self._free(), self._taken(), now_ms, self._dice):
+                self._claim(candidate)
+        is_idle = self._free() > 0 and not self._errands.is_looking()
+        if is_idle and self._search.wants_look(now_ms):
+            self._look()
+
+    def _moments(self) -> Iterator[int]:
+        for term in self._terms.values():
+            if term.phase is Phase.RUNNING:
+                yield self._timing.stop_ms(term.asked_ms)
+                yield self._job_ms(term)
+            elif term.phase is Phase.STOPPING:
+                yield term.kill_ms
+            if term.is_ours:
+                yield term.renew_ms
+        yield from self._errands.moments()
+        if self._stop is not None:
+            yield from (each for each in (self._drain_ms, self._farewell_ms) if each is not None)
+        elif self._resumed and self._free() > 0 and not self._errands.is_looking():
+            yield self._search.next_ms()
+
+    def _job_ms(self, term: Term) -> int:
+        job_ms = self._settings.job_ms
+        return limits.INTEGER_MAX if job_ms is None else term.started_ms + job_ms
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def _ask(self, make: Callable[[str], Effect]) -> None:
+        """Ask for something to read."""
+        self._serial += 1
+        token = self._token("look", self._serial)
+        self._send(token, Errand(make(token), self._now_ms))
+
+    def _send(self, token: str, errand: Errand) -> None:
+        self._effects.append(self._errands.send(token, errand, self._now_ms))
+
+    def _token(self, what: str, number: int) -> str:
+        return f"{self._settings.name}.{self._settings.run}.{what}.{number}"
+
+    def _taken(self) -> set[str]:
+        """The issues that are in our hands already, or may be (I2)."""
+        held = {term.holder.issue_id for term in self._terms.values()}
+        return held.union(self._errands.claims())
+
+    def _free(self) -> int:
+        return self._settings.slots - len(self._terms) - len(self._errands.claims())
+
+    def _report(self, what: str, detail: str, issue_id: str | None = None) -> None:
+        self._effects.append(orders.Report(what, detail, issue_id))
+
+
+def _is_lost(failure_class: str) -> bool:
+    """Whether a refusal says that the lease is not ours any more."""
+    reason = BY_WIRE.get(failure_class)
+    guard = None if reason is None else FAILURES[reason].guard
+    return guard is not None and guard <= _GUARDS_MAX
+
+
+def _no_dice() -> int:
+    return 0

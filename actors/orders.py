@@ -1,0 +1,345 @@
+"""All that the dispatcher hears and all that it asks for, as values.
+
+    shell --events--> dispatcher --effects--> shell
+
+Whatever is asked of the authority has a token, and its answer brings the token back. The token of
+a change is its `requestId`: asked again, it gets the first answer again. Answers may be late, lost
+or doubled. A worker is named as the assignee of its lease, which no other start ever shares.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds an issue, as every change of it must say."""
+
+    issue_id: str
+    assignee: str
+    lease_id: str
+    fence: int
+
+
+# --- asked of the authority ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AskDiagnostics:
+    """What is wrong with the dependencies: `Diagnosed`."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskReady:
+    """What can be claimed, and whose lease has lapsed: `Listed`."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskHeld:
+    """The live leases whose owner's name begins with one of these: `Held`."""
+
+    token: str
+    prefixes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskIssues:
+    """Some issues whole: `Shown`."""
+
+    token: str
+    issue_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`Claimed` or `Refused`."""
+
+    token: str
+    issue_id: str
+    assignee: str
+    ttl_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    token: str
+    holder: Holder
+    ttl_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class RenewMany:
+    """All that are due about now, at once; all that were, `Renewed`; each other one `Refused`."""
+
+    renewals: tuple[Renewal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The work is done: `Settled` or `Refused`."""
+
+    token: str
+    holder: Holder
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The work is given back, open: `Settled` or `Refused`."""
+
+    token: str
+    holder: Holder
+
+
+@dataclass(frozen=True, slots=True)
+class Discover:
+    """A new issue is filed under the lease: `Settled` or `Refused`."""
+
+    token: str
+    holder: Holder
+    new_id: str
+    title: str
+    description: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Amend:
+    """Members of the issue are changed; what is None stays: `Settled` or `Refused`."""
+
+    token: str
+    holder: Holder
+    status: str | None
+    notes: str | None
+
+
+Ask = (
+    AskDiagnostics
+    | AskReady
+    | AskHeld
+    | AskIssues
+    | Claim
+    | RenewMany
+    | Close
+    | Release
+    | Discover
+    | Amend
+)
+
+# --- asked of others ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Start it under this lease. `WorkerExited` follows, also where it cannot be started."""
+
+    holder: Holder
+    attempt: int
+    issue: Mapping[str, Any]  # as `issue.show` has it
+    until_ms: int  # on our clock: when it must be gone, unless `ExtendWorkers` says otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorker:
+    """Ask it to end, and after the grace end it, with all its descendants. May come twice."""
+
+    worker: str
+    grace_ms: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendWorkers:
+    """Their leases were renewed: worker, and until when it may live."""
+
+    until_ms: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something that a person may want to know; nothing hangs on it."""
+
+    what: str
+    detail: str
+    issue_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The last effect: no worker lives. The issues that are named keep their lease till it lapses.
+
+    `is_failure` where nobody asked for the stop.
+    """
+
+    reason: str
+    is_failure: bool
+    abandoned: tuple[str, ...] = ()
+
+
+Effect = Ask | StartWorker | StopWorker | ExtendWorkers | Report | Stopped
+
+# --- heard --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The first event: the workers that an earlier dispatcher started, and nobody has buried.
+
+    One that has ended is followed by its `WorkerExited`. Leases of ours without a worker were held
+    by somebody who is dead: `dead` are owners' names, or beginnings of them, that count as ours
+    beside our own.
+    """
+
+    workers: tuple[Holder, ...] = ()
+    dead: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """There may be work that was not there before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    token: str
+    cycles: tuple[tuple[str, ...], ...]
+    missing: tuple[tuple[str, str], ...]  # who waits, and for what does not exist
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A line of the list of what is ready."""
+
+    issue_id: str
+    attempts: int
+    assignee: str
+    issue_type: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    token: str
+    issues: tuple[Listing, ...]  # in the order in which work is handed out
+    lapsed_ids: tuple[str, ...]
+    is_whole: bool  # False: there are more than an answer can list
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One issue, as far as we care. Times are the authority's, so that only spans mean anything."""
+
+    issue_id: str
+    status: str
+    attempts: int
+    quiet_ms: int  # since its record was changed, or since its lease lapsed
+    is_lapsed: bool
+    notes: str
+    labels: tuple[str, ...]
+    issue_type: str = "task"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Issues that do not exist are left out."""
+
+    token: str
+    issues: tuple[Story, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldIssue:
+    holder: Holder
+    attempts: int
+    remaining_ms: int  # of the lease, when the authority looked
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    token: str
+    leases: tuple[HeldIssue, ...]
+    is_whole: bool  # False: there are more than an answer can list
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    token: str
+    holder: Holder
+    attempt: int
+    issue: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Decided, and not granted."""
+
+    token: str
+    failure_class: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Nobody could be asked, or whoever was asked could not decide; it may be asked again."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerExited:
+    """A worker has ended, with all its descendants; without code and signal it was lost.
+
+    `failure_classes` are what it said of itself; they come before what its end says.
+    """
+
+    worker: str
+    code: int | None = None
+    signal: int | None = None
+    failure_classes: tuple[str, ...] = ()
+    detail: str = ""  # for people: the end of what it printed
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Claim nothing more, let workers go on for so long (None: to their end), then stop them."""
+
+    drain_ms: int | None = 0
+    reason: str = "asked to stop"
+
+
+Event = (
+    Started
+    | Tick
+    | Wake
+    | Diagnosed
+    | Listed
+    | Shown
+    | Held
+    | Claimed
+    | Renewed
+    | Settled
+    | Refused
+    | Unanswered
+    | WorkerExited
+    | Stop
+)

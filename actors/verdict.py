@@ -1,0 +1,131 @@
+"""What a worker's end means, and the steps that follow from it. Pure, and all of it.
+
+| stopped because        | ended with      | verdict                                            |
+| ---------------------- | --------------- | -------------------------------------------------- |
+| it lost its lease      | anything        | nothing: the issue is not ours                     |
+| nobody confirmed it    | anything        | handed back: the lease may still be ours           |
+| the dispatcher stops   | anything        | handed back                                        |
+| its time was up        | anything        | failed: `job_timeout`                              |
+| not at all             | 0               | done                                               |
+| not at all             | 75              | handed back, and left alone for a while            |
+| not at all             | another code    | failed: `job_failed`                               |
+| not at all             | signal, or lost | failed: `job_worker_lost`                          |
+
+Classes that a worker names itself come first; of all, the first that the policy knows decides.
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from ..contracts import RetryPolicy, retry_decision
+from . import escalation
+from .escalation import Failure
+from .orders import Amend, Ask, AskIssues, Close, Discover, Release, WorkerExited
+from .search import LOST
+from .term import Step, Term, Why
+
+HAND_BACK = 75  # EX_TEMPFAIL: not me, or not now
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to ask of the authority, in this order; `rests` says by which backoff it waits then."""
+
+    steps: tuple[Step, ...] = ()
+    rests: str | None = None
+    failure: Failure | None = None
+
+
+def judge(
+    why: Why | None, event: WorkerExited, attempt: int, labels: tuple[str, ...], policy: RetryPolicy
+) -> Verdict:
+    """What becomes of an issue whose worker has ended."""
+    said = escalation.sound_classes(event.failure_classes)
+    match why:
+        case Why.LOST:
+            return Verdict()
+        case Why.UNCONFIRMED | Why.LEAVING:
+            return Verdict((Step.RELEASE,))
+        case Why.TIMEOUT:
+            failure = _failure(event, (*said, "job_timeout"), "time was up", attempt, policy)
+        case None if event.code == 0:
+            return Verdict((Step.CLOSE,))
+        case None if event.code == HAND_BACK:
+            rests = retry_decision(policy, LOST, attempt).backoff_class
+            return Verdict((Step.RELEASE,), rests)
+        case None if event.code is not None:
+            end = f"exit code {event.code}"
+            failure = _failure(event, (*said, "job_failed"), end, attempt, policy)
+        case None:
+            end = "it was lost" if event.signal is None else f"signal {event.signal}"
+            failure = _failure(event, (*said, *LOST), end, attempt, policy)
+        case _:
+            assert_never(why)
+    return failed(failure, labels)
+
+
+def failed(failure: Failure, labels: tuple[str, ...]) -> Verdict:
+    """Try again later, or escalate."""
+    decision = failure.decision
+    if decision.retry:
+        return Verdict((Step.RELEASE,), decision.backoff_class, failure)
+    match escalation.escalation_of(decision, labels):
+        case "issue_discover":
+            return Verdict((Step.READ, Step.FILE, Step.BLOCK), None, failure)
+        case "mark_blocked":
+            return Verdict((Step.READ, Step.BLOCK), None, failure)
+        case _:
+            return Verdict((Step.READ, Step.NOTE, Step.RELEASE, Step.STOP), None, failure)
+
+
+def lost(worker: str, detail: str, attempt: int, policy: RetryPolicy) -> Failure:
+    """An attempt of which nobody knows more than that it did not come to an end."""
+    return Failure(worker, retry_decision(policy, LOST, max(1, attempt)), detail)
+
+
+def effect_of(step: Step, term: Term, token: str, policy: RetryPolicy) -> Ask:
+    """What a step asks of the authority."""
+    holder = term.holder
+    match step:
+        case Step.CLOSE:
+            return Close(token, holder)
+        case Step.RELEASE:
+            return Release(token, holder)
+        case Step.READ:
+            return AskIssues(token, (holder.issue_id,))
+        case Step.FILE:
+            return _filing(term, token, policy)
+        case Step.BLOCK:
+            return Amend(token, holder, "blocked", _noted(term, policy))
+        case Step.NOTE:
+            return Amend(token, holder, None, _noted(term, policy))
+        case Step.STOP:
+            raise AssertionError("nobody is asked")
+        case _:
+            assert_never(step)
+
+
+def _failure(
+    event: WorkerExited, classes: tuple[str, ...], end: str, attempt: int, policy: RetryPolicy
+) -> Failure:
+    detail = f"{end}: {event.detail}" if event.detail else end
+    return Failure(event.worker, retry_decision(policy, classes, attempt), detail)
+
+
+def _filing(term: Term, token: str, policy: RetryPolicy) -> Discover:
+    assert term.failure is not None
+    issue_id = term.holder.issue_id
+    return Discover(
+        token,
+        term.holder,
+        new_id=escalation.filed_id(issue_id, term.notes),
+        title=escalation.title(issue_id, term.failure.decision),
+        description=escalation.note(issue_id, term.failure, policy),
+        labels=(escalation.LABEL,),
+    )
+
+
+def _noted(term: Term, policy: RetryPolicy) -> str | None:
+    assert term.failure is not None
+    note = escalation.note(term.holder.issue_id, term.failure, policy)
+    return escalation.noted(term.notes, note)
