@@ -1,6 +1,7 @@
 """A server answers, stops and crashes as one of Erlang does."""
 
 import pickle
+import sys
 
 import pytest
 
@@ -427,6 +428,20 @@ def test_a_crash_ends_with_terminate(system: Inline) -> None:
     system.cast(ref, "bad")
     system.run()
     assert log == ["terminate crash"]
+
+
+def test_sys_exit_is_a_crash_like_any_other(system: Inline) -> None:
+    class Quitting(Counter):
+        def handle_cast(self, message: object) -> Next:
+            sys.exit(3)
+
+    log: list[str] = []
+    ref = system.spawn(Start(Quitting, (0, log)))
+    system.cast(ref, "x")
+    system.run()
+    assert system.ended(ref) == Reason("crash", "SystemExit: 3")
+    assert log == ["terminate crash"]
+    assert [row["kind"] for row in system.reports] == ["crash"]
 
 
 def test_the_exit_of_somebody_else_is_only_news(system: Inline) -> None:
