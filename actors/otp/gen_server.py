@@ -197,7 +197,7 @@ class GenServer:
         """Do it; an exception is reported and goes on to the carrier (I3)."""
         try:
             work(*args)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if not self._crashed:
                 self._crashed = True
                 now_ms = self.cell.now_ms()

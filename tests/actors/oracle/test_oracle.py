@@ -116,6 +116,20 @@ def test_a_wrong_table_is_found_out(
         compare(scenarios[:200], theirs, settle_ms=1_000)
 
 
+@pytest.mark.skipif(LAST - FIRST < 600, reason="only a few seeds were asked for")
+@pytest.mark.parametrize("off", [-1, 1])
+def test_a_wrong_count_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+    scenarios: list[Scenario],
+    theirs: dict[int, list[str]],
+    off: int,
+) -> None:
+    right = restart.Window.exceeds
+    monkeypatch.setattr(restart.Window, "exceeds", lambda self, most: right(self, most + off))
+    with pytest.raises(AssertionError, match="differ"):
+        compare(scenarios[:200], theirs, settle_ms=1_000)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_turns_makes_no_difference(scenarios: list[Scenario], seed: int) -> None:
     for each in scenarios[:300]:

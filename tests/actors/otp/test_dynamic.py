@@ -21,6 +21,8 @@ from understudy.actors.otp import (
     DynamicSupervisor,
     Flags,
     GenServer,
+    GetState,
+    GetStatus,
     Reason,
     Ref,
     Refused,
@@ -221,6 +223,45 @@ def test_a_start_during_the_end_is_refused(system: Inline) -> None:
     system.advance(100)
     with pytest.raises(CallFailed, match="noproc"):
         call(system, sup, CountChildren())
+
+
+def test_a_child_in_its_start_can_be_stopped_and_both_hear(system: Inline) -> None:
+    sup = system.spawn(supervise_dynamic())
+    started: list[object] = []
+    slow = StartChild(ChildSpec("w", Start(Actor, ([], "w", 1_000))))
+    system._root.calls.ask(sup, slow, 5_000, started.append)
+    system.run()
+    (info,) = call(system, sup, WhichChildren())
+    assert info.state == "starting"
+    assert call(system, sup, TerminateChild(info.ref)) == Done()
+    assert started == [Refused("start_failed", reason=SHUTDOWN)]
+
+
+def test_the_end_of_the_supervisor_ends_a_child_that_is_tried_again(system: Inline) -> None:
+    broken = [0]
+    sup = system.spawn(supervise_dynamic(flags=Flags(intensity=1_000)))
+    spec = ChildSpec("w", Start(Flaky, (broken,)))
+    system._root.calls.ask(sup, StartChild(spec), 1_000, lambda _: None)
+    system.advance(10)
+    broken[0] = 10**6
+    system.signal(call(system, sup, WhichChildren())[0].ref, KILL)
+    for _ in range(20):
+        system.advance(7)
+    system.signal(sup, SHUTDOWN)
+    system.run()
+    assert system.ended(sup) == SHUTDOWN
+    assert len(system.cells) == 1
+
+
+def test_it_is_looked_into_and_survives_what_it_does_not_know(system: Inline) -> None:
+    sup = system.spawn(supervise_dynamic(5, name="crowd"))
+    add(system, sup, "a", type="supervisor", start=supervise_dynamic())
+    system.send(sup, "stray")
+    assert call(system, sup, GetStatus())["summary"]["children"] == 1
+    assert [info.id for info in call(system, sup, GetState())["children"]] == ["a"]
+    assert call(system, sup, CountChildren()) == Counts(1, 1, 1, 0)
+    with pytest.raises(CallFailed, match="UnknownRequest"):
+        call(system, sup, "what?")
 
 
 def test_bad_settings_are_refused() -> None:

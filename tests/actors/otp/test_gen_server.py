@@ -1,5 +1,8 @@
 """A server answers, stops and crashes as one of Erlang does."""
 
+import pickle
+import sys
+
 import pytest
 
 from tests.actors.otp.players import Counter, Plain, plain
@@ -216,6 +219,46 @@ def test_the_deadline_of_a_caller_is_known_to_the_server(system: Inline) -> None
     assert foreign.remaining_ms(ref, 1_000) is None
 
 
+def test_a_question_that_is_forgotten_is_not_answered(system: Inline) -> None:
+    ref = system.spawn(Start(Counter))
+    answers: list[object] = []
+    calls = system._root.calls
+    question = calls.ask(ref, "next", 100, answers.append)
+    assert len(calls) == 1
+    calls.forget(question)
+    calls.forget(question)
+    system.advance(200)
+    assert answers == []
+    assert (len(calls), calls.late) == (0, 1)
+
+
+def test_a_failed_call_can_be_sent_on() -> None:
+    for error in (CallFailed("lamp", NOPROC), StartFailed(KILLED)):
+        copy = pickle.loads(pickle.dumps(error))
+        assert (str(copy), copy.reason) == (str(error), error.reason)
+
+
+def test_a_server_tells_others_without_waiting(system: Inline) -> None:
+    target = system.spawn(Start(Counter))
+
+    class Teller(GenServer):
+        def init(self) -> Next | Word:
+            self.cast(target, 41)
+            return None
+
+    system.spawn(Start(Teller))
+    assert system.call(target, "next", 100) == 42
+
+
+def test_a_server_without_continue_must_not_ask_for_it(system: Inline) -> None:
+    class Eager(GenServer):
+        def init(self) -> Next | Word:
+            return Continue("more")
+
+    ref = system.spawn(Start(Eager))
+    assert "goes on with 'more'" in str(system.ended(ref))
+
+
 def test_a_negative_timeout_is_an_error(system: Inline) -> None:
     with pytest.raises(ValueError, match="before now"):
         system.call("nobody", "next", -1)
@@ -385,6 +428,20 @@ def test_a_crash_ends_with_terminate(system: Inline) -> None:
     system.cast(ref, "bad")
     system.run()
     assert log == ["terminate crash"]
+
+
+def test_sys_exit_is_a_crash_like_any_other(system: Inline) -> None:
+    class Quitting(Counter):
+        def handle_cast(self, message: object) -> Next:
+            sys.exit(3)
+
+    log: list[str] = []
+    ref = system.spawn(Start(Quitting, (0, log)))
+    system.cast(ref, "x")
+    system.run()
+    assert system.ended(ref) == Reason("crash", "SystemExit: 3")
+    assert log == ["terminate crash"]
+    assert [row["kind"] for row in system.reports] == ["crash"]
 
 
 def test_the_exit_of_somebody_else_is_only_news(system: Inline) -> None:

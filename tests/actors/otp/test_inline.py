@@ -21,6 +21,7 @@ from understudy.actors.otp import (
     Start,
     Started,
     StartFailed,
+    System,
 )
 from understudy.actors.otp.inline import Endless, Inline
 
@@ -29,7 +30,9 @@ CRASH = Reason("crash", "boom")
 
 @pytest.fixture
 def system() -> Inline:
-    return Inline()
+    made = Inline()
+    _: System = made  # for mypy: it is one
+    return made
 
 
 def put(system: Inline, behaviour: Plain, label: str = "") -> Ref:

@@ -46,15 +46,15 @@ def test_only_normal_and_shutdown_are_clean(kind: Kind) -> None:
     ("strategy", "stop", "start"),
     [
         ("one_for_one", "", "b"),
-        ("rest_for_one", "dc", "bd"),
-        ("one_for_all", "dca", "abd"),
+        ("rest_for_one", "d c", "b d"),
+        ("one_for_all", "d c a", "a b d"),
     ],
 )
 def test_a_strategy_says_who_stops_and_who_starts(
     strategy: Strategy, stop: str, start: str
 ) -> None:
     children = [child("a"), child("b"), child("c", "temporary"), child("d", "transient")]
-    assert group(strategy, children, "b") == Group(tuple(stop), tuple(start))
+    assert group(strategy, children, "b") == Group(tuple(stop.split()), tuple(start.split()))
 
 
 def test_a_restart_exactly_a_period_old_still_counts() -> None:

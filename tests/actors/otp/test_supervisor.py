@@ -144,6 +144,18 @@ def test_a_failed_start_is_rolled_back_in_reverse(system: Inline) -> None:
     assert len(system.cells) == 1
 
 
+def test_a_failure_below_many_levels_is_told_in_bounded_words(system: Inline) -> None:
+    def fail() -> Any:  # noqa: ANN401 - never
+        raise OSError("no " * 1_000)
+
+    start = supervise([ChildSpec("leaf", Start(fail))])
+    for level in range(30):
+        start = supervise([ChildSpec(f"level{level}", start, type="supervisor")])
+    with pytest.raises(StartFailed, match="failed_to_start_child level29: shutdown") as caught:
+        system.spawn(start)
+    assert len(caught.value.reason.detail) <= 500
+
+
 def test_a_child_that_does_not_stop_in_time_is_killed(system: Inline) -> None:
     log: list[str] = []
     sup = begin(system, [actor(log, "a"), actor(log, "b", stop_ms=None, shutdown=500)])
