@@ -1,0 +1,82 @@
+"""Writes the trajectory behind the journal, and says to the dispatcher when there may be work.
+
+The work itself is `evidence.EvidenceWriter`; here it has a cell, and turns. A row that cannot be
+written ends the cell with what is wrong; its supervisor tries again, and then gives up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...authority.journal import Row
+from ..evidence import TURN_ROWS_MAX, EvidenceWriter, stirs
+from ..orders import Wake
+from ..otp import Caller, GenServer, Next, Reason, Word
+from .plan import Plan
+
+NAME: Final = "evidence_writer"
+_LOCK_MS = 10_000  # how long one that was killed may take to let go
+_BUSY_MS = 20  # between two turns, so that rows that come together share a flush
+_IDLE_MS = 250  # between two looks at a journal that stands still
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How far it is, for people: a dictionary."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Time to write what is new."""
+
+
+class EvidenceCell(GenServer):
+    """Answers `Look`."""
+
+    name = NAME
+
+    def __init__(self, plan: Plan, listener: str) -> None:
+        self._plan, self._listener = plan, listener
+        self._pause_ms = _BUSY_MS
+        self.rows = 0
+
+    def init(self) -> Next | Word:
+        self.cell.trap_exits = True
+        self._writer = EvidenceWriter(self._plan.state_dir, wait_ms=_LOCK_MS)
+        self.cell.after(0, _Turn())
+        return None
+
+    def handle_call(self, request: object, caller: Caller) -> object:
+        if isinstance(request, Look):
+            return self._known()
+        return super().handle_call(request, caller)
+
+    def handle_info(self, message: object) -> Next:
+        if not isinstance(message, _Turn):
+            return super().handle_info(message)
+        rows = self._write()
+        if any(map(stirs, rows)):
+            self.cast(self._listener, Wake())
+        if rows:
+            self._pause_ms = 0 if len(rows) == TURN_ROWS_MAX else _BUSY_MS
+        else:
+            self._pause_ms = min(2 * max(_BUSY_MS, self._pause_ms), _IDLE_MS)
+        self.cell.after(self._pause_ms, _Turn())
+        return None
+
+    def terminate(self, reason: Reason) -> None:
+        if reason.is_clean:
+            while self._write():
+                pass
+        self._writer.close()
+
+    def summary(self) -> object:
+        return self._known()
+
+    def _write(self) -> Sequence[Row]:
+        rows = self._writer.turn()
+        self.rows += len(rows)
+        return rows
+
+    def _known(self) -> dict[str, Any]:
+        return {"seq": self._writer.seq, "rows": self.rows}

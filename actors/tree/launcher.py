@@ -1,0 +1,172 @@
+"""Starts a tree in this process, keeps it until it ends or is told to, and leaves nothing behind.
+
+    program --starts--> Thespian's processes --> coord_sup --> ...
+       ^--control socket-- `understudy status`, `down` and others
+
+I1  One tree per state directory: the run folder is locked by the kernel, which frees it however
+    this process dies.
+I2  When `stop` returns, no process of the tree is left, workers' commands included.
+"""
+
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ...authority import Unavailable, client
+from .. import orders
+from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, WhichChildren
+from ..otp.troupe import SystemEnded, Troupe
+from . import authority_client, control, evidence_writer, lease_dispatcher, tree
+from .plan import Plan
+
+STOP_MS: Final = 60_000
+_START_MS = 60_000
+_LOOK_MS = 2_000
+
+
+class Occupied(OtpError):
+    """Somebody else has the state directory."""
+
+
+class Tree:
+    """A tree that runs. `wait` says why it ended; `stop` ends it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._system = Troupe(plan.run_dir)
+        self._control: control.Server | None = None
+        self._ref: Ref | None = None
+        self._begun = time.monotonic()
+        self._stop_asked = threading.Event()
+        self._drain_ms: int | None = 0
+
+    def start(self) -> Self:
+        """Raises `StartFailed`, `Occupied` and the like; then nothing is left."""
+        _refuse_served(self.plan.state_dir)
+        self._system.start()
+        try:
+            self._ref = self._system.spawn(tree.coord_sup(self.plan), timeout_ms=_START_MS)
+            self._control = control.Server(self.plan.run_dir, self.picture, self._told_to_stop)
+        except BaseException:
+            self._system.stop(STOP_MS)
+            raise
+        return self
+
+    def wait(self, timeout_ms: int) -> Reason | None:
+        """Why the tree ended by itself; None where it has not by then, or is told to stop."""
+        assert self._ref is not None
+        try:
+            return self._system.join(self._ref, timeout_ms)
+        except SystemEnded as error:
+            return error.reason
+
+    @property
+    def is_told_to_stop(self) -> bool:
+        """Whether somebody has said so through the control socket."""
+        return self._stop_asked.is_set()
+
+    def stop(self) -> None:
+        """Hand everything back, and end (I2)."""
+        if self._control is not None:
+            self._control.close_door()
+        self._drain()
+        self._system.stop(STOP_MS)
+        if self._control is not None:
+            self._control.close()
+
+    def picture(self) -> dict[str, Any]:
+        """What is where, for people and programs."""
+        return {
+            "stateDir": str(self.plan.state_dir),
+            "pid": self._system.pids["backstage"],
+            "upSeconds": int(time.monotonic() - self._begun),
+            "isStopping": self.is_told_to_stop,
+            "processes": dict(self._system.pids),
+            "tree": self._children(tree.NAME),
+            "authority": self._asked(authority_client.NAME, authority_client.Look()),
+            "evidence": self._asked(evidence_writer.NAME, evidence_writer.Look()),
+            "dispatcher": self._asked(lease_dispatcher.NAME, lease_dispatcher.Look()),
+        }
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _told_to_stop(self, drain_ms: int | None) -> None:
+        self._drain_ms = drain_ms
+        self._stop_asked.set()
+
+    def _drain(self) -> None:
+        """Let workers finish first, if that was asked for."""
+        if self._drain_ms == 0 or self._ref is None:
+            return
+        try:
+            stop = orders.Stop(self._drain_ms, "asked to stop when the work at hand is done")
+            self._system.cast(lease_dispatcher.NAME, stop)
+            grace_ms = STOP_MS + self.plan.grace_ms
+            timeout_ms = None if self._drain_ms is None else self._drain_ms + grace_ms
+            self._system.join(self._ref, timeout_ms)
+        except OtpError:
+            return  # it has ended already
+
+    def _children(self, name: str) -> list[dict[str, Any]]:
+        found = self._asked(name, WhichChildren())
+        if not isinstance(found, list):
+            return []
+        children = [_child(each) for each in found if isinstance(each, ChildInfo)]
+        for child in children:
+            if child["type"] == "supervisor":
+                child["children"] = self._children(child["id"])
+        return sorted(children, key=lambda child: _ORDER.get(child["id"], 99))
+
+    def _asked(self, name: str, request: object) -> Any:  # noqa: ANN401 - as it answers
+        try:
+            return self._system.call(name, request, _LOOK_MS)
+        except CallFailed as error:
+            return {"missing": error.reason.kind}
+        except SystemEnded as error:
+            return {"missing": str(error)}
+
+
+_ORDER = {
+    name: place
+    for place, name in enumerate(
+        (
+            authority_client.NAME,
+            evidence_writer.NAME,
+            lease_dispatcher.WORKER_SUP,
+            lease_dispatcher.NAME,
+        )
+    )
+}
+
+
+def _child(info: ChildInfo) -> dict[str, Any]:
+    return {
+        "id": info.id,
+        "ref": None if info.ref is None else info.ref.serial,
+        "state": info.state,
+        "type": info.type,
+        "pid": info.pid,
+        "restarts": info.restarts,
+        "sinceMs": info.since_ms,
+    }
+
+
+def _refuse_served(state_dir: Path) -> None:
+    """A sidecar that somebody else started would not let ours in."""
+    try:
+        with client.Client(state_dir, "cli", retry_seconds=0, silence_seconds=2) as found:
+            pid = found.server["pid"]
+    except Unavailable:
+        return
+    raise Occupied(f"process {pid} serves {state_dir} already; stop it, or use it as it is")

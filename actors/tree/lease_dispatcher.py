@@ -1,0 +1,359 @@
+"""The dispatcher in a cell: carries out what `dispatcher.Dispatcher` decides.
+
+    authority <--asks-- [dispatcher] --Begin, Halt, Extend--> workers
+                             ^------- Begun, WorkerExited -------/
+
+Asks to the authority block this cell for a moment, or for `Clerk`'s patience where it is away;
+nothing depends on being quicker than that, since wardens enforce the time of a lease themselves.
+
+I1  A worker counts as ended when every process of its job is gone, also if its cell was killed.
+I2  After a restart the workers that live are asked what they do, before anything is claimed.
+"""
+
+import random
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...contracts import retry_policy
+from .. import orders
+from ..clerk import Clerk
+from ..dispatcher import Dispatcher
+from ..orders import Effect, Event
+from ..otp import (
+    KILL,
+    CallFailed,
+    Caller,
+    ChildInfo,
+    ChildSpec,
+    Continue,
+    Done,
+    Down,
+    Exited,
+    GenServer,
+    Next,
+    Reason,
+    Ref,
+    Start,
+    StartChild,
+    WhichChildren,
+    Word,
+    report,
+)
+from ..otp.mooring import Identity, ticks_of
+from ..otp.ward.kin import now_ms
+from . import worker
+from .plan import Plan
+
+NAME: Final = "lease_dispatcher"
+WORKER_SUP: Final = "worker_sup"
+_ASK_MS = 5_000
+_GONE_MS = 20  # between two looks whether the processes of a dead worker are gone
+_TOLD_MAX = 50  # reports that are kept for people
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What it has in hand, for people: a dictionary."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Time to go on."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """Time to see whether the last processes of a dead worker are gone."""
+
+    ref: Ref
+
+
+@dataclass(slots=True)
+class _Post:
+    """One worker cell."""
+
+    ref: Ref
+    job: str | None = None  # its worker's name, as long as it works
+    processes: list[Identity] = field(default_factory=list)  # of the job
+    is_dead: bool = False
+
+
+class LeaseDispatcher(GenServer):
+    """Answers `Look`; takes `orders.Stop`, `orders.Wake` and what workers say as casts."""
+
+    name = NAME
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._posts: dict[Ref, _Post] = {}
+        self._monitors: dict[str, Ref] = {}
+        self._starting = 0  # cells that are on their way
+        self._unmanned: deque[orders.StartWorker] = deque()  # jobs that wait for a cell
+        self._dropped: set[str] = set()  # of those, what was stopped meanwhile
+        self._told: deque[dict[str, Any]] = deque(maxlen=_TOLD_MAX)
+        self._timer: str | None = None
+        self._alarms = 0
+        self._is_stepping = False
+        self._events: deque[Event] = deque()
+        self._ending: Reason | None = None
+
+    def init(self) -> Next | Word:
+        self.cell.trap_exits = True
+        run = secrets.token_hex(4)
+        self._dispatcher = Dispatcher(self._plan.settings(run), retry_policy())
+        self._dice = random.Random()  # noqa: S311 - nothing hangs on it but the load
+        self._clerk = Clerk(self._plan.state_dir)
+        return Continue()
+
+    def handle_continue(self, argument: object) -> Next:  # noqa: ARG002
+        self.ask(WORKER_SUP, WhichChildren(), self._found, _ASK_MS)
+        return None
+
+    def handle_call(self, request: object, caller: Caller) -> object:
+        if isinstance(request, Look):
+            return self._known()
+        return super().handle_call(request, caller)
+
+    def handle_cast(self, message: object) -> Next:
+        match message:
+            case orders.WorkerExited():
+                self._exited(message)
+            case worker.Begun(name, pid, warden_pid):
+                self._begun(name, [pid, warden_pid])
+            case orders.Wake() | orders.Stop():
+                self._step(message)
+            case _:
+                return super().handle_cast(message)
+        return None
+
+    def handle_info(self, message: object) -> Next:
+        match message:
+            case _Due(number):
+                if number == self._alarms:
+                    self._step(orders.Tick())
+            case Down(monitor, _, reason) if monitor in self._monitors:
+                self._down(self._posts[self._monitors.pop(monitor)], reason)
+            case _Gone(ref):
+                self._bury(self._posts[ref])
+            case Exited():
+                pass  # somebody linked to us
+            case _:
+                return super().handle_info(message)
+        return None
+
+    def parent_exited(self, reason: Reason) -> None:
+        """Hand everything back first."""
+        self._ending = reason
+        self._step(orders.Stop(0, "the tree stops"))
+
+    def terminate(self, reason: Reason) -> None:  # noqa: ARG002
+        self._clerk.close()
+
+    def summary(self) -> object:
+        return {"workers": len(self._posts), "waiting": len(self._unmanned)}
+
+    # --- taking up what is there ----------------------------------------------------------------
+
+    def _found(self, answer: object) -> None:
+        """Whoever works for a dispatcher before us (I2)."""
+        if isinstance(answer, CallFailed):
+            raise answer
+        assert isinstance(answer, list)
+        refs = [each.ref for each in answer if isinstance(each, ChildInfo) and each.ref]
+        heard: dict[Ref, worker.Doing | None] = {}
+
+        def then(ref: Ref) -> Callable[[object], None]:
+            def told(said: object) -> None:
+                heard[ref] = said if isinstance(said, worker.Doing) else None
+                if len(heard) == len(refs):
+                    self._resume(heard)
+
+            return told
+
+        for ref in refs:
+            self.ask(ref, worker.Look(), then(ref), _ASK_MS)
+        if not refs:
+            self._resume({})
+
+    def _resume(self, heard: dict[Ref, worker.Doing | None]) -> None:
+        holders, exits = [], []
+        for ref, doing in heard.items():
+            if doing is None:
+                self.cell.signal(ref, KILL)  # it does not answer; its lease is found without it
+                continue
+            post = self._post(ref)
+            if doing.holder is not None:
+                post.job = doing.holder.assignee
+                holders.append(doing.holder)
+                self._begun(post.job, [doing.pid, doing.warden_pid])
+            elif doing.exited is not None:
+                exits.append((post, doing.exited))
+        self._step(orders.Started(tuple(holders)))
+        for post, exited in exits:
+            self._step(exited)
+            self.cast(post.ref, worker.Heard(exited.worker))
+
+    # --- deciding -------------------------------------------------------------------------------
+
+    def _step(self, event: Event) -> None:
+        """One thing after another: what comes of an effect is the next event."""
+        self._events.append(event)
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        try:
+            while self._events and not self.leaving:
+                upcoming = self._events.popleft()
+                effects = self._dispatcher.step(upcoming, now_ms(), self._roll)
+                self._carry_out(effects)
+        finally:
+            self._is_stepping = False
+        self._set_alarm()
+
+    def _roll(self) -> int:
+        return self._dice.randint(0, 1_000)
+
+    def _set_alarm(self) -> None:
+        if self._timer is not None:
+            self.cell.cancel(self._timer)
+            self._timer = None
+        due_ms = self._dispatcher.next_ms
+        if due_ms is not None:
+            self._alarms += 1
+            self._timer = self.cell.after(max(0, due_ms - now_ms()), _Due(self._alarms))
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case orders.StartWorker():
+                    self._man(effect)
+                case orders.StopWorker(name, grace_ms, _):
+                    self._halt(name, grace_ms)
+                case orders.ExtendWorkers(until_ms):
+                    for name, until in until_ms:
+                        self._tell(name, worker.Extend(name, until))
+                case orders.Report(what, detail, issue_id):
+                    self._report(what, detail, issue_id)
+                case orders.Stopped():
+                    self._stopped(effect)
+        self._events.extend(self._clerk.perform(effects))
+
+    def _stopped(self, effect: orders.Stopped) -> None:
+        self._report("stopped", effect.reason)
+        if self._ending is not None:
+            self.leave(self._ending)
+        else:
+            kind = "crash" if effect.is_failure else "shutdown"
+            self.leave(Reason("shutdown", f"{kind}: {effect.reason}"))
+
+    def _report(self, what: str, detail: str, issue_id: str | None = None) -> None:
+        row: dict[str, Any] = {"kind": "dispatch", "at_ms": self.cell.now_ms(), "what": what}
+        row |= {"detail": detail, "issue": issue_id}
+        self._told.append(row)
+        report.emit(self.cell, row)
+
+    # --- workers --------------------------------------------------------------------------------
+
+    def _man(self, effect: orders.StartWorker) -> None:
+        """Give the job to a cell that is idle; have one made if there is none."""
+        idle = next((each for each in self._posts.values() if _is_idle(each)), None)
+        if idle is not None:
+            self._begin(idle, effect)
+            return
+        self._unmanned.append(effect)
+        self._starting += 1
+        start = Start(worker.Worker, (self._plan, NAME), "worker")
+        shutdown_ms = self._plan.grace_ms + worker.WORKER_SHUTDOWN_SLACK_MS
+        spec = ChildSpec("worker", start, "temporary", shutdown_ms)
+        self.ask(WORKER_SUP, StartChild(spec), self._manned, self._plan.ttl_seconds * 500)
+
+    def _manned(self, answer: object) -> None:
+        self._starting -= 1
+        if isinstance(answer, Done) and answer.ref is not None:
+            self._serve(self._post(answer.ref))
+        elif self._unmanned:
+            effect = self._unmanned.popleft()
+            said = f"no worker: {answer}"
+            self._step(orders.WorkerExited(effect.holder.assignee, detail=said))
+
+    def _serve(self, post: _Post) -> None:
+        """Give an idle cell the job that waits the longest."""
+        while self._unmanned:
+            effect = self._unmanned.popleft()
+            name = effect.holder.assignee
+            if name not in self._dropped:
+                self._begin(post, effect)
+                return
+            self._dropped.discard(name)
+            self._step(orders.WorkerExited(name, was_stopped=True))
+
+    def _begin(self, post: _Post, effect: orders.StartWorker) -> None:
+        post.job = effect.holder.assignee
+        order = worker.Begin(effect.holder, effect.attempt, effect.issue, effect.until_ms)
+        self.cast(post.ref, order)
+
+    def _halt(self, name: str, grace_ms: int) -> None:
+        if any(each.holder.assignee == name for each in self._unmanned):
+            self._dropped.add(name)
+        self._tell(name, worker.Halt(name, grace_ms))
+
+    def _tell(self, name: str, message: object) -> None:
+        post = self._post_of(name)
+        if post is not None:
+            self.cast(post.ref, message)
+
+    def _begun(self, name: str, pids: Sequence[int | None]) -> None:
+        post = self._post_of(name)
+        if post is not None:
+            ticks = [(pid, ticks_of(pid)) for pid in pids if pid is not None]
+            post.processes = [Identity(pid, since) for pid, since in ticks if since is not None]
+
+    def _exited(self, event: orders.WorkerExited) -> None:
+        post = self._post_of(event.worker)
+        if post is not None:
+            self.cast(post.ref, worker.Heard(event.worker))
+            post.job, post.processes = None, []
+            self._serve(post)
+        self._step(event)
+
+    def _down(self, post: _Post, reason: Reason) -> None:
+        post.is_dead = True
+        if post.job is not None:
+            self._report("worker died", f"{reason.kind} {reason.detail}".strip(), None)
+        self._bury(post)
+
+    def _bury(self, post: _Post) -> None:
+        """When nothing of a dead worker is left, its job is over (I1)."""
+        if any(each.is_alive for each in post.processes):
+            self.cell.after(_GONE_MS, _Gone(post.ref))
+            return
+        del self._posts[post.ref]
+        if post.job is not None:
+            self._step(orders.WorkerExited(post.job, detail="its worker died"))
+
+    def _post(self, ref: Ref) -> _Post:
+        post = _Post(ref)
+        self._posts[ref] = post
+        self._monitors[self.cell.monitor(ref)] = ref
+        return post
+
+    def _post_of(self, name: str) -> _Post | None:
+        return next((each for each in self._posts.values() if each.job == name), None)
+
+    # --- looking --------------------------------------------------------------------------------
+
+    def _known(self) -> dict[str, Any]:
+        return {
+            **self._dispatcher.summary(),
+            "cells": len(self._posts),
+            "reports": list(self._told),
+        }
+
+
+def _is_idle(post: _Post) -> bool:
+    return post.job is None and not post.is_dead

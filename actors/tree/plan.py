@@ -1,0 +1,60 @@
+"""What an operator wants of a tree, checked before anything begins. Every cell gets a copy."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..search import Wanted
+from ..settings import GRACE_MS_DEFAULT, TTL_SECONDS_DEFAULT, Settings
+
+NAME_DEFAULT = "coord"
+RUN_FOLDER = "run"  # in the state directory: what only a tree that runs has
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Raises `ValueError` for what cannot work. Paths are absolute."""
+
+    state_dir: Path
+    argv: tuple[str, ...]  # what a worker runs for an issue
+    slots: int = 1
+    name: str = NAME_DEFAULT
+    ttl_seconds: int = TTL_SECONDS_DEFAULT
+    grace_ms: int = GRACE_MS_DEFAULT
+    job_ms: int | None = None
+    wanted: Wanted = field(default_factory=Wanted)
+    cwd: Path = field(default_factory=Path.cwd)
+    boundary: str | None = None  # of the sidecar; None: the best there is
+
+    def __post_init__(self) -> None:
+        if not self.argv or not self.argv[0]:
+            raise ValueError("there is nothing to run")
+        if not self.state_dir.is_absolute() or not self.cwd.is_absolute():
+            raise ValueError("paths of a plan are absolute")
+        self.settings("check")
+
+    @property
+    def run_dir(self) -> Path:
+        return self.state_dir / RUN_FOLDER
+
+    def settings(self, run: str) -> Settings:
+        """Of a dispatcher that begins now."""
+        return Settings(
+            name=self.name,
+            run=run,
+            slots=self.slots,
+            ttl_seconds=self.ttl_seconds,
+            grace_ms=self.grace_ms,
+            job_ms=self.job_ms,
+            wanted=self.wanted,
+        )
+
+
+def shell_command(text: str) -> tuple[str, ...]:
+    """A command line as people write it."""
+    return ("/bin/sh", "-c", text)
+
+
+def handler_command(name: str) -> tuple[str, ...]:
+    """A handler in Python, in a process of its own."""
+    return (sys.executable, "-m", "understudy.actors.handlers", name)

@@ -1,0 +1,45 @@
+"""Who is in the tree, in which order, and what follows when one of them ends."""
+
+from typing import Final
+
+from ..otp import ChildSpec, Flags, Start, supervise, supervise_dynamic
+from . import authority_client, evidence_writer, lease_dispatcher
+from .plan import Plan
+
+NAME: Final = "coord_sup"
+# A tree that falls apart this often does not heal by being put together once more.
+FLAGS: Final = Flags("rest_for_one", intensity=8, period_ms=60_000, auto_shutdown="any_significant")
+_FAREWELL_MS = 20_000  # for leases to be handed back, beyond the grace of workers
+_SIDECAR_MS = 15_000
+
+
+def coord_sup(plan: Plan) -> Start:
+    """How to start the tree."""
+    return supervise(children(plan), FLAGS, NAME)
+
+
+def children(plan: Plan) -> tuple[ChildSpec, ...]:
+    """In the order of their start; whoever ends takes along those behind."""
+    dispatcher, workers = lease_dispatcher.NAME, lease_dispatcher.WORKER_SUP
+    restarts = Flags(intensity=max(3, plan.slots), period_ms=5_000)
+    return (
+        ChildSpec(
+            authority_client.NAME,
+            Start(authority_client.AuthorityClient, (plan,), authority_client.NAME),
+            shutdown=_SIDECAR_MS,
+            start_timeout_ms=authority_client.START_MS + 5_000,
+        ),
+        ChildSpec(
+            evidence_writer.NAME,
+            Start(evidence_writer.EvidenceCell, (plan, dispatcher), evidence_writer.NAME),
+        ),
+        ChildSpec(workers, supervise_dynamic(plan.slots, restarts, workers), type="supervisor"),
+        ChildSpec(
+            dispatcher,
+            Start(lease_dispatcher.LeaseDispatcher, (plan,), dispatcher),
+            # It ends clean only where the policy says `stop`; then the tree ends with it.
+            restart="transient",
+            significant=True,
+            shutdown=plan.grace_ms + _FAREWELL_MS,
+        ),
+    )

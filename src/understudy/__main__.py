@@ -1,0 +1,5 @@
+"""`python -m understudy` is `understudy`."""
+
+from .surfaces.cli.main import main
+
+main()
