@@ -15,6 +15,8 @@ A server is a class; `Start(Counter, (5,))` makes one. It fills in what it needs
 I1  Inspection comes before the server's own code, also while that is suspended.
 I2  A call whose deadline is over when its turn comes is not run: nobody waits for it.
 I3  An exception is reported once, with the message at hand, and ends the server.
+
+What begins with two underscores is this module's own, so that a subclass may use any other name.
 """
 
 from collections import deque
@@ -134,7 +136,7 @@ class GenServer:
 
     def proceed(self, argument: object = None) -> None:
         """As `Continue`, from where the return value means something else."""
-        self._next.append(argument)
+        self.__next.append(argument)
 
     def leave(self, reason: Reason) -> None:
         """End when the message at hand is done with."""
@@ -152,17 +154,17 @@ class GenServer:
         self.cell = cell
         self.calls = Calls(cell)
         self.observer = Observer(started_ms=cell.now_ms())
-        self._next: deque[object] = deque()
-        self._held: deque[object] | None = None
-        self._crashed = False
+        self.__next: deque[object] = deque()
+        self.__held: deque[object] | None = None
+        self.__crashed = False
         if self.name is not None and not cell.register(self.name):
             # Past what subclasses do before they leave: none of it has begun.
             GenServer.leave(self, Reason("crash", f"already_started: {self.name} is taken"))
             return False
-        self._guarded("init", self._begin)
+        self.__guarded("init", self.__begin)
         return False
 
-    def _begin(self) -> None:
+    def __begin(self) -> None:
         match self.init():
             case Word.IGNORE:
                 self.leave(IGNORED)
@@ -173,39 +175,39 @@ class GenServer:
             case None | Continue() as step:
                 if not self.leaving:
                     self.cell.ready()
-                    self._follow(step)
+                    self.__follow(step)
             case other:
                 raise TypeError(f"init of {type(self).__name__} returned {report.shown(other)}")
 
     def receive(self, cell: Cell, message: object) -> None:
         if isinstance(message, Call) and isinstance(message.request, _INSPECTIONS):  # I1
-            self._guarded(message.request, self._inspect, message)
+            self.__guarded(message.request, self.__inspect, message)
         elif isinstance(message, Exited) and message.ref == cell.parent:
-            self._guarded(message, self.parent_exited, message.reason)
-        elif self._held is not None:
-            self._hold(message)
+            self.__guarded(message, self.parent_exited, message.reason)
+        elif self.__held is not None:
+            self.__hold(message)
         else:
-            self._guarded(message, self._handle, message)
+            self.__guarded(message, self.__handle, message)
 
     def stop(self, cell: Cell, reason: Reason) -> None:
         # Untrapped, a signal gives a server no last word; trapped, only a parent that is gone
         # comes here without its leave.
-        if self.leaving or self._crashed or cell.trap_exits:
-            self._guarded("terminate", self.terminate, reason)
+        if self.leaving or self.__crashed or cell.trap_exits:
+            self.__guarded("terminate", self.terminate, reason)
 
-    def _guarded(self, doing: object, work: Callable[..., None], *args: object) -> None:
+    def __guarded(self, doing: object, work: Callable[..., None], *args: object) -> None:
         """Do it; an exception is reported and goes on to the carrier (I3)."""
         try:
             work(*args)
         except (Exception, SystemExit) as error:
-            if not self._crashed:
-                self._crashed = True
+            if not self.__crashed:
+                self.__crashed = True
                 now_ms = self.cell.now_ms()
-                row = report.crash(self.cell.me, error, doing, self._shown(), now_ms)
+                row = report.crash(self.cell.me, error, doing, self.__shown(), now_ms)
                 report.emit(self.cell, row)
             raise
 
-    def _shown(self) -> object:
+    def __shown(self) -> object:
         try:
             return self.summary()
         except Exception as error:  # noqa: BLE001 - the first one is told of
@@ -213,22 +215,22 @@ class GenServer:
 
     # --- messages ---------------------------------------------------------------------------------
 
-    def _handle(self, message: object) -> None:
+    def __handle(self, message: object) -> None:
         observer = self.observer
         if isinstance(message, Call):
             observer.note(self.cell, "call", message.request)
-            self._call(message)
+            self.__call(message)
         elif isinstance(message, Cast):
             observer.note(self.cell, "cast", message.message)
-            self._follow(self.handle_cast(message.message))
+            self.__follow(self.handle_cast(message.message))
         else:
             observer.note(self.cell, "in", message)
             if self.calls.take(message):
-                self._follow(None)
+                self.__follow(None)
             else:
-                self._follow(self.handle_info(message))
+                self.__follow(self.handle_info(message))
 
-    def _call(self, call: Call) -> None:
+    def __call(self, call: Call) -> None:
         left_ms = call.caller.remaining_ms(self.cell.me, self.cell.now_ms())
         if left_ms is not None and left_ms < 0:  # I2
             self.observer.counts["expired"] += 1
@@ -239,9 +241,9 @@ class GenServer:
             step, answer = answer, answer.reply
         if answer is not NO_REPLY:
             self.reply(call.caller, answer)
-        self._follow(step)
+        self.__follow(step)
 
-    def _follow(self, step: Next) -> None:
+    def __follow(self, step: Next) -> None:
         """What a handler said comes next, until nothing does."""
         while not self.leaving:
             match step:
@@ -249,37 +251,37 @@ class GenServer:
                     self.leave(reason)
                     return
                 case Continue(argument):
-                    self._next.append(argument)
+                    self.__next.append(argument)
                 case None:
                     pass
                 case other:
                     raise TypeError(f"{type(self).__name__} returned {report.shown(other)}")
-            if not self._next:
+            if not self.__next:
                 return
-            step = self.handle_continue(self._next.popleft())
+            step = self.handle_continue(self.__next.popleft())
 
     # --- inspection -------------------------------------------------------------------------------
 
-    def _inspect(self, call: Call) -> None:
+    def __inspect(self, call: Call) -> None:
         request = call.request
         assert isinstance(request, _INSPECTIONS)
-        answer = self._looked_at(request)
+        answer = self.__looked_at(request)
         self.cell.send(call.caller.ref, Reply(call.caller.question, answer))
         if isinstance(request, Leave) and not self.leaving:
             self.leave(request.reason)
 
-    def _looked_at(self, request: Inspection) -> object:
+    def __looked_at(self, request: Inspection) -> object:
         match request:
             case GetState():
                 return self.state()
             case GetStatus():
-                return self._status()
+                return self.__status()
             case Suspend():
-                self._held = deque() if self._held is None else self._held
+                self.__held = deque() if self.__held is None else self.__held
             case Resume():
-                self._resume()
+                self.__resume()
             case Statistics():
-                return self._statistics()
+                return self.__statistics()
             case GetTrace():
                 return self.observer.kept()
             case Trace():
@@ -292,21 +294,21 @@ class GenServer:
                 assert_never(never)
         return "ok"
 
-    def _status(self) -> dict[str, object]:
+    def __status(self) -> dict[str, object]:
         parent = self.cell.parent
         return {
             "type": type(self).__name__,
             "name": self.name,
             "ref": self.cell.me,
             "parent": parent,
-            "suspended": self._held is not None,
-            "held": len(self._held or ()),
+            "suspended": self.__held is not None,
+            "held": len(self.__held or ()),
             "traced": self.observer.traces,
             "open_calls": len(self.calls),
-            "summary": self._shown(),
+            "summary": self.__shown(),
         }
 
-    def _statistics(self) -> dict[str, int]:
+    def __statistics(self) -> dict[str, int]:
         counts = self.observer.counts
         names = ("call", "cast", "in", "reply", "expired", "unexpected")
         return {
@@ -316,17 +318,17 @@ class GenServer:
             "foreign_replies": self.calls.foreign,
         }
 
-    def _hold(self, message: object) -> None:
-        assert self._held is not None
-        self._held.append(message)
+    def __hold(self, message: object) -> None:
+        assert self.__held is not None
+        self.__held.append(message)
         self.observer.note(self.cell, "held", message)
-        if len(self._held) >= HELD_MAX:
-            self._resume()
+        if len(self.__held) >= HELD_MAX:
+            self.__resume()
 
-    def _resume(self) -> None:
+    def __resume(self) -> None:
         """Handle what was held, in order, and before anything that came later."""
-        held, self._held = self._held or (), None
+        held, self.__held = self.__held or (), None
         for message in held:
             if self.leaving:
                 return
-            self._guarded(message, self._handle, message)
+            self.__guarded(message, self.__handle, message)
