@@ -1,6 +1,7 @@
 """Cells for the tests of the troupe: one that does what it is told, and some that go wrong."""
 
 import ctypes
+import logging
 import mmap
 import os
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.actors.otp import Cell, Exited, GenServer, NORMAL, Reason, Ref, Start, Target
+from understudy.actors.otp.body import Body
 from understudy.actors.otp.calls import Caller
 from understudy.actors.otp.post import Overloaded
 
@@ -77,6 +79,16 @@ class Puppet(GenServer):
 
     def do_spawn(self, start: Start, count: int = 1) -> list[Ref]:
         return [self.cell.spawn(start) for _ in range(count)]
+
+    def do_spawn_on(self, start: Start, capabilities: dict[str, object]) -> list[Ref]:
+        assert isinstance(self.cell, Body)
+        return [self.cell.spawn(start, capabilities)]
+
+    def do_print(self, text: str) -> None:
+        print(text)  # noqa: T201 - to see where it goes
+
+    def do_log(self, text: str) -> None:
+        logging.getLogger("cast").warning(text)
 
     def do_send(self, target: Target, message: object) -> None:
         self.cell.send(target, message)
