@@ -17,7 +17,7 @@ I3  A lane is bounded: beyond that, sending fails with `Overloaded`. Signals are
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from .cell import OtpError, Ref
 
@@ -39,6 +39,10 @@ class Overloaded(OtpError):
     def __init__(self, ref: Ref, waiting: int) -> None:
         super().__init__(f"{ref.label or ref.serial}: {waiting} messages wait for it")
         self.ref = ref
+        self.waiting = waiting
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Ref, int]]:
+        return type(self), (self.ref, self.waiting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ LOG: Final = "troupe.log"
 START_MS: Final = 30_000
 STOP_MS: Final = 10_000
 _LOCK: Final = "lock"
-_LOCK_SECONDS: Final = 5.0  # how long the processes of a killed program may take to go
+_HELD_SECONDS: Final = 0.5  # a program that was killed this moment is still seen
+_LEFT_SECONDS: Final = 5.0  # how long the processes of a killed program may take to go
 _SLACK_SECONDS: Final = 5.0  # what an answer may take beyond the time it was given
 _BOOTSTRAP: Final = (
     "import json, sys; line = sys.stdin.readline(); sys.path[:] = json.loads(line)['path']; "
@@ -244,7 +245,7 @@ class Troupe:
     def _locked(self) -> int:
         """Held by us and by the process behind the system, so that it outlives neither."""
         fd = os.open(self.run_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        deadline = time.monotonic() + _LOCK_SECONDS
+        began = time.monotonic()
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -252,7 +253,7 @@ class Troupe:
             except BlockingIOError:
                 holder = _read_run_file(self.run_dir)
                 is_held = holder is not None and Identity(**holder["program"]).is_alive
-                if is_held or time.monotonic() > deadline:
+                if time.monotonic() - began > (_HELD_SECONDS if is_held else _LEFT_SECONDS):
                     os.close(fd)
                     raise AlreadyRunning(self._told_of(holder)) from None
             time.sleep(0.01)

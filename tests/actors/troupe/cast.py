@@ -1,15 +1,19 @@
 """Cells for the tests of the troupe: one that does what it is told, and some that go wrong."""
 
 import ctypes
+import logging
 import mmap
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 from understudy.actors.otp import Cell, Exited, GenServer, NORMAL, Reason, Ref, Start, Target
+from understudy.actors.otp.body import Body
 from understudy.actors.otp.calls import Caller
+from understudy.actors.otp.post import Overloaded
 
 
 class Puppet(GenServer):
@@ -18,7 +22,8 @@ class Puppet(GenServer):
     def __init__(self, *, traps: bool = True) -> None:
         self._traps = traps
         self._heard: list[object] = []
-        self._told: list[object] = []
+        self._told: list[Any] = []
+        self._last_ms = self._gap_ms = 0
 
     def init(self) -> None:
         self.cell.trap_exits = self._traps
@@ -29,6 +34,11 @@ class Puppet(GenServer):
         return getattr(self, f"do_{verb}")(*args)
 
     def handle_cast(self, message: object) -> None:
+        now_ms = self.cell.now_ms()
+        self._gap_ms = max(self._gap_ms, now_ms - (self._last_ms or now_ms))
+        self._last_ms = now_ms
+        if message == "slowly":
+            time.sleep(0.05)
         self._told.append(message)
 
     def handle_info(self, message: object) -> None:
@@ -49,11 +59,36 @@ class Puppet(GenServer):
     def do_heard(self) -> list[object]:
         return list(self._heard)
 
-    def do_told(self) -> list[object]:
-        return list(self._told)
+    def do_count(self) -> int:
+        return len(self._told)
+
+    def do_numbers(self) -> list[int]:
+        return [number for number, _ in self._told]
+
+    def do_longest_gap_ms(self) -> int:
+        return self._gap_ms
+
+    def do_parent(self) -> Ref | None:
+        return self.cell.parent
+
+    def do_echo(self, value: object) -> object:
+        return value
+
+    def do_big(self, size: int) -> bytes:
+        return b"x" * size
 
     def do_spawn(self, start: Start, count: int = 1) -> list[Ref]:
         return [self.cell.spawn(start) for _ in range(count)]
+
+    def do_spawn_on(self, start: Start, capabilities: dict[str, object]) -> list[Ref]:
+        assert isinstance(self.cell, Body)
+        return [self.cell.spawn(start, capabilities)]
+
+    def do_print(self, text: str) -> None:
+        print(text)  # noqa: T201 - to see where it goes
+
+    def do_log(self, text: str) -> None:
+        logging.getLogger("cast").warning(text)
 
     def do_send(self, target: Target, message: object) -> None:
         self.cell.send(target, message)
@@ -62,6 +97,15 @@ class Puppet(GenServer):
         for number in range(count):
             self.cast(target, (number, b"x" * size))
         return count
+
+    def do_overload(self, target: Target) -> int:
+        """Send until it is refused; how many were taken."""
+        for number in range(1_000_000):
+            try:
+                self.cast(target, (number, b""))
+            except Overloaded:
+                return number
+        raise AssertionError("there is no bound")
 
     def do_signal(self, target: Target, reason: Reason) -> None:
         self.cell.signal(target, reason)
@@ -111,6 +155,15 @@ class Puppet(GenServer):
 
     def do_open(self, path: str) -> int:
         return os.open(path, os.O_RDONLY)
+
+    def do_daemon(self) -> int:
+        """A process that has left our session and our parenthood."""
+        reader, writer = os.pipe()
+        with os.fdopen(reader) as lines:
+            command = f"setsid sh -c 'echo $$ >&{writer}; exec sleep 600' & "
+            subprocess.run(["sh", "-c", command], pass_fds=(writer,), check=True)  # noqa: S607
+            os.close(writer)
+            return int(lines.readline())
 
     def do_env(self, name: str) -> str | None:
         return os.environ.get(name)

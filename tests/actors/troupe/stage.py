@@ -16,14 +16,14 @@ class Stage:
         self.troupe = Troupe(run_dir, **options)  # type: ignore[arg-type]
 
     def puppet(self, *, traps: bool = True) -> Ref:
-        return self.troupe.spawn(Start(_puppet, (traps,), "puppet"))
+        return self.troupe.spawn(Start(puppet, (traps,), "puppet"))
 
     def tell(self, target: Target, *request: object, timeout_ms: int = TIMEOUT_MS) -> object:
         return self.troupe.call(target, request, timeout_ms)
 
     def child(self, parent: Ref, start: Start | None = None) -> Ref:
         """A child of a puppet, once that has heard that it is up."""
-        (ref,) = self.refs(parent, "spawn", start or Start(_puppet, (True,), "child"))
+        (ref,) = self.refs(parent, "spawn", start or Start(puppet, (True,), "child"))
         eventually(lambda: ref in self.started(parent))
         return ref
 
@@ -60,5 +60,5 @@ class Stage:
         return [json.loads(line) for line in self.troupe.reports.read_text().splitlines()]
 
 
-def _puppet(traps: bool) -> Puppet:
+def puppet(traps: bool) -> Puppet:
     return Puppet(traps=traps)
