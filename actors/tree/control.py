@@ -38,8 +38,7 @@ class Server:
         self._bell, self._rope = socket.socketpair()
         with _folder(run_dir) as folder:
             path = f"/proc/self/fd/{folder}/{SOCKET}"
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+            self._path.unlink(missing_ok=True)
             before = os.umask(0o177)
             try:
                 self._listener.bind(path)

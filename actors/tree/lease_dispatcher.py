@@ -24,8 +24,8 @@ from ..dispatcher import Dispatcher
 from ..orders import Effect, Event
 from ..otp import (
     KILL,
-    CallFailed,
     Caller,
+    CallFailed,
     ChildInfo,
     ChildSpec,
     Continue,

@@ -122,7 +122,7 @@ class Worker(GenServer):
     def handle_cast(self, message: object) -> Next:
         match message:
             case Begin():
-                self._begin(message)
+                self._take_up(message)
             case Halt(worker, grace_ms) if self._works_as(worker):
                 assert self._group is not None
                 self._halted = True
@@ -163,7 +163,7 @@ class Worker(GenServer):
 
     # --- a job ----------------------------------------------------------------------------------
 
-    def _begin(self, order: Begin) -> None:
+    def _take_up(self, order: Begin) -> None:
         assert self._group is None, "one job at a time"
         self._holder, self._exited, self._halted = order.holder, None, False
         self._pause_ms = _FIRST_LOOK_MS
