@@ -70,9 +70,7 @@ class Backstage:
             self._start()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must hear of it
             self._leave("failed", Reason("crash", f"{type(error).__name__}: {error}"))
-        self._say(
-            "up", port=self._orders.port, admin=self._admin.pid, root=self._root.pid
-        )
+        self._say("up", port=self._orders.port, admin=self._admin.pid, root=self._root.pid)
         self._leave("ended", self._watch())
 
     # --- the start --------------------------------------------------------------------------------

@@ -85,7 +85,9 @@ def check() -> None:
         raise HookMissing(f"thespian {release}: startChild takes no childRequirements")
 
 
-def install(host: str, kept_fd: Callable[[Any], tuple[int, ...]], admin_fds: tuple[int, ...]) -> int:
+def install(
+    host: str, kept_fd: Callable[[Any], tuple[int, ...]], admin_fds: tuple[int, ...]
+) -> int:
     """Change Thespian as said above; returns a descriptor from which the admin's pid is read.
 
     `kept_fd` says which descriptors an actor keeps, given its requirements.
@@ -104,7 +106,9 @@ def install(host: str, kept_fd: Callable[[Any], tuple[int, ...]], admin_fds: tup
     return reader
 
 
-def _tied_admin(start: Callable[..., None], writer: int, kept: tuple[int, ...]) -> Callable[..., None]:
+def _tied_admin(
+    start: Callable[..., None], writer: int, kept: tuple[int, ...]
+) -> Callable[..., None]:
     def start_admin(*args: object) -> None:
         mooring.tie_to_parent()
         os.write(writer, str(os.getpid()).encode())

@@ -161,4 +161,3 @@ def _address(host: str, port: int) -> ActorAddress:
 
 def kept_fds(requirements: Requirements) -> tuple[int, ...]:
     return requirements.charter.fds
-

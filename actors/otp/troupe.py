@@ -226,9 +226,7 @@ class Troupe:
         """Every process of this system, cells or not."""
         return mooring.members(self.name)
 
-    def _ask(
-        self, order: Order, timeout_ms: int | None, slack_s: float = _SLACK_SECONDS
-    ) -> object:
+    def _ask(self, order: Order, timeout_ms: int | None, slack_s: float = _SLACK_SECONDS) -> object:
         if self._process is None:
             raise StartupFailed("a troupe is started before it is used")
         timeout_s = None if timeout_ms is None else timeout_ms / 1000 + slack_s

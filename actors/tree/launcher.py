@@ -8,6 +8,7 @@ I1  One tree per state directory: the run folder is locked by the kernel, which 
 I2  When `stop` returns, no process of the tree is left, workers' commands included.
 """
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -80,7 +81,8 @@ class Tree:
         """What is where, for people and programs."""
         return {
             "stateDir": str(self.plan.state_dir),
-            "pid": self._system.pids["backstage"],
+            "system": self._system.name,
+            "pid": os.getpid(),
             "upSeconds": int(time.monotonic() - self._begun),
             "isStopping": self.is_told_to_stop,
             "processes": dict(self._system.pids),

@@ -241,6 +241,8 @@ class LeaseDispatcher(GenServer):
                     self._report(what, detail, issue_id)
                 case orders.Stopped():
                     self._stopped(effect)
+                case _:
+                    pass  # for the authority
         self._events.extend(self._clerk.perform(effects))
 
     def _stopped(self, effect: orders.Stopped) -> None:

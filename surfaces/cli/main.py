@@ -13,6 +13,11 @@ from ... import __version__
 # command -> module below this package, attribute, one line for `--help`
 _COMMANDS = {
     "init": ("state", "init", "Make a state directory."),
+    "up": ("up", "up", "Start the supervision tree: claim, run, renew, retry, escalate."),
+    "down": ("up", "down", "Stop the tree, and prove that nothing is left."),
+    "status": ("up", "status", "Say in a line how the tree is."),
+    "tree": ("up", "tree", "Draw the tree."),
+    "top": ("up", "top", "Draw the tree again and again."),
     "issue": ("issue", "issue", "Add, find, claim, change and close work."),
     "dep": ("dep", "dep", "Say which issue waits for which."),
     "sublease": ("sublease", "sublease", "Lend parts of a lease to subagents."),

@@ -37,7 +37,8 @@ def _specs(names: str) -> list[ChildSpec]:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "restarted"), [("one_for_one", "b"), ("rest_for_one", "bc"), ("one_for_all", "abc")]
+    ("strategy", "restarted"),
+    [("one_for_one", "b"), ("rest_for_one", "bc"), ("one_for_all", "abc")],
 )
 def test_a_killed_child_is_started_again_by_the_strategy(
     shared: Stage, strategy: str, restarted: str
@@ -52,9 +53,7 @@ def test_a_killed_child_is_started_again_by_the_strategy(
     def is_back() -> bool:
         after = _which(shared, supervisor)
         changed = {name for name in "abc" if after[name].ref != before[name].ref}
-        return changed == set(restarted) and all(
-            isinstance(after[name].ref, Ref) for name in "abc"
-        )
+        return changed == set(restarted) and all(isinstance(after[name].ref, Ref) for name in "abc")
 
     eventually(is_back)
 

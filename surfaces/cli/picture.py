@@ -1,0 +1,79 @@
+"""A running tree as lines of text, for `up`, `status`, `tree` and `top`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+_STATE_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow"}
+_REPORTS = 6  # of the dispatcher, newest last
+
+
+def summary(picture: dict[str, Any]) -> str:
+    """One line."""
+    dispatcher, authority = picture["dispatcher"], picture["authority"]
+    terms = dispatcher.get("terms", [])
+    busy = f"{len(terms)} of {dispatcher.get('slots', '?')} workers busy"
+    if dispatcher.get("stopping"):
+        busy = f"stopping: {dispatcher['stopping']}"
+    restarts = sum(child["restarts"] for child in picture["tree"]) + authority.get("restarts", 0)
+    up = _duration(picture["upSeconds"])
+    return f"up {up}, {busy}, row {picture['evidence'].get('seq', '?')}, {restarts} restarts"
+
+
+def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """The tree, then what is worked on; lines and their colours."""
+    yield f"coord_sup  {summary(picture)}", "bold"
+    children = picture["tree"]
+    for place, child in enumerate(children):
+        last = place == len(children) - 1
+        yield from _branch(child, picture, "└─ " if last else "├─ ", "   " if last else "│  ")
+    terms = picture["dispatcher"].get("terms", [])
+    if terms:
+        yield "", None
+        yield f"{'ISSUE':<16} {'ATTEMPT':>7} {'FENCE':>6}  {'LEASE':>6}  {'PHASE':<9} WORKER", "dim"
+    for term in terms:
+        left = term.get("remainingMs")
+        lease = "?" if left is None else _duration(max(0, left) // 1000)
+        line = f"{term['issue']:<16.16} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
+        colour = None if term["phase"] == "running" else "yellow"
+        yield f"{line}  {term['phase']:<9} {term['worker']}", colour
+    reports = picture["dispatcher"].get("reports", [])[-_REPORTS:]
+    if reports:
+        yield "", None
+    for row in reports:
+        about = f"{row['issue']}: " if row.get("issue") else ""
+        yield f"{row['what']:<16} {about}{row['detail']}"[:160], "dim"
+
+
+def _branch(
+    child: dict[str, Any], picture: dict[str, Any], joint: str, below: str
+) -> Iterator[tuple[str, str | None]]:
+    pid = f"pid {child['pid']}" if child["pid"] else ""
+    restarts = f"{child['restarts']} restarts" if child["restarts"] else ""
+    words = [child["state"], pid, restarts, _more(child["id"], picture)]
+    text = f"{joint}{child['id']:<17} " + "  ".join(word for word in words if word)
+    yield text, _STATE_COLOURS.get(child["state"], "red")
+    grandchildren = child.get("children", [])
+    for place, each in enumerate(grandchildren):
+        corner = "└─ " if place == len(grandchildren) - 1 else "├─ "
+        yield f"{below}{corner}{each['id']:<14} {each['state']}  pid {each['pid']}", "dim"
+
+
+def _more(name: str, picture: dict[str, Any]) -> str:
+    """What is worth saying of one child beyond what all have."""
+    authority, evidence = picture["authority"], picture["evidence"]
+    if name == "authority_client":
+        again = authority.get("restarts", 0)
+        said = f"sidecar {authority.get('pid')}, {authority.get('boundary')}"
+        said += f", epoch {authority.get('epoch')}"
+        return said + (f", started again {again} times" if again else "")
+    if name == "evidence_writer":
+        return f"row {evidence.get('seq', '?')}"
+    return ""
+
+
+def _duration(seconds: int) -> str:
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{seconds:02}s" if minutes else f"{seconds}s"

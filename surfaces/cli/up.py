@@ -1,0 +1,353 @@
+"""`understudy up`, `down`, `status`, `tree` and `top`: the supervision tree from outside."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...actors.otp import OtpError, Reason
+from ...actors.tree import control
+from ...actors.tree.plan import RUN_FOLDER, Plan, handler_command, shell_command
+from ...contracts import Exit, limits
+from . import picture
+from .session import Leave, Session, common, print_json
+
+_TURN_MS = 200
+_DRAW_SECONDS = 0.5
+_DETACH_SECONDS = 90.0
+_LOG = "up.log"
+_CLEAR = "\033[H\033[J"
+_TREE_CODES = {"shutdown": Exit.FAILED, "normal": Exit.OK}
+
+
+@click.command()
+@click.option("--exec", "command", metavar="CMD", help="A shell command that works on one issue.")
+@click.option("--handler", metavar="MODULE:NAME", help="Or a handler in Python.")
+@click.option(
+    "--workers", "-w", type=click.IntRange(1, 4_096), default=1, show_default=True, help="At most."
+)
+@click.option(
+    "--ttl",
+    type=click.IntRange(limits.TTL_SECONDS_MIN, limits.TTL_SECONDS_MAX),
+    default=60,
+    show_default=True,
+    help="Seconds that a lease holds; renewed at a third of it while its worker lives.",
+)
+@click.option(
+    "--grace",
+    type=click.IntRange(0, 3_600),
+    default=5,
+    show_default=True,
+    help="Seconds between SIGTERM and SIGKILL; at most a third of the lease.",
+)
+@click.option("--job-timeout", type=click.IntRange(1), help="Seconds that one attempt may take.")
+@click.option("--label", multiple=True, help="Only issues with this label; repeatable.")
+@click.option("--type", "issue_type", help="Only issues of this type.")
+@click.option("--name", default="coord", show_default=True, help="The coordinator's name.")
+@click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
+@click.option("--detach", is_flag=True, help="Go on in the background.")
+@common
+def up(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Start the supervision tree, and keep it until Ctrl-C or `understudy down`.
+
+    For every issue that is ready the tree claims a lease, runs the command, renews while it runs,
+    and closes the issue when it ends with 0. Exit 75 hands the issue back; any other end is a
+    failed attempt, tried again by the retry policy and then escalated. The command finds what it
+    works on in UNDERSTUDY_ISSUE, _LEASE, _FENCE, _ASSIGNEE, _SOCKET and _STATE_DIR, and the whole
+    issue as JSON on its standard input. A worker whose lease is lost is stopped with everything
+    that it started.
+
+    \b
+      understudy up --workers 4 --exec 'my-agent --task "$UNDERSTUDY_ISSUE"'
+      understudy up --handler my_package.work:handle --until-done
+    """
+    plan = _plan(session, options)
+    if options["detach"]:
+        _detach(session, plan)
+        return
+    _keep(session, plan, until_done=options["until_done"])
+
+
+@click.command()
+@click.option("--drain", type=click.IntRange(0), help="Seconds for workers to finish first.")
+@click.option("--force", is_flag=True, help="Kill what does not end.")
+@common
+def down(session: Session, drain: int | None, *, force: bool) -> None:
+    """Stop the tree: hand leases back, in reverse order of its start, and prove nothing is left.
+
+    Exit 7 where no tree runs.
+    """
+    run_dir = session.state_dir.absolute() / RUN_FOLDER
+    before = _asked(session, {"ask": "picture"})
+    request = {"ask": "stop", "drainMs": (drain or 0) * 1000}
+    timeout_s = (drain or 0) + 120.0
+    try:
+        control.ask(run_dir, request, timeout_s)
+    except control.NoTree as error:
+        if not force:
+            raise click.ClickException(f"it does not stop: {error}; try --force") from None
+    left = _left(before["system"], force=force)
+    answer = {"result": "rejected" if left else "accepted", "failureClasses": [], "left": left}
+    if session.as_json:
+        print_json(answer)
+    elif left:
+        click.echo(f"error: still there: {', '.join(map(str, left))}", err=True)
+    else:
+        click.echo("stopped; nothing is left")
+    if left:
+        raise Leave(Exit.FAILED)
+
+
+@click.command()
+@common
+def status(session: Session) -> None:
+    """Say in a line or two how the tree is. Exit 7 where none runs."""
+    found = _asked(session, {"ask": "picture"})
+    if session.as_json:
+        print_json({"result": "accepted", "failureClasses": []} | found)
+        return
+    click.echo(f"{session.state_dir}: {picture.summary(found)}")
+    for term in found["dispatcher"].get("terms", []):
+        attempt = f"attempt {term['attempt']}, fence {term['fence']}"
+        click.echo(f"  {term['issue']}  {term['phase']}, {attempt}, {term['worker']}")
+
+
+@click.command()
+@common
+def tree(session: Session) -> None:
+    """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
+    found = _asked(session, {"ask": "picture"})
+    if session.as_json:
+        print_json({"result": "accepted", "failureClasses": []} | found)
+        return
+    for line, colour in picture.drawn(found):
+        click.echo(_painted(line, colour))
+
+
+@click.command()
+@click.option(
+    "--every", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds."
+)
+@common
+def top(session: Session, every: float) -> None:
+    """Draw the tree again and again until Ctrl-C; with --json, a line each time."""
+    while True:
+        found = _asked(session, {"ask": "picture"})
+        if session.as_json:
+            print_json(found)
+        else:
+            _draw(found)
+        time.sleep(every)
+
+
+# --- the tree in this process ---------------------------------------------------------------------
+
+
+def _plan(session: Session, options: dict[str, Any]) -> Plan:
+    from ...actors.search import Wanted  # noqa: PLC0415 - only here
+
+    command, handler = options["command"], options["handler"]
+    if (command is None) == (handler is None):
+        raise click.UsageError("say what a worker runs: either --exec or --handler")
+    argv = shell_command(command) if command is not None else handler_command(handler)
+    timeout = options["job_timeout"]
+    try:
+        return Plan(
+            state_dir=session.state_dir.absolute(),
+            argv=argv,
+            slots=options["workers"],
+            name=options["name"],
+            ttl_seconds=options["ttl"],
+            grace_ms=options["grace"] * 1000,
+            job_ms=None if timeout is None else timeout * 1000,
+            wanted=Wanted(tuple(options["label"]), options["issue_type"]),
+            boundary=session.boundary if session.boundary != "sidecar" else None,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
+    """Start it, show it, and stay until it ends or somebody says so."""
+    from ...actors.tree.launcher import Tree  # noqa: PLC0415 - it takes a while
+
+    session.office(writable=False).close()  # says what is wrong with the state directory
+    running = Tree(plan)
+    with _told() as signals:
+        try:
+            running.start()
+        except OtpError as error:
+            raise click.ClickException(str(error)) from None
+        view = _View(session)
+        view.say(f"up: {plan.state_dir}, {plan.slots} workers, {shlex.join(plan.argv)}")
+        reason: Reason | None = None
+        try:
+            while reason is None and not signals and not running.is_told_to_stop:
+                reason = running.wait(_TURN_MS)
+                found = running.picture()
+                view.show(found)
+                if until_done and _is_done(session, found):
+                    break
+        finally:
+            view.end()
+            running.stop()
+    if reason is not None:
+        _gave_up(session, reason)
+    elif session.as_json:
+        print_json({"result": "accepted", "failureClasses": [], "ended": "told to"})
+    else:
+        view.say("stopped; nothing is left")
+
+
+def _gave_up(session: Session, reason: Reason) -> None:
+    said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
+    if session.as_json:
+        print_json({"result": "rejected", "failureClasses": ["tree_gave_up"], "diagnostic": said})
+    else:
+        click.echo(f"error: {said}", err=True)
+    raise Leave(Exit.FAILED)
+
+
+@contextmanager
+def _told() -> Iterator[list[int]]:
+    """The signals that came, where each would else end us in the middle of something."""
+    heard: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: heard.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield heard
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_done(session: Session, found: dict[str, Any]) -> bool:
+    """Whether nothing is worked on, and nothing can be without somebody's help."""
+    dispatcher = found["dispatcher"]
+    if "terms" not in dispatcher or dispatcher["terms"] or dispatcher["claiming"]:
+        return False
+    listed = session.ask("issue.list", {}, writable=False)
+    open_ids = {
+        each["id"] for each in listed["issues"] if each["status"] in ("open", "in_progress")
+    }
+    if not open_ids:
+        return True
+    from ...actors.escalation import LABEL  # noqa: PLC0415 - only here
+
+    ready = session.ask("issue.ready", {}, writable=False)["issues"]
+    worked = [each for each in ready if LABEL not in each.get("labels", ())]
+    held = [each for each in listed["issues"] if each.get("lease")]
+    return not worked and not held
+
+
+class _View:
+    """On a terminal a picture that moves, elsewhere a line for what happens."""
+
+    def __init__(self, session: Session) -> None:
+        self._moves = sys.stdout.isatty() and not session.as_json
+        self._as_json = session.as_json
+        self._drawn = 0.0
+        self._seen_ms = -1
+
+    def say(self, text: str) -> None:
+        if not self._as_json:
+            click.echo(text, err=True)
+
+    def show(self, found: dict[str, Any]) -> None:
+        if self._moves:
+            if time.monotonic() >= self._drawn + _DRAW_SECONDS:
+                self._drawn = time.monotonic()
+                _draw(found)
+            return
+        for row in found["dispatcher"].get("reports", []):
+            if row["at_ms"] > self._seen_ms:
+                self._seen_ms = row["at_ms"]
+                about = f"{row['issue']}: " if row.get("issue") else ""
+                self.say(f"{row['what']}  {about}{row['detail']}")
+
+    def end(self) -> None:
+        if self._moves:
+            click.echo()
+
+
+def _draw(found: dict[str, Any]) -> None:
+    lines = [_painted(line, colour) for line, colour in picture.drawn(found)]
+    click.echo(_CLEAR + "\n".join(lines))
+
+
+def _painted(line: str, colour: str | None) -> str:
+    if colour in ("bold", "dim"):
+        return click.style(line, bold=colour == "bold", dim=colour == "dim")
+    return click.style(line, fg=colour)
+
+
+# --- a tree elsewhere -----------------------------------------------------------------------------
+
+
+def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return control.ask(session.state_dir.absolute() / RUN_FOLDER, request, 10.0)
+    except control.NoTree:
+        said = f"no tree runs on {session.state_dir}; start one with `understudy up`"
+        if session.as_json:
+            failure = {"result": "rejected", "failureClasses": ["tree_not_running"]}
+            print_json(failure | {"diagnostic": said})
+        else:
+            click.echo(f"error: {said}", err=True)
+        raise Leave(Exit.UNREACHABLE) from None
+
+
+def _left(system: str, *, force: bool) -> list[int]:
+    """Processes of a tree that has stopped; there should be none."""
+    from ...actors.otp import mooring  # noqa: PLC0415 - only here
+
+    if force:
+        mooring.sweep(system)
+    return [each.pid for each in mooring.members(system)]
+
+
+def _detach(session: Session, plan: Plan) -> None:
+    """The same command again, without a terminal; return when it is up, or has failed."""
+    words = [word for word in sys.argv[1:] if word != "--detach"]
+    plan.run_dir.mkdir(parents=True, exist_ok=True)
+    log = plan.run_dir / _LOG
+    with log.open("ab") as output:
+        start = output.tell()
+        process = subprocess.Popen(  # noqa: S603 - this very program
+            [sys.executable, "-m", "understudy", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            cwd=Path.cwd(),
+            env=os.environ,
+        )
+    give_up = time.monotonic() + _DETACH_SECONDS
+    while time.monotonic() < give_up:
+        if process.poll() is not None:
+            with log.open("rb") as said:
+                said.seek(start)
+                text = said.read().decode("utf-8", "replace").strip()
+            raise click.ClickException(f"it did not start: {text.removeprefix('Error: ')}")
+        try:
+            found = control.ask(plan.run_dir, {"ask": "picture"}, 10.0)
+        except control.NoTree:
+            time.sleep(0.05)
+            continue
+        if session.as_json:
+            print_json({"result": "accepted", "failureClasses": []} | found)
+        else:
+            click.echo(f"up: process {process.pid}; `understudy status`, `understudy down`")
+        return
+    process.terminate()
+    raise click.ClickException(f"it was not up in {_DETACH_SECONDS:.0f} s; see {log}")
