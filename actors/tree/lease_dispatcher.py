@@ -51,6 +51,7 @@ NAME: Final = "lease_dispatcher"
 WORKER_SUP: Final = "worker_sup"
 _ASK_MS = 5_000
 _GONE_MS = 20  # between two looks whether the processes of a dead worker are gone
+_LULL_MS = 5  # between two steps that only time has asked for: mail comes in between
 _TOLD_MAX = 50  # reports that are kept for people
 
 
@@ -225,7 +226,8 @@ class LeaseDispatcher(GenServer):
         due_ms = self._dispatcher.next_ms
         if due_ms is not None:
             self._alarms += 1
-            self._timer = self.cell.after(max(0, due_ms - now_ms()), _Due(self._alarms))
+            delay_ms = max(_LULL_MS, due_ms - now_ms())
+            self._timer = self.cell.after(delay_ms, _Due(self._alarms))
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:

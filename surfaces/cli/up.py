@@ -9,14 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
-from ...actors.otp import OtpError, Reason
+from ...actors.otp import OtpError
+from ...actors.otp import Reason as Ending
 from ...actors.tree import control
 from ...actors.tree.plan import RUN_FOLDER, Plan, handler_command, shell_command
-from ...contracts import Exit, limits
+from ...contracts import Exit, Reason, limits
 from . import picture
 from .session import Leave, Session, common, print_json
 
@@ -25,7 +26,6 @@ _DRAW_SECONDS = 0.5
 _DETACH_SECONDS = 90.0
 _LOG = "up.log"
 _CLEAR = "\033[H\033[J"
-_TREE_CODES = {"shutdown": Exit.FAILED, "normal": Exit.OK}
 
 
 @click.command()
@@ -185,10 +185,10 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         try:
             running.start()
         except OtpError as error:
-            raise click.ClickException(str(error)) from None
+            _refuse(session, error)
         view = _View(session)
         view.say(f"up: {plan.state_dir}, {plan.slots} workers, {shlex.join(plan.argv)}")
-        reason: Reason | None = None
+        reason: Ending | None = None
         try:
             while reason is None and not signals and not running.is_told_to_stop:
                 reason = running.wait(_TURN_MS)
@@ -207,7 +207,22 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         view.say("stopped; nothing is left")
 
 
-def _gave_up(session: Session, reason: Reason) -> None:
+def _refuse(session: Session, error: OtpError) -> NoReturn:
+    """It did not start; whoever has the state directory already is told apart."""
+    from ...actors.otp.troupe import AlreadyRunning  # noqa: PLC0415 - as the tree
+    from ...actors.tree.launcher import Occupied  # noqa: PLC0415
+
+    is_taken = isinstance(error, AlreadyRunning | Occupied)
+    failure = Reason.AUTHORITY_BUSY.wire if is_taken else "tree_not_started"
+    if session.as_json:
+        said = {"result": "rejected", "failureClasses": [failure], "diagnostic": str(error)}
+        print_json(said)
+    else:
+        click.echo(f"error: {error} ({failure})", err=True)
+    raise Leave(Exit.TRY_LATER if is_taken else Exit.FAILED) from None
+
+
+def _gave_up(session: Session, reason: Ending) -> None:
     said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
     if session.as_json:
         print_json({"result": "rejected", "failureClasses": ["tree_gave_up"], "diagnostic": said})
@@ -338,10 +353,10 @@ def _detach(session: Session, plan: Plan) -> None:
             with log.open("rb") as said:
                 said.seek(start)
                 text = said.read().decode("utf-8", "replace").strip()
-            raise click.ClickException(f"it did not start: {text.removeprefix('Error: ')}")
-        try:
-            found = control.ask(plan.run_dir, {"ask": "picture"}, 10.0)
-        except control.NoTree:
+            click.echo(text, err=True)
+            raise Leave(process.returncode)
+        found = _found(plan)
+        if found is None or found["pid"] != process.pid:
             time.sleep(0.05)
             continue
         if session.as_json:
@@ -350,4 +365,12 @@ def _detach(session: Session, plan: Plan) -> None:
             click.echo(f"up: process {process.pid}; `understudy status`, `understudy down`")
         return
     process.terminate()
-    raise click.ClickException(f"it was not up in {_DETACH_SECONDS:.0f} s; see {log}")
+    click.echo(f"error: it was not up in {_DETACH_SECONDS:.0f} s; see {log}", err=True)
+    raise Leave(Exit.FAILED)
+
+
+def _found(plan: Plan) -> dict[str, Any] | None:
+    try:
+        return control.ask(plan.run_dir, {"ask": "picture"}, 10.0)
+    except control.NoTree:
+        return None
