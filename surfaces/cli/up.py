@@ -251,18 +251,14 @@ def _is_done(session: Session, found: dict[str, Any]) -> bool:
     dispatcher = found["dispatcher"]
     if "terms" not in dispatcher or dispatcher["terms"] or dispatcher["claiming"]:
         return False
-    listed = session.ask("issue.list", {}, writable=False)
-    open_ids = {
-        each["id"] for each in listed["issues"] if each["status"] in ("open", "in_progress")
-    }
-    if not open_ids:
-        return True
     from ...actors.escalation import LABEL  # noqa: PLC0415 - only here
 
-    ready = session.ask("issue.ready", {}, writable=False)["issues"]
-    worked = [each for each in ready if LABEL not in each.get("labels", ())]
-    held = [each for each in listed["issues"] if each.get("lease")]
-    return not worked and not held
+    listed = session.ask("issue.list", {}, writable=False)
+    ready = session.ask("issue.ready", {}, writable=False)
+    if listed["seq"] != ready["seq"]:
+        return False  # something was decided in between
+    waits = [each for each in ready["issues"] if LABEL not in each.get("labels", ())]
+    return not waits and not any(each.get("lease") for each in listed["issues"])
 
 
 class _View:
