@@ -44,7 +44,7 @@ help: ## list the targets
 
 setup: $(READY) ## prepare .venv from requirements.lock
 
-demo: $(READY) ## watch two agents want the same thing
+demo: $(READY) ## watch a tree of workers, one killed and one frozen
 	@$(BIN)/understudy demo $(ARGS)
 
 test: $(READY) ## run the tests; ARGS="-k fence" is handed to pytest

@@ -352,11 +352,14 @@ class LeaseDispatcher(GenServer):
     # --- looking --------------------------------------------------------------------------------
 
     def _known(self) -> dict[str, Any]:
-        return {
-            **self._dispatcher.summary(),
-            "cells": len(self._posts),
-            "reports": list(self._told),
-        }
+        known = dict(self._dispatcher.summary())
+        terms = [term | {"pid": self._pid_of(term["worker"])} for term in known["terms"]]
+        return known | {"terms": terms, "cells": len(self._posts), "reports": list(self._told)}
+
+    def _pid_of(self, name: str) -> int | None:
+        """Of the command that works under this name."""
+        post = self._post_of(name)
+        return post.processes[0].pid if post is not None and post.processes else None
 
 
 def _is_idle(post: _Post) -> bool:

@@ -1,54 +1,61 @@
-"""`understudy demo`: two worker processes, one of them frozen past its lease, and one fence.
+"""`understudy demo`: a whole tree at work, with a worker killed, one frozen, and a zombie refused.
 
-The workers are real processes, and the frozen one is stopped with SIGSTOP. Requests go through
-`understudy dispatch` with a clock that runs faster, so that a lease of 30 seconds lapses in two.
+Twelve issues that wait for one another, four workers, all of them real processes. What happens to
+them is written to the journal, and at the end the journal alone proves it.
 """
 
-import json
 import os
-import selectors
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
+from ...actors.tree.launcher import Tree
+from ...actors.tree.plan import Plan, shell_command
 from ...authority import TRAJECTORY, Office, create_state_dir, replay, trajectory
+from ...authority.client import Client
 from ...contracts import Exit
+from .picture import drawn, painted
 from .render import coloured
 from .session import Leave, Session, common, print_json
 
-_SPEED = 20  # seconds of the demo's clock in a real second
-_PATIENCE_SECONDS = 60  # real time after which the demo gives up
-_WORK = (
-    ("parser", "Parse the configuration", None),
-    ("schema", "Write the schema", None),
-    ("loader", "Load and validate", "parser"),
-    ("docs", "Document the format", "schema"),
-)
-_COLOURS = {"ada": "cyan", "bob": "magenta"}
+_WORK = {
+    "design": (),
+    "grammar": ("design",),
+    "lexer": ("grammar",),
+    "parser": ("grammar",),
+    "types": ("design",),
+    "checker": ("parser", "types"),
+    "codegen": ("checker",),
+    "linker": ("design",),
+    "docs": ("grammar",),
+    "tests": ("parser",),
+    "package": ("codegen", "linker", "tests"),
+    "release": ("package", "docs"),
+}
+_KILLED, _FROZEN = "parser", "types"
+_COMMAND = 'echo "working on $UNDERSTUDY_ISSUE"; exec sleep 0.8'
+_JOB_SECONDS = 3  # then a worker that hangs is stopped
+_PATIENCE_SECONDS = 90
+_CLEAR = "\033[H\033[J"
 
 
 @click.command()
 @common
 def demo(session: Session) -> None:
-    """Two workers, one zombie, one fence: see the zombie's write refused.
+    """Watch a tree work: one worker is killed, one frozen, and a late write is refused.
 
-    Ada claims an issue and is frozen in the middle of it. Her lease lapses, Bob takes the part,
-    and when Ada wakes up and writes, the authority refuses her with the fence that won. Everything
-    happens in a folder of its own, which is removed at the end.
+    Four workers take twelve issues in the order of their dependencies. One worker is killed in the
+    middle (SIGKILL) and one frozen (SIGSTOP); others take their parts. Then the frozen one's fence
+    is used to write, and refused. Everything happens in a folder that is removed at the end.
     """
     with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder:
-        stage = Stage(Path(folder) / "state", quiet=session.as_json)
-        try:
-            stage.play()
-        finally:
-            stage.end()
-        report = stage.review()
+        report = Demo(Path(folder) / "state", quiet=session.as_json).play()
     if session.as_json:
         print_json(report)
     if report["result"] != "accepted":
@@ -56,153 +63,135 @@ def demo(session: Session) -> None:
         raise Leave(Exit.FAILED)
 
 
-class Stage:
-    """Starts the authority and the workers, carries their lines, and freezes one of them."""
+class Demo:
+    """Starts a tree, disturbs it, and proves what came of it."""
 
     def __init__(self, state_dir: Path, *, quiet: bool) -> None:
-        self._state_dir = state_dir
-        self._quiet = quiet
-        create_state_dir(state_dir, "demo")
+        self._state_dir, self._quiet = state_dir, quiet
+        self._moves = sys.stdout.isatty() and not quiet
         self._begun = time.monotonic()
-        self._authority = _spawn(
-            "understudy.surfaces.cli.main",
-            "dispatch",
-            "--frozen-clock",
-            "--state-dir",
-            str(state_dir),
+        self._told: list[str] = []
+        self._terms: dict[int, dict[str, Any]] = {}  # by fence: those that were seen
+        self._fences: dict[str, int] = {}  # of whoever was killed or frozen
+        self._frozen_pid = 0
+        self._refusal: list[str] = []
+        create_state_dir(state_dir, "demo")
+
+    def play(self) -> dict[str, Any]:
+        self._prepare()
+        plan = Plan(
+            state_dir=self._state_dir,
+            argv=shell_command(_COMMAND),
+            slots=4,
+            grace_ms=500,
+            job_ms=_JOB_SECONDS * 1000,
         )
-        self._workers: dict[str, subprocess.Popen[str]] = {}
-        self._frozen: str | None = None  # the issue in whose middle Ada was stopped
-        self._woken = False
-        self.refusal: dict[str, Any] | None = None
+        try:
+            with Tree(plan) as tree:
+                self._say("tree", "up: an authority, an evidence writer, a dispatcher, 4 workers")
+                self._watch(tree)
+        finally:
+            self._thaw()
+        return self._review()
 
-    def play(self) -> None:
-        self._say("", f"Two workers, four issues. The clock runs {_SPEED} times as fast.\n")
-        for issue_id, title, blocker in _WORK:
-            self._ask("issue.add", {"id": issue_id, "title": title})
-            if blocker:
-                self._ask("dep.add", {"id": issue_id, "dependsOnId": blocker})
-        with selectors.DefaultSelector() as inbox:
-            for name in _COLOURS:
-                self._workers[name] = _spawn("understudy.surfaces.cli.player", name)
-                inbox.register(_stdout(self._workers[name]), selectors.EVENT_READ, name)
-            while not self._done():
-                for key, _ in inbox.select(timeout=0.2):
-                    self._serve(key.data)
-                if time.monotonic() - self._begun > _PATIENCE_SECONDS:
-                    raise click.ClickException("the demo took too long")
+    def _prepare(self) -> None:
+        with Office(self._state_dir) as office:
+            for name, waits_for in _WORK.items():
+                office.ask("issue.add", {"id": name, "title": f"Do the {name}"})
+                for other in waits_for:
+                    office.ask("dep.add", {"id": name, "dependsOnId": other})
 
-    def end(self) -> None:
-        """Stop every process that was started, frozen ones too."""
-        for process in (*self._workers.values(), self._authority):
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                process.terminate()
-            process.communicate()
+    # --- while it runs --------------------------------------------------------------------------
 
-    def review(self) -> dict[str, Any]:
+    def _watch(self, tree: Tree) -> None:
+        closed: set[str] = set()
+        while len(closed) < len(_WORK):
+            reason = tree.wait(100)
+            if reason is not None or time.monotonic() > self._begun + _PATIENCE_SECONDS:
+                raise click.ClickException(f"the tree ended before its work did: {reason}")
+            picture = tree.picture()
+            self._look(picture["dispatcher"].get("terms", []))
+            with Office(self._state_dir, writable=False) as office:
+                states = office.authority.state.issues.values()
+                done = {each.id for each in states if each.status == "closed"}
+            for name in sorted(done - closed):
+                self._say(name, "is done")
+            closed = done
+            if self._moves:
+                lines = [painted(line, colour) for line, colour in drawn(picture)]
+                click.echo(_CLEAR + "\n".join([*lines, "", *self._told[-12:]]))
+
+    def _look(self, terms: list[dict[str, Any]]) -> None:
+        """Tell of what is new, and disturb the two that the plot wants disturbed."""
+        for term in terms:
+            name, fence, pid = term["issue"], term["fence"], term["pid"]
+            if fence not in self._terms:
+                again = f", attempt {term['attempt']}" if term["attempt"] > 1 else ""
+                self._say(name, f"claimed by {term['worker']}, fence {fence}{again}")
+            self._terms[fence] = term
+            if name in (_KILLED, _FROZEN) and name not in self._fences and pid is not None:
+                self._fences[name] = fence
+                self._disturb(name, pid)
+            elif name == _FROZEN and fence > self._fences.get(name, fence) and not self._refusal:
+                self._write_late()
+
+    def _disturb(self, name: str, pid: int) -> None:
+        with suppress(ProcessLookupError):
+            if name == _KILLED:
+                os.kill(pid, signal.SIGKILL)
+                self._say(name, coloured("its worker is killed (SIGKILL)", "red"))
+            else:
+                os.kill(pid, signal.SIGSTOP)
+                self._frozen_pid = pid
+                self._say(name, coloured("its worker is frozen (SIGSTOP)", "cyan"))
+
+    def _thaw(self) -> None:
+        if self._frozen_pid:
+            with suppress(ProcessLookupError):
+                os.kill(self._frozen_pid, signal.SIGCONT)
+
+    def _write_late(self) -> None:
+        """What the frozen worker would say if it woke up now, when somebody else has its part."""
+        fence = self._fences[_FROZEN]
+        worker = self._terms[fence]["worker"]
+        payload = {"id": _FROZEN, "assignee": worker, "leaseId": "mine", "fence": fence}
+        with Client(self._state_dir, "mcp") as client:
+            answer = client.ask("issue.update", payload | {"title": "I was first"})
+        self._say(_FROZEN, f"the frozen one writes with fence {fence}")
+        refused = coloured("REFUSED", "red", bold=True)
+        self._refusal = answer["failureClasses"]
+        self._say("", f"{refused} {self._refusal[0]}: {answer['diagnostic']}")
+
+    # --- afterwards -----------------------------------------------------------------------------
+
+    def _review(self) -> dict[str, Any]:
         """What the journal says about it, proved from the journal alone."""
         with Office(self._state_dir, writable=False) as office:
             replayed = replay.replay(office.journal)
             chained, problem = trajectory.verify(self._state_dir / TRAJECTORY, office.journal)
-            closed = [i for i in office.authority.state.issues.values() if i.status == "closed"]
+            issues = office.authority.state.issues
+            closed = [each.id for each in issues.values() if each.status == "closed"]
+            attempts = {each.id: each.attempts for each in issues.values()}
         proved = replayed.mismatch is None and problem is None and chained == replayed.rows
         if proved:
             self._say("", "")
             self._say("replay", f"{replayed.rows} decisions, the same bytes again")
             self._say("verify", f"{chained} rows of evidence, chained to {replayed.head.digest}")
-        good = proved and self.refusal is not None and len(closed) == len(_WORK)
+        disturbed = all(attempts[name] == 2 for name in (_KILLED, _FROZEN))
+        good = proved and disturbed and len(closed) == len(_WORK) and self._refusal
         return {
             "result": "accepted" if good else "rejected",
             "rows": replayed.rows,
             "head": replayed.head.digest,
             "closed": len(closed),
-            "refusal": self.refusal,
+            "attempts": attempts,
+            "refusal": {"fence": self._fences.get(_FROZEN), "failureClasses": self._refusal},
         }
 
-    # --- one line from a worker -----------------------------------------------------------------
-
-    def _serve(self, name: str) -> None:
-        worker = self._workers[name]
-        line = _stdout(worker).readline()
-        if not line:
-            raise click.ClickException(f"{name} ended before the demo did")
-        request = json.loads(line)
-        answer = self._ask(request["action"], request["payload"])
-        self._tell(name, request, answer)
-        assert worker.stdin is not None
-        worker.stdin.write(json.dumps(answer) + "\n")
-        worker.stdin.flush()
-        self._direct(name, request, answer)
-
-    def _direct(self, name: str, request: dict[str, Any], answer: dict[str, Any]) -> None:
-        """The plot: freeze Ada in her first issue; wake her as soon as Bob holds it."""
-        claimed = request["action"] == "issue.claim_next" and answer.get("issue", {}).get("id")
-        if name == "ada" and claimed and self._frozen is None:
-            self._frozen = claimed
-            self._workers["ada"].send_signal(signal.SIGSTOP)
-            self._say("ada", f"is frozen in the middle of {claimed} (SIGSTOP)")
-        elif name == "bob" and claimed and claimed == self._frozen:
-            self._woken = True
-            self._workers["ada"].send_signal(signal.SIGCONT)
-            self._say("ada", "wakes up (SIGCONT), sure that the work is still hers")
-            self._serve("ada")
-
-    def _tell(self, name: str, request: dict[str, Any], answer: dict[str, Any]) -> None:
-        action, payload = request["action"], request["payload"]
-        if answer["result"] != "accepted":
-            self.refusal = {"by": name, "failureClasses": answer["failureClasses"]}
-            self.refusal |= {"fence": payload.get("fence"), "current": answer["effect"]["fence"]}
-            self._say(name, f"writes {payload['id']} with fence {payload['fence']}")
-            refused = coloured("REFUSED", "red", bold=True)
-            self._say("", f"{refused} {answer['failureClasses'][0]}: {answer['diagnostic']}")
-        elif action == "issue.claim_next" and "issue" in answer:
-            issue = answer["issue"]
-            verb = "reclaims" if issue["attempts"] > 1 else "claims"
-            self._say(name, f"{verb} {issue['id']}, fence {issue['lease']['fence']}")
-        elif action == "issue.close":
-            self._say(name, f"closes {payload['id']} with fence {payload['fence']}")
-
-    # --- the authority --------------------------------------------------------------------------
-
-    def _ask(self, action: str, payload: dict[str, Any]) -> dict[str, Any]:
-        request = {"action": action, "payload": payload, "now": self._now_ms()}
-        assert self._authority.stdin is not None
-        self._authority.stdin.write(json.dumps(request) + "\n")
-        self._authority.stdin.flush()
-        line = _stdout(self._authority).readline()
-        if not line:
-            raise click.ClickException("the authority ended before the demo did")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def _done(self) -> bool:
-        listed = self._ask("issue.list", {"status": "closed"})
-        return bool(self._woken) and len(listed["issues"]) == len(_WORK)
-
-    def _now_ms(self) -> int:
-        return 1_767_225_600_000 + int((time.monotonic() - self._begun) * 1000 * _SPEED)
-
     def _say(self, who: str, text: str) -> None:
-        if self._quiet:
-            return
-        seconds = (time.monotonic() - self._begun) * _SPEED
-        name = coloured(f"{who:<7}", _COLOURS.get(who, "green"))
-        click.echo(f"{seconds:6.1f} s  {name} {text}" if who else f"{'':>18}{text}".rstrip())
-
-
-def _spawn(module: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603 - our own modules
-        [sys.executable, "-m", module, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,  # Ctrl-C is ours to handle
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
-
-
-def _stdout(process: subprocess.Popen[str]) -> IO[str]:
-    assert process.stdout is not None
-    return process.stdout
+        seconds = time.monotonic() - self._begun
+        line = f"{seconds:5.1f} s  {coloured(f'{who:<8}', 'green')} {text}"
+        line = line if who else f"{'':>18}{text}".rstrip()
+        self._told.append(line)
+        if not self._quiet and (not self._moves or who in ("", "replay", "verify")):
+            click.echo(line)

@@ -37,7 +37,7 @@ _COMMANDS = {
     "world-registry-check": ("check", "check", "The same as check."),
     "doctor": ("doctor", "doctor", "Say which mode is in use, and what is wrong."),
     "vectors": ("vectors", "vectors", "Run the conformance vectors."),
-    "demo": ("demo", "demo", "Two workers, one zombie, one fence: see it refused."),
+    "demo": ("demo", "demo", "A tree at work: a worker killed, one frozen, a zombie refused."),
 }
 
 

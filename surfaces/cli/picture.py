@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import click
+
 _STATE_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow"}
 _REPORTS = 6  # of the dispatcher, newest last
 
@@ -42,6 +44,12 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     for row in reports:
         about = f"{row['issue']}: " if row.get("issue") else ""
         yield f"{row['what']:<16} {about}{row['detail']}"[:160], "dim"
+
+
+def painted(line: str, colour: str | None) -> str:
+    if colour in ("bold", "dim"):
+        return click.style(line, bold=colour == "bold", dim=colour == "dim")
+    return click.style(line, fg=colour)
 
 
 def _branch(

@@ -129,7 +129,7 @@ def tree(session: Session) -> None:
         print_json({"result": "accepted", "failureClasses": []} | found)
         return
     for line, colour in picture.drawn(found):
-        click.echo(_painted(line, colour))
+        click.echo(picture.painted(line, colour))
 
 
 @click.command()
@@ -292,14 +292,8 @@ class _View:
 
 
 def _draw(found: dict[str, Any]) -> None:
-    lines = [_painted(line, colour) for line, colour in picture.drawn(found)]
+    lines = [picture.painted(line, colour) for line, colour in picture.drawn(found)]
     click.echo(_CLEAR + "\n".join(lines))
-
-
-def _painted(line: str, colour: str | None) -> str:
-    if colour in ("bold", "dim"):
-        return click.style(line, bold=colour == "bold", dim=colour == "dim")
-    return click.style(line, fg=colour)
 
 
 # --- a tree elsewhere -----------------------------------------------------------------------------
