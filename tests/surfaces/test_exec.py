@@ -345,22 +345,6 @@ def test_a_frozen_exec_wakes_up_to_a_lost_lease(mark: Mark, folder: Path) -> Non
         assert mark.alive() == []
 
 
-@pytest.mark.timeout(300)
-def test_a_frozen_exec_is_outlived_by_nothing_at_its_deadline(mark: Mark, state_dir: Path) -> None:
-    """Its warden does not wait for it: the shortest lease there is, in real time."""
-    understudy("issue", "add", "work", "--id", "x", "--state-dir", state_dir)
-    with troubled(mark, state_dir, "daemons", "--ttl", "30") as running:
-        running.up()
-        running.halt()
-        eventually(lambda: {name_of(pid) for pid in mark.alive()} <= {"understudy", "us-keeper"})
-        said = told(state_dir, "issue", "show", "x")["issue"]["lease"]
-        assert said["state"] == "active", "before the lease ends, not after"
-        running.wake()
-        assert running.wait() == 6
-        assert "it could not be renewed in time" in running.complaint()
-    assert shown(state_dir) == ("open", False), "and the next one need not wait"
-
-
 # --- authorities that are away --------------------------------------------------------------------
 
 
