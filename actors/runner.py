@@ -19,7 +19,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +42,11 @@ _RETRY_MS = 1_000  # after the authority could not be asked
 _MARGIN_MS = 2 * limits.CLOCK_DRIFT_MS_MAX  # what the authority's clock may be ahead of ours
 _DRIFT_PART = 1_000  # of a lease's time that two clocks may drift apart in it
 _CURTAIN_MS = 30_000  # how long a command may go on after it closed its own issue
+
+_TOO_LATE = (
+    Reason.LEASE_STALE.wire,
+    "it could not be renewed in time, so the command was stopped before the lease ends",
+)
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 Result = Literal[
@@ -296,10 +301,7 @@ class Runner:
             if over or group.poll() is not None:
                 continue
             if now_ms() >= self._stop_at_ms:
-                words = (
-                    "it could not be renewed in time, and the command was stopped before its end"
-                )
-                self._give_up(group, Reason.LEASE_STALE.wire, words)
+                self._give_up(group, *_TOO_LATE)
             elif now_ms() >= self._renew_at_ms:
                 self._renew(group)
             elif now_ms() >= self._look_at_ms:
@@ -330,11 +332,15 @@ class Runner:
 
     def _settle(self, ended: Ended | None) -> Outcome:
         """Say to the authority what came of it, and to the caller."""
-        if self._lost is not None:
-            return self._outcome("lost", Exit.LEASE_LOST, ended, *self._lost)
         if ended is not None and ended.left:  # I2
             words = f"{ended.left} processes cannot be ended; the lease is left to lapse"
             return self._outcome("unrecorded", Exit.FAILED, ended, None, words)
+        if self._lost is None and ended is not None and ended.late and not self._closed:
+            self._lost = _TOO_LATE
+        if self._lost == _TOO_LATE:
+            self._let_go()
+        if self._lost is not None:
+            return self._outcome("lost", Exit.LEASE_LOST, ended, *self._lost)
         if self._closed and ended is not None:
             return self._outcome("completed", ended.code, ended)
         if self._signal is not None:
@@ -369,6 +375,12 @@ class Runner:
                 exit_code = FAILURES[BY_WIRE[failure]].exit
                 return self._outcome("unrecorded", exit_code, ended, failure, said)
             time.sleep(min(_RETRY_MS, max(1, self._deadline_ms - now_ms())) / 1000)
+
+    def _let_go(self) -> None:
+        """Nothing of the command is left: the next one need not wait for the lease to lapse."""
+        assert self._held is not None
+        with suppress(Unavailable, OSError):
+            self._request("issue.lease_release", self._held.payload())
 
     def _outcome(
         self,

@@ -75,6 +75,7 @@ class Ended:
 
     reason: Reason
     began: bool = True
+    late: bool = False  # it was ended at `keep_until`
     left: int = 0  # processes that could not be ended
     size: int = 0  # bytes that it printed into its log
     dropped: int = 0  # of those, bytes that are not kept
@@ -297,9 +298,12 @@ class ProcessGroup:
                 self._warden = watch(self.warden_pid)
             case ["no", number, where]:
                 self._end(Ended(_not_begun(self.command, int(number), where), began=False))
-            case ["end", status, left, size, dropped]:
-                reason = _reason(int(status))
-                self._end(Ended(reason, left=int(left), size=int(size), dropped=int(dropped)))
+            case ["end", status, *rest]:
+                late, left, size, dropped = map(int, rest)
+                ended = Ended(
+                    _reason(int(status)), late=bool(late), left=left, size=size, dropped=dropped
+                )
+                self._end(ended)
             case ["lost", status, left]:
                 code = os.WTERMSIG(int(status)) or signal.SIGKILL
                 self._lose("its warden was killed", code, int(left))

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...authority.glance import Standing
+    from ...authority import glance
 
 _OPTIONS = ("--resource", "--fence", "--state-dir")
 _DIGITS_MAX = 16  # of the greatest fence
@@ -55,27 +55,29 @@ def _is_current(words: list[str]) -> bool:
     standing = glance.certain(folder, resource, int(fence))
     if standing is None:
         return False
-    say_yes(standing, as_json=as_json)
+    if sys.stdout is not None:
+        try:
+            os.write(1, yes(standing, as_json=as_json))
+        except OSError:
+            return True  # nobody reads it; the exit code says the same
     return True
 
 
-def say_yes(standing: Standing, *, as_json: bool) -> None:
+def yes(standing: glance.Standing, *, as_json: bool) -> bytes:
     """What `guard` says of a fence that is current."""
     if not as_json:
         left_ms = max(0, (standing.deadline_ms or 0) - time.time_ns() // 1_000_000)
         text = f"{standing.resource}: fence {standing.fence} is current, for {left_ms // 1000} s"
-    else:
-        import json  # noqa: PLC0415
+        return text.encode(errors="replace") + b"\n"
+    import json  # noqa: PLC0415
 
-        report = {
-            "result": "accepted",
-            "failureClasses": [],
-            "resource": standing.resource,
-            "fence": standing.fence,
-            "current": standing.fence,
-            "deadlineMs": standing.deadline_ms,
-        }
-        text = json.dumps(report, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    if sys.stdout is not None:
-        sys.stdout.buffer.write(text.encode(errors="replace") + b"\n")
-        sys.stdout.buffer.flush()
+    report = {
+        "result": "accepted",
+        "failureClasses": [],
+        "resource": standing.resource,
+        "fence": standing.fence,
+        "current": standing.fence,
+        "deadlineMs": standing.deadline_ms,
+    }
+    line = json.dumps(report, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return line.encode(errors="replace") + b"\n"

@@ -81,6 +81,7 @@ def exec_(session: Session, issue: str, command: tuple[str, ...], **options: Any
 
     With --json the object stands alone on stdout, and all output of the command goes to stderr.
     """
+    _fill_standard_streams()
     _require_command(session, command[0])
     if (options["lease_id"] is None) != (options["fence"] is None):
         raise click.UsageError("--lease-id and --fence belong together")
@@ -91,9 +92,9 @@ def exec_(session: Session, issue: str, command: tuple[str, ...], **options: Any
         ttl_seconds=options["ttl"],
         lease_id=options["lease_id"],
         fence=options["fence"],
-        stdin=_open_file(0),
+        stdin=0,
         issue_on_stdin=options["issue_on_stdin"],
-        echo=_echo(to_stderr=session.as_json),
+        echo=(2, 2) if session.as_json else (1, 2),
         keep_log=not options["no_log"],
         grace_ms=options["grace"] * 1000,
     )
@@ -177,18 +178,11 @@ def _signals() -> Iterator[int]:
         os.close(sink)
 
 
-def _echo(*, to_stderr: bool) -> tuple[int, int] | None:
-    out, err = _open_file(2 if to_stderr else 1), _open_file(2)
-    return (out, err) if out is not None and err is not None else None
-
-
-def _open_file(number: int) -> int | None:
-    """A standard stream, unless whoever started us closed it."""
-    try:
-        os.fstat(number)
-    except OSError:
-        return None
-    return number
+def _fill_standard_streams() -> None:
+    """Where whoever started us closed one, nothing else may get its number."""
+    while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(file)
 
 
 def _tell(words: str) -> None:

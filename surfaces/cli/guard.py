@@ -6,8 +6,8 @@ import click
 
 from ...authority import glance
 from ...contracts import BY_WIRE, FAILURES, limits
-from .entry import say_yes
-from .session import Leave, Session, common, print_json
+from .entry import yes
+from .session import Leave, Session, common, print_bytes, print_json
 
 
 @click.command()
@@ -30,7 +30,7 @@ def guard(session: Session, resource: str | None, fence: int | None) -> None:
     held, number = _named(resource, fence)
     standing = glance.glance(session.state_dir, held, number, session.boundary)
     if standing.failure is None:
-        say_yes(standing, as_json=session.as_json)
+        print_bytes(yes(standing, as_json=session.as_json))
         return
     if session.as_json:
         report = {

@@ -160,7 +160,8 @@ def test_an_end_can_be_watched_as_a_descriptor(mark: Mark) -> None:
 def test_a_terminated_command_leaves_nobody_behind(mark: Mark, tmp_path: Path, kind: str) -> None:
     group = troubled(mark, kind, tmp_path / "log")
     group.terminate(grace_ms=200)
-    assert ended(group).left == 0
+    end = ended(group)
+    assert (end.left, end.late) == (0, False)
     assert mark.alive() == [], "at the very moment that the end is told"
 
 
@@ -202,7 +203,7 @@ def test_a_command_is_ended_at_the_time_that_was_set(mark: Mark, tmp_path: Path)
     due_ms = kin.now_ms() + 300
     group.keep_until(due_ms)
     end = ended(group)
-    assert end.reason.code == signal.SIGKILL
+    assert (end.reason.code, end.late) == (signal.SIGKILL, True)
     assert due_ms + 100 <= kin.now_ms() < due_ms + PATIENCE_MS
 
 

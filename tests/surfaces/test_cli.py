@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "instance close": (["w", "tree1", "HOLDER"], "closed tree1"),
     "policy show": ([], "mutations: open; reads: not journaled"),
     "policy set": (["--evidence-reads"], "reads: journaled"),
+    "guard": (["--resource", "issue/w", "--fence", "FENCE"], "is current, for "),
     "import": (["more.jsonl"], "imported 1, skipped 0"),
     "export": (["out.jsonl"], "wrote 4 issues"),
     "replay": ([], "rows replay to the same bytes"),
@@ -53,8 +54,11 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "world-registry-check": ([], "contract: accepted"),
     "doctor": ([], "0 wrong"),
 }
-# They need no state directory, and take their time; two have files of their own.
-APART = {"dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority status"}
+# They need no state directory, take their time, or print what others say; most have own files.
+APART = {
+    "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority status",
+    "exec", "logs",
+}  # fmt: skip
 EXIT_CODES = (
     "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",
     "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed", "75 try later",
@@ -66,7 +70,8 @@ def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
     (tmp_path / "more.jsonl").write_bytes(b'{"id":"m","title":"more"}\n')
     words = name.split()
     for word in COMMANDS[name][0]:
-        words += {"HOLDER": scene.holder, "TORN": scene.torn_holder}.get(word, (word,))
+        known = {"HOLDER": scene.holder, "TORN": scene.torn_holder, "FENCE": (str(scene.fence),)}
+        words += known.get(word, (word,))
     return words
 
 
@@ -104,7 +109,9 @@ def test_a_command_speaks_to_programs(scene: Scene, name: str, tmp_path: Path) -
     assert said.json["result"] == "accepted"
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "dispatch", "authority serve", "authority status"])
+@pytest.mark.parametrize(
+    "name", [*COMMANDS, "dispatch", "authority serve", "authority status", "exec", "logs"]
+)
 def test_a_command_explains_itself(bare: Run, name: str) -> None:
     said = bare(*name.split(), "--help")
     assert (said.code, said.err) == (0, "")
@@ -119,10 +126,7 @@ def test_the_first_help_names_commands_exit_codes_and_a_beginning(bare: Run) -> 
     said = bare("--help").out
     for name in (
         *{name.split()[0] for name in COMMANDS},
-        "dispatch",
-        "authority",
-        "vectors",
-        "demo",
+        *{name.split()[0] for name in APART},
     ):
         assert f"\n  {name} " in said
     for code in EXIT_CODES:

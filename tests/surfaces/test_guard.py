@@ -169,6 +169,14 @@ def test_the_slow_way_in_says_the_same(call: Run, held: int, state_dir: Path) ->
     assert call("guard", "--resource", "issue/x", "--fence", held).code == 0
 
 
+def test_a_reader_that_is_gone_changes_no_answer(held: int, state_dir: Path) -> None:
+    words = f"guard --resource issue/x --fence {held} --state-dir {state_dir}"
+    for closed in ("| true", ">&-", ">&- 2>&- <&-", "> /dev/full"):
+        script = f'"{UNDERSTUDY}" {words} {closed}'
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", script], check=False)
+        assert done.returncode == 0, closed
+
+
 # --- where it looks -------------------------------------------------------------------------------
 
 

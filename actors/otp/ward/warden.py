@@ -11,7 +11,7 @@ I4  It never waits for whoever reads the output.
 
 It speaks lines over a socket that it shares with its keeper.
 
-    to the owner     pid COMMAND WARDEN | no ERRNO WHERE | end STATUS LEFT SIZE DROPPED
+    to the owner     pid COMMAND WARDEN | no ERRNO WHERE | end STATUS LATE LEFT SIZE DROPPED
     from the owner   term GRACE_MS NUMBER | sig NUMBER | until CLOCK_MS
 
 After `end` it stays as long as somebody still reads what was printed.
@@ -67,6 +67,7 @@ class Warden:
         self._told: set[int] = set()
         self._heard = b""
         self._abandoned = False  # the owner or the keeper is gone
+        self._late = False  # it was ended at its time
         self._poll = select.poll()
         self._spool: Spool | None = None
         self._writing = _thread.allocate_lock()
@@ -243,6 +244,7 @@ class Warden:
     def _turn(self) -> None:
         now_ms = kin.now_ms()
         if self._phase == "running" and self._until_ms is not None and now_ms >= self._until_ms:
+            self._late = True
             self._end(self._grace_ms)
         if self._phase == "ending" and now_ms >= self._kill_at_ms:
             self._phase, self._give_up_at_ms = "killing", now_ms + _UNKILLABLE_MS
@@ -276,7 +278,7 @@ class Warden:
         busy = [done for done in self._pumps if not done.acquire(timeout=_LAST_WORDS_SECONDS)]
         status = -1 if self._status is None else self._status
         size, dropped = (self._spool.size, self._spool.dropped) if self._spool else (0, 0)
-        self._say(f"end {status} {left} {size} {dropped}")
+        self._say(f"end {status} {self._late:d} {left} {size} {dropped}")
         while busy and self._files and not self._abandoned:  # somebody reads slowly
             busy = [done for done in busy if not done.acquire(timeout=_SLOW_READER_SECONDS)]
             self._hear(self._poll.poll(0))
