@@ -45,6 +45,7 @@ class Orders:
     path: list[str]
     system: str
     build: str
+    secret: str
     folder: str
     reports: str
     host: str
@@ -70,9 +71,7 @@ class Backstage:
             self._start()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must hear of it
             self._leave("failed", Reason("crash", f"{type(error).__name__}: {error}"))
-        self._say(
-            "up", port=self._orders.port, admin=self._admin.pid, root=self._root.pid
-        )
+        self._say("up", port=self._orders.port, admin=self._admin.pid, root=self._root.pid)
         self._leave("ended", self._watch())
 
     # --- the start --------------------------------------------------------------------------------
@@ -85,7 +84,9 @@ class Backstage:
         from .door import Door  # noqa: PLC0415
 
         orders = self._orders
-        reader = hooks.install(orders.host, player.kept_fds, (orders.door,))
+        reader = hooks.install(
+            orders.host, bytes.fromhex(orders.secret), player.kept_fds, (orders.door,)
+        )
         capabilities = {
             **orders.capabilities,
             "Admin Port": orders.port,
@@ -181,7 +182,7 @@ class Backstage:
         return reason or Reason("killed", "the root: no last word")
 
     def _bury_orphans(self) -> None:
-        """Processes that lost their parent are ours now; but for the admin, nobody waits for them."""
+        """Processes that lost their parent are ours now; only for the admin somebody waits."""
         while True:
             with suppress(ChildProcessError):
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

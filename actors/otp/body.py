@@ -14,7 +14,6 @@ I7  A turn is short, however much mail there is: signals get through.
 import heapq
 import os
 import pickle
-import signal
 import sys
 import time
 from collections import deque
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
 from . import report, sink
+from .brood import UNSEEN, Brood, Child
 from .cell import (
     KILL,
     KILLED,
@@ -41,9 +41,9 @@ from .cell import (
     Started,
     Target,
 )
-from .charter import Capabilities, Charter, Process, Wire
+from .charter import Capabilities, Charter, Wire
 from .delivery import SOON_MS, Delivery
-from .mooring import Identity, identity
+from .mooring import Identity
 from .post import Item, Numbers, Parcel, key_of
 from .roll import Entry, Place, Roll
 from .ties import Tie, Ties
@@ -54,7 +54,7 @@ TURN_MS: Final = 10  # then others are heard before the next message
 INBOX_MAX: Final = 1_024  # messages read ahead; beyond that a turn goes on until they are fewer
 GRACE_MS: Final = 1_000  # that children get when their parent ends
 DRAIN_MS: Final = 500  # that the last messages get
-PULSE_MS: Final = 2_000  # how often a cell that is away looks whether its parent is there
+PULSE_MS: Final = 2_000  # how often a cell that is away and its parent look for each other
 
 _SELF: Final = "@"  # begins the name of a monitor that the carrier itself has set
 
@@ -64,15 +64,6 @@ class Readable:
     """To a cell that watches a descriptor: it can be read. Once for every `watch`."""
 
     fd: int
-
-
-@dataclass(slots=True)
-class Child:
-    ref: Ref
-    process: Process | None  # None: it is away, or could not be made
-    address: object
-    is_ready: bool = False
-    last_words: Reason | None = None  # of one that is away
 
 
 class _Pulse:
@@ -100,13 +91,13 @@ class Body:
         self._alarms: list[int] = []
         self._vigil = Vigil()
         self._ties = Ties(self.roll, self._vigil)
-        self._children: dict[str, Child] = {}
-        self._born = 0
+        self._brood = Brood(self.me, self.roll, self._vigil, wire)
         self._monitors: dict[str, Ref | None] = {}
         self._errands: dict[str, tuple[Ref, str]] = {}  # monitors set for somebody else
         self._counted = 0
         self._is_reported = False
         self._is_draining = False
+        self._has_pulse = self.is_away
         self._deadline_ms = 0
         self._mail = Delivery(self.me, None if self.is_away else self.roll, wire, self._lost)
         self._mail.changed = self._mail_changed
@@ -124,20 +115,7 @@ class Body:
 
     def spawn_sealed(self, start: bytes, label: str, on: Capabilities | None = None) -> Ref:
         """The same with a pickled `Start`, which is opened in the child alone."""
-        self._born += 1
-        serial = f"{self.me.serial}.{self._born}"
-        ref = Ref(self.me.system, serial, label, Place(""))
-        charter = Charter(ref, self.me, identity(), start, self._charter.home)
-        process, address = self._wire.create(charter, on or {})
-        if process is not None:
-            assert process.pid is not None
-            who = identity(process.pid)
-            ref = Ref(ref.system, serial, label, Place(self.me.place.node, *_pair(who)))
-            self.roll.enter(serial, Entry(ref.place, self.me.serial, identity()))
-            if not self._vigil.watch_process(who):
-                self._vigil.ring()
-        self._children[serial] = Child(ref, process, address)
-        return ref
+        return self._brood.make(start, label, on or {})
 
     def send(self, to: Target, message: object) -> None:
         self._send(to, ("message", pickle.dumps(message)))
@@ -217,8 +195,10 @@ class Body:
         self._vigil.forget_file(fd)
 
     def report(self, row: report.Row) -> None:
+        """Write a row down; a full disk ends nobody."""
         self._is_reported |= row["kind"] == "crash"
-        sink.write(self._reports, row)
+        with suppress(OSError):
+            sink.write(self._reports, row)
 
     # --- what the wire calls ----------------------------------------------------------------------
 
@@ -236,7 +216,7 @@ class Body:
             entry = Entry(self.me.place, parent, self._charter.keeper)
             self.roll.enter(self.me.serial, entry, anew=True)
         else:
-            self._wheel.set(self.now_ms() + PULSE_MS, _Pulse())
+            self._feel_pulse()
         self._to_parent("hello", self.me.place)
         self._guarded("start", self._start)
 
@@ -270,21 +250,21 @@ class Body:
         """From outside, by a signal of the operating system."""
         self._signalled(self.parent or self.me, SHUTDOWN)
 
+    def broken(self, error: BaseException) -> NoReturn:
+        """Something is wrong with us, not with the behaviour: whoever made us may try again."""
+        self.report(report.crash(self.me, error, "a turn", None, self.now_ms()))
+        self._gone(report.crash_reason(error))
+
     def cut_off(self) -> NoReturn:
         """Thespian ends us when this returns; there is no time for more."""
         if self._phase != "ending" and self._behaviour is not None:
             self._guarded("stop", self._behaviour.stop, self, self._verdict or SHUTDOWN)
         self._gone(self._verdict or SHUTDOWN)
 
-    def unseen_child_ended(self, address: object) -> None:
-        """Of a child that is away, or was never made, Thespian is the one who knows."""
-        for child in list(self._children.values()):
-            if child.process is None and child.address == address:
-                if child.ref.place.port:
-                    reason = child.last_words or Reason("killed", "away, and nobody saw how")
-                else:
-                    reason = child.last_words or Reason("noproc", "no system could start it")
-                self._child_ended(child, reason)
+    def child_exited(self, address: object) -> None:
+        """Thespian says so; of those that we see ourselves, the kernel has said it."""
+        for child, reason in [*self._brood.elsewhere(address), *self._brood.dead()]:
+            self._child_ended(child, reason)
 
     def turn(self) -> None:
         """Everything that can be done now, and then a bit of what waits (I7)."""
@@ -344,8 +324,7 @@ class Body:
             case "timer":
                 found = self._wheel.take(value)
                 if found is not None and isinstance(found[0], _Pulse):
-                    self._to_parent("pulse", None)
-                    self._wheel.set(self.now_ms() + PULSE_MS, found[0])
+                    self._feel_pulse()
                     return None
                 return found
             case "down":
@@ -375,9 +354,7 @@ class Body:
         except BaseException as error:  # noqa: BLE001 - nothing may get past us to Thespian
             self._verdict = report.crash_reason(error)
             if not self._is_reported:  # a server tells of it itself
-                row = report.crash(self.me, error, doing, self._summary(), self.now_ms())
-                with suppress(OSError):  # a full disk changes nothing about the end
-                    self.report(row)
+                self.report(report.crash(self.me, error, doing, self._summary(), self.now_ms()))
 
     def _summary(self) -> object:
         try:
@@ -407,7 +384,7 @@ class Body:
 
     def _found(self, target: Target) -> Ref | None:
         if isinstance(target, Ref):
-            child = self._child(target)
+            child = self._brood.get(target)
             return target if child is None else child.ref
         return None if self.is_away else self.roll.holder(target)
 
@@ -417,9 +394,23 @@ class Body:
             self._go_on_ending()
         self._arm()
 
+    def _feel_pulse(self) -> None:
+        """Write to who is on the other side of a border; if nobody takes it, we hear of that."""
+        if self.is_away:
+            self._to_parent("pulse", None)
+        for child in self._brood:
+            if child.is_away and child.ref.place.port:
+                self._send(child.ref, ("pulse", pickle.dumps(None)))
+        self._wheel.set(self.now_ms() + PULSE_MS, _Pulse())
+
     def _lost(self, ref: Ref) -> None:
+        """Nobody takes mail there any more."""
         if self.is_away and ref == self.parent:
             self._gone(Reason("killed", "its parent is gone"))
+        child = self._brood.get(ref)
+        if child is not None and child.is_away:
+            self._child_ended(child, child.last_words or UNSEEN)
+            self._vigil.ring()
 
     def _item(self, sender: Ref, kind: str, value: bytes) -> None:
         match kind:
@@ -437,15 +428,15 @@ class Body:
                 self._errand(sender, kind, pickle.loads(value))  # noqa: S301 - from a cell of ours
 
     def _errand(self, sender: Ref, kind: str, value: Any) -> None:  # noqa: ANN401 - by kind
-        child = self._child(sender)
+        child = self._brood.get(sender)
         match kind:
             case "signal":
                 self._signalled(sender, value)
             case "hello" if child is not None:
-                child.ref = Ref(sender.system, sender.serial, child.ref.label, value)
-                if child.process is None:  # it cannot write there itself
-                    entry = Entry(value, self.me.serial, identity())
-                    self.roll.enter(sender.serial, entry, anew=True)
+                self._brood.arrived(child, value)
+                if child.is_away and not self._has_pulse:
+                    self._has_pulse = True
+                    self._feel_pulse()
             case "ready" if child is not None and not child.is_ready:
                 child.is_ready = True
                 self._put("message", Started(child.ref, value))
@@ -457,6 +448,8 @@ class Body:
                 self._errands[self.monitor(value[1])] = (sender, value[0])
             case "down":
                 self._told(value)
+            case _:
+                pass  # a pulse, or of a child that has ended
 
     def _told(self, down: Down) -> None:
         """The end of a cell that somebody else has watched for us."""
@@ -491,7 +484,7 @@ class Body:
         found = self._ties.get(ref)
         if found is not None:
             return found
-        if ref == self.me or self._child(ref) is not None:
+        if ref == self.me or self._brood.get(ref) is not None:
             return self._ties.trust(ref)
         if self.is_away:
             self._to_parent("watch", (_SELF + ref.serial, ref))
@@ -499,7 +492,8 @@ class Body:
         tie = self._ties.watch(ref)
         if tie is not None and tie.pid is None and tie.entry is not None:
             # It is away; its parent hears of its end.
-            place = Place(self.me.system, *_pair(tie.entry.keeper))
+            keeper = tie.entry.keeper
+            place = Place(self.me.system, keeper.pid, keeper.ticks)
             parent = Ref(self.me.system, tie.entry.parent, "", place)
             self._send(parent, ("watch", pickle.dumps((_SELF + ref.serial, ref))))
         return tie
@@ -510,36 +504,17 @@ class Body:
             tie.is_link = False
             self._ties.loosen(tie)
 
-    def _child(self, ref: Ref) -> Child | None:
-        return self._children.get(ref.serial) if ref.system == self.me.system else None
-
     def _process_ended(self, pid: int) -> None:
         self._vigil.forget_process(pid)
-        for child in list(self._children.values()):
-            if child.process is not None and child.process.pid == pid:
-                self._reap(child, child.process)
+        for child, reason in self._brood.dead(pid):
+            self._child_ended(child, reason)
         self._ties.process_ended(pid, self.now_ms())
 
-    def _reap(self, child: Child, process: Process) -> None:
-        if process.is_alive():  # asks the kernel, and takes the exit code
-            return
-        code = process.exitcode
-        assert code is not None
-        reason = Reason("exit", "", code)
-        if code < 0:
-            reason = Reason("signal", signal.Signals(-code).name, -code)
-        self._child_ended(child, reason)
-
     def _child_ended(self, child: Child, reason: Reason) -> None:
-        """Once for every child (I2, I6), with the first reason that was written."""
-        serial = child.ref.serial
-        del self._children[serial]
-        reason = self.roll.end(serial, reason)
-        self.roll.leave(serial)
-        fault = self.roll.fault(serial)
+        """Once for every child (I2, I6)."""
+        reason, fault = self._brood.bury(child, reason)
         if reason.kind in ("exit", "signal"):
-            with suppress(OSError):
-                self.report(sink.death(child.ref, reason, fault, self.now_ms()))
+            self.report(sink.death(child.ref, reason, fault, self.now_ms()))
         self._put("message", Exited(child.ref, reason))
         tie = self._ties.told(child.ref)
         if tie is not None:
@@ -565,20 +540,20 @@ class Body:
         if self.is_away:
             self._to_parent("last words", self._verdict)
         passed_on = SHUTDOWN if self._verdict == NORMAL else self._verdict
-        for child in reversed(list(self._children.values())):
+        for child in reversed(list(self._brood)):
             self._send(child.ref, ("signal", pickle.dumps(passed_on)))
         self._deadline_ms = self.now_ms() + GRACE_MS
 
     def _go_on_ending(self) -> None:
         """Children first, then the last mail; both have their time."""
         now_ms = self.now_ms()
-        if self._children and now_ms < self._deadline_ms:
+        if len(self._brood) and now_ms < self._deadline_ms:
             return
         if not self._is_draining:
             self._is_draining = True
-            for child in self._children.values():
+            for child in self._brood:
                 self.signal(child.ref, KILL)
-            self._children.clear()
+            self._brood.abandon()
             self._deadline_ms = now_ms + DRAIN_MS
         if self._mail.is_done or now_ms >= self._deadline_ms:
             assert self._verdict is not None
@@ -591,10 +566,6 @@ class Body:
             with suppress(Exception):
                 stream.flush()
         os._exit(0 if reason.is_clean else reason.code or 1)
-
-
-def _pair(who: Identity) -> tuple[int, int]:
-    return who.pid, who.ticks
 
 
 def _code(error: SystemExit) -> int:

@@ -21,9 +21,7 @@ _ROUTES_MAX: Final = 4_096
 
 
 class Delivery:
-    def __init__(
-        self, me: Ref, roll: Roll | None, wire: Wire, lost: Callable[[Ref], None]
-    ) -> None:
+    def __init__(self, me: Ref, roll: Roll | None, wire: Wire, lost: Callable[[Ref], None]) -> None:
         """Without a roll where the cell is away from it; `lost` hears of dead receivers."""
         self.changed: Callable[[], None] = lambda: None  # called when a parcel has come through
         self._node: str = me.place.node

@@ -102,29 +102,36 @@ class Player(Actor):  # type: ignore[misc]
     _is_terminated = False
 
     def receiveMessage(self, message: object, sender: Any) -> ThespianWatch:  # noqa: N802, ANN401
+        if self._body is None:
+            self._body = self._made()
         body = self._body
-        if body is None:
-            assert isinstance(message, _Begin)
-            body = self._body = self._made()
-            body.begin()
-        elif isinstance(message, Parcel):
+        try:
+            self._happened(body, message, sender)
+            if self._is_terminated:
+                self._is_terminated = False
+                body.asked_to_end()
+            body.turn()
+        except BaseException as error:  # noqa: BLE001 - Thespian would deliver it again
+            body.broken(error)
+        if self._manager.transport._finished_intents:  # noqa: SLF001 - see hooks
+            # Thespian would look at them after its next event, whenever that is.
+            self._manager.transport.interrupt_wait()
+        return ThespianWatch([body.fileno()])
+
+    @staticmethod
+    def _happened(body: Body, message: object, sender: Any) -> None:  # noqa: ANN401
+        if isinstance(message, Parcel):
             body.arrived(message, *sender.addressDetails.connectArgs[0])
         elif isinstance(message, WatchMessage):
             body.woken()
         elif isinstance(message, WakeupMessage):
             body.alarm(message.payload)
         elif isinstance(message, ChildActorExited):
-            body.unseen_child_ended(message.childAddress)
+            body.child_exited(message.childAddress)
         elif isinstance(message, ActorExitRequest):
             body.cut_off()
-        if self._is_terminated:
-            self._is_terminated = False
-            body.asked_to_end()
-        body.turn()
-        if self._manager.transport._finished_intents:  # noqa: SLF001 - see hooks
-            # Thespian would look at them after its next event, whenever that is.
-            self._manager.transport.interrupt_wait()
-        return ThespianWatch([body.fileno()])
+        elif isinstance(message, _Begin):
+            body.begin()
 
     def _made(self) -> Body:
         who = identity()
@@ -161,4 +168,3 @@ def _address(host: str, port: int) -> ActorAddress:
 
 def kept_fds(requirements: Requirements) -> tuple[int, ...]:
     return requirements.charter.fds
-

@@ -18,9 +18,9 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +93,16 @@ class Roll:
     # --- ends -------------------------------------------------------------------------------------
 
     def end(self, serial: str, reason: Reason) -> Reason:
-        """Write how a cell ended, unless that is known (I1); what is known then."""
-        draft = self._draft(asdict(reason))
-        try:
-            (self._ends / serial).hardlink_to(draft)
-        except FileExistsError:
-            return self.how(serial) or reason
-        finally:
+        """Write how a cell ended, unless that is known (I1); what is known then.
+
+        On a full disk nothing is written, and only those who see it themselves know.
+        """
+        with suppress(OSError):
+            draft = self._draft(asdict(reason))
+            with suppress(FileExistsError):
+                (self._ends / serial).hardlink_to(draft)
             draft.unlink()
-        return reason
+        return self.how(serial) or reason
 
     def how(self, serial: str) -> Reason | None:
         row = _read(self._ends / serial)

@@ -18,14 +18,16 @@ from understudy.actors.otp.roll import Place
 pytestmark = pytest.mark.timeout(90)
 
 GPU = {"gpu": True}
+SECRET = b"of this convention"
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Stage]]:
     folder = tmp_path_factory.mktemp("pair")
-    home = Stage(folder / "home")
+    home = Stage(folder / "home", secret=SECRET)
     with home.troupe:
-        away = Stage(folder / "away", capabilities=GPU, convention_leader=home.troupe.address)
+        leader = home.troupe.address
+        away = Stage(folder / "away", capabilities=GPU, convention_leader=leader, secret=SECRET)
         with away.troupe:
             yield home, away
 

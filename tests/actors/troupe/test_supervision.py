@@ -37,7 +37,8 @@ def _specs(names: str) -> list[ChildSpec]:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "restarted"), [("one_for_one", "b"), ("rest_for_one", "bc"), ("one_for_all", "abc")]
+    ("strategy", "restarted"),
+    [("one_for_one", "b"), ("rest_for_one", "bc"), ("one_for_all", "abc")],
 )
 def test_a_killed_child_is_started_again_by_the_strategy(
     shared: Stage, strategy: str, restarted: str
@@ -52,9 +53,7 @@ def test_a_killed_child_is_started_again_by_the_strategy(
     def is_back() -> bool:
         after = _which(shared, supervisor)
         changed = {name for name in "abc" if after[name].ref != before[name].ref}
-        return changed == set(restarted) and all(
-            isinstance(after[name].ref, Ref) for name in "abc"
-        )
+        return changed == set(restarted) and all(isinstance(after[name].ref, Ref) for name in "abc")
 
     eventually(is_back)
 
@@ -69,9 +68,13 @@ def test_a_tree_that_gives_up_takes_its_children_along(shared: Stage) -> None:
         ref = _which(shared, supervisor)["b"].ref
         assert isinstance(ref, Ref)
         os.kill(ref.place.pid, signal.SIGKILL)
-        eventually(lambda ref=ref: _is_replaced(shared, supervisor, ref))
+        _wait_for_another(shared, supervisor, ref)
     assert shared.troupe.join(supervisor, 20_000) in (Reason("shutdown"), Reason("noproc"))
     eventually(lambda: not other.place.identity.is_alive)
+
+
+def _wait_for_another(stage: Stage, supervisor: Ref, ref: Ref) -> None:
+    eventually(lambda: _is_replaced(stage, supervisor, ref))
 
 
 def _is_replaced(stage: Stage, supervisor: Ref, ref: Ref) -> bool:
@@ -99,7 +102,7 @@ def test_a_tree_that_cannot_start_says_so(shared: Stage, tmp_path: Path) -> None
         shared.troupe.spawn(supervise(specs))
 
 
-def test_two_hundred_dynamic_children_come_and_go(stage: Stage) -> None:
+def test_forty_dynamic_children_come_and_go(stage: Stage) -> None:
     supervisor = stage.troupe.spawn(supervise_dynamic())
     for number in range(40):
         spec = ChildSpec(str(number), Start(Fragile, (), str(number)))
