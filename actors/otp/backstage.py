@@ -101,7 +101,7 @@ class Backstage:
         self._admin = identity(int(os.read(reader, 32)))
         me = Ref(orders.system, ROOT, "root", Place(""))
         start = pickle.dumps(Start(Door, (orders.door,), "root"))
-        charter = Charter(me, None, self._admin, start, str(self._roll.folder), (orders.door,))
+        charter = Charter(me, None, self._admin, start, (orders.door,))
         requirements = player.Requirements(charter, orders.build, {})
         self._system.createActor(player.Player, targetActorRequirements=requirements)
         os.close(orders.door)

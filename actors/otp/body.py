@@ -24,15 +24,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
 from . import report, sink
+from .bonds import Bonds
 from .brood import UNSEEN, Brood, Child
 from .cell import (
     KILL,
     KILLED,
-    NOPROC,
     NORMAL,
     SHUTDOWN,
     Behaviour,
-    Down,
     Exited,
     Located,
     Reason,
@@ -46,7 +45,6 @@ from .delivery import SOON_MS, Delivery
 from .mooring import Identity
 from .post import Item, Numbers, Parcel, key_of
 from .roll import Entry, Place, Roll
-from .ties import Tie, Ties
 from .vigil import Vigil
 from .wheel import Wheel
 
@@ -55,8 +53,6 @@ INBOX_MAX: Final = 1_024  # messages read ahead; beyond that a turn goes on unti
 GRACE_MS: Final = 1_000  # that children get when their parent ends
 DRAIN_MS: Final = 500  # that the last messages get
 PULSE_MS: Final = 2_000  # how often a cell that is away and its parent look for each other
-
-_SELF: Final = "@"  # begins the name of a monitor that the carrier itself has set
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +69,14 @@ class _Pulse:
 class Body:
     """Implements `Cell`; beyond it `watch`, `unwatch`, `report` and `spawn` with `on`."""
 
-    def __init__(self, charter: Charter, wire: Wire, place: Place, reports: Path) -> None:
+    def __init__(
+        self, charter: Charter, wire: Wire, place: Place, roll: Roll, reports: Path
+    ) -> None:
         self.me = Ref(charter.me.system, charter.me.serial, charter.me.label, place)
         self.parent = charter.parent
         self.trap_exits = False
         self.is_away = place.node != charter.me.system
-        self.roll = Roll(Path(charter.home), charter.me.system)
+        self.roll = roll
         self._charter = charter
         self._wire = wire
         self._reports = reports
@@ -90,16 +88,14 @@ class Body:
         self._wheel = Wheel()
         self._alarms: list[int] = []
         self._vigil = Vigil()
-        self._ties = Ties(self.roll, self._vigil)
+        self._bonds = Bonds(self, self.roll, self._vigil)
         self._brood = Brood(self.me, self.roll, self._vigil, wire)
-        self._monitors: dict[str, Ref | None] = {}
-        self._errands: dict[str, tuple[Ref, str]] = {}  # monitors set for somebody else
-        self._counted = 0
         self._is_reported = False
         self._is_draining = False
-        self._has_pulse = self.is_away
+        self._is_guest = self.parent is not None and self.parent.place.node != place.node
+        self._has_pulse = self._is_guest
         self._deadline_ms = 0
-        self._mail = Delivery(self.me, None if self.is_away else self.roll, wire, self._lost)
+        self._mail = Delivery(self.me, roll, wire, self._lost)
         self._mail.changed = self._mail_changed
 
     # --- as `Cell` has it -------------------------------------------------------------------------
@@ -107,7 +103,7 @@ class Body:
     def ready(self) -> None:
         if self._phase == "starting":
             self._phase = "up"
-            self._to_parent("ready", os.getpid())
+            self.post_parent("ready", os.getpid())
 
     def spawn(self, start: Start, on: Capabilities | None = None) -> Ref:
         """With `on`, in a system of the convention that has these capabilities."""
@@ -118,55 +114,30 @@ class Body:
         return self._brood.make(start, label, on or {})
 
     def send(self, to: Target, message: object) -> None:
-        self._send(to, ("message", pickle.dumps(message)))
+        self.post(to, ("message", pickle.dumps(message)))
 
     def signal(self, to: Target, reason: Reason) -> None:
-        ref = self._found(to)
+        ref = self.found(to)
         if ref is not None and reason == KILL and ref.place.node == self.me.place.node:
             self._kill(ref)
         else:
-            self._send(to, ("signal", pickle.dumps(reason)))
+            self.post(to, ("signal", pickle.dumps(reason)))
 
     def exit(self, reason: Reason) -> None:
         if self._verdict is None:
             self._verdict = reason
 
     def link(self, ref: Ref) -> None:
-        if ref == self.me:
-            return
-        tie = self._tie(ref)
-        if tie is None:
-            self._signalled(ref, NOPROC)
-        else:
-            tie.is_link = True
-            self._send(ref, ("link", b""))
+        self._bonds.link(ref)
 
     def unlink(self, ref: Ref) -> None:
-        self._unlinked(ref)
-        self._send(ref, ("unlink", b""))
+        self._bonds.unlink(ref)
 
     def monitor(self, target: Target) -> str:
-        self._counted += 1
-        monitor = f"{self.me.serial}m{self._counted}"
-        if self.is_away and isinstance(target, str):
-            self._monitors[monitor] = None
-            self._to_parent("watch", (monitor, target))
-            return monitor
-        ref = self._found(target)
-        tie = None if ref is None else self._tie(ref)
-        self._monitors[monitor] = ref
-        if tie is None:
-            self._put("down", Down(monitor, ref, NOPROC))
-        else:
-            tie.monitors[monitor] = None
-        return monitor
+        return self._bonds.monitor(target)
 
     def demonitor(self, monitor: str) -> None:
-        ref = self._monitors.pop(monitor, None)
-        tie = None if ref is None else self._ties.get(ref)
-        if tie is not None:
-            tie.monitors.pop(monitor, None)
-            self._ties.loosen(tie)
+        self._bonds.demonitor(monitor)
 
     def after(self, delay_ms: int, message: object) -> str:
         return self._wheel.set(self.now_ms() + max(delay_ms, 0), message)
@@ -179,7 +150,7 @@ class Body:
         return not self.is_away and self._phase != "ending" and self.roll.take(name, self.me)
 
     def whereis(self, name: str, reply_with: str) -> None:
-        self._put("message", Located(reply_with, self._found(name)))
+        self.put("message", Located(reply_with, self.found(name)))
 
     def now_ms(self) -> int:
         """The same clock in every cell of a machine."""
@@ -211,13 +182,12 @@ class Body:
 
     def begin(self) -> None:
         """Be found by others, and run `start`."""
-        if not self.is_away:
-            parent = "" if self.parent is None else self.parent.serial
-            entry = Entry(self.me.place, parent, self._charter.keeper)
-            self.roll.enter(self.me.serial, entry, anew=True)
-        else:
+        parent = "" if self.parent is None else self.parent.serial
+        entry = Entry(self.me.place, parent, self._charter.keeper)
+        self.roll.enter(self.me.serial, entry, anew=True)
+        if self._is_guest:
             self._feel_pulse()
-        self._to_parent("hello", self.me.place)
+        self.post_parent("hello", self.me.place)
         self._guarded("start", self._start)
 
     def _start(self) -> None:
@@ -239,7 +209,7 @@ class Body:
             if kind == "process":
                 self._process_ended(number)
             elif kind == "file":
-                self._put("file", number)
+                self.put("file", number)
 
     def alarm(self, due_ms: int) -> None:
         """The wire has waited as long as it was asked to."""
@@ -248,7 +218,7 @@ class Body:
 
     def asked_to_end(self) -> None:
         """From outside, by a signal of the operating system."""
-        self._signalled(self.parent or self.me, SHUTDOWN)
+        self.signalled(self.parent or self.me, SHUTDOWN)
 
     def broken(self, error: BaseException) -> NoReturn:
         """Something is wrong with us, not with the behaviour: whoever made us may try again."""
@@ -270,9 +240,8 @@ class Body:
         """Everything that can be done now, and then a bit of what waits (I7)."""
         began_ms = self.now_ms()
         for timer in self._wheel.due(began_ms):
-            self._put("timer", timer)
-        for tie, reason in self._ties.explained(began_ms):
-            self._tell(tie, reason)
+            self.put("timer", timer)
+        self._bonds.look_again(began_ms)
         while self._inbox and self._verdict is None:
             self._hand_over(*self._inbox.popleft())
             if self.now_ms() - began_ms > TURN_MS and len(self._inbox) < INBOX_MAX:
@@ -290,7 +259,7 @@ class Body:
         """Have the wire wake us in time, if it does not anyway."""
         now_ms = self.now_ms()
         wanted = [self._wheel.next_due_ms(), self._mail.next_ms(now_ms)]
-        if self._ties.is_unclear:
+        if self._bonds.is_unclear:
             wanted.append(now_ms + SOON_MS)
         if self._phase == "ending":
             wanted.append(self._deadline_ms)
@@ -302,7 +271,7 @@ class Body:
 
     # --- messages ---------------------------------------------------------------------------------
 
-    def _put(self, kind: str, value: object) -> None:
+    def put(self, kind: str, value: object) -> None:
         if self._phase != "ending":
             self._inbox.append((kind, value))
 
@@ -328,22 +297,12 @@ class Body:
                     return None
                 return found
             case "down":
-                return self._heard(value)
+                down = self._bonds.heard(value)
+                return None if down is None else (down,)
             case "file":
                 return (Readable(value),)
             case _:
                 return (value,)
-
-    def _heard(self, down: Down) -> tuple[Down] | None:
-        if down.monitor not in self._monitors:
-            return None
-        del self._monitors[down.monitor]
-        errand = self._errands.pop(down.monitor, None)
-        if errand is None:
-            return (down,)
-        asker, monitor = errand
-        self._send(asker, ("down", pickle.dumps(Down(monitor, down.ref, down.reason))))
-        return None
 
     def _guarded(self, doing: object, work: Callable[..., object], *args: object) -> None:
         """Let it crash, once: Thespian would run it again."""
@@ -364,11 +323,11 @@ class Body:
 
     # --- mail -------------------------------------------------------------------------------------
 
-    def _send(self, to: Target, item: Item) -> None:
+    def post(self, to: Target, item: Item) -> None:
         """What is no message is never refused for want of room."""
-        ref = self._found(to)
+        ref = self.found(to)
         exempt = item[0] != "message"
-        if self.is_away and (ref is None or not self._mail.knows(ref)):
+        if self.is_away and (ref is None or not self._can_reach(ref)):
             assert self.parent is not None
             parcel = ("forward", pickle.dumps((to, item)))
             self._mail.put(self.parent, parcel, self.now_ms(), exempt=exempt)
@@ -378,11 +337,18 @@ class Body:
         elif ref is not None:
             self._mail.put(ref, item, self.now_ms(), exempt=exempt)
 
-    def _to_parent(self, kind: str, value: object) -> None:
+    def post_parent(self, kind: str, value: object) -> None:
         if self.parent is not None:
             self._mail.put(self.parent, (kind, pickle.dumps(value)), self.now_ms(), exempt=True)
 
-    def _found(self, target: Target) -> Ref | None:
+    def _can_reach(self, ref: Ref) -> bool:
+        """Without the roll of home."""
+        return ref == self.me or self.is_parent_of(ref) or self._mail.knows(ref)
+
+    def is_parent_of(self, ref: Ref) -> bool:
+        return self._brood.get(ref) is not None
+
+    def found(self, target: Target) -> Ref | None:
         if isinstance(target, Ref):
             child = self._brood.get(target)
             return target if child is None else child.ref
@@ -396,16 +362,16 @@ class Body:
 
     def _feel_pulse(self) -> None:
         """Write to who is on the other side of a border; if nobody takes it, we hear of that."""
-        if self.is_away:
-            self._to_parent("pulse", None)
+        if self._is_guest:
+            self.post_parent("pulse", None)
         for child in self._brood:
             if child.is_away and child.ref.place.port:
-                self._send(child.ref, ("pulse", pickle.dumps(None)))
+                self.post(child.ref, ("pulse", pickle.dumps(None)))
         self._wheel.set(self.now_ms() + PULSE_MS, _Pulse())
 
     def _lost(self, ref: Ref) -> None:
         """Nobody takes mail there any more."""
-        if self.is_away and ref == self.parent:
+        if self._is_guest and ref == self.parent:
             self._gone(Reason("killed", "its parent is gone"))
         child = self._brood.get(ref)
         if child is not None and child.is_away:
@@ -415,15 +381,11 @@ class Body:
     def _item(self, sender: Ref, kind: str, value: bytes) -> None:
         match kind:
             case "message":
-                self._put("raw", value)
+                self.put("raw", value)
             case "link":
-                tie = self._tie(sender)
-                if tie is None:
-                    self._signalled(sender, NOPROC)
-                else:
-                    tie.is_link = True
+                self._bonds.linked_by(sender)
             case "unlink":
-                self._unlinked(sender)
+                self._bonds.unlinked_by(sender)
             case _:
                 self._errand(sender, kind, pickle.loads(value))  # noqa: S301 - from a cell of ours
 
@@ -431,7 +393,7 @@ class Body:
         child = self._brood.get(sender)
         match kind:
             case "signal":
-                self._signalled(sender, value)
+                self.signalled(sender, value)
             case "hello" if child is not None:
                 self._brood.arrived(child, value)
                 if child.is_away and not self._has_pulse:
@@ -439,33 +401,26 @@ class Body:
                     self._feel_pulse()
             case "ready" if child is not None and not child.is_ready:
                 child.is_ready = True
-                self._put("message", Started(child.ref, value))
+                self.put("message", Started(child.ref, value))
             case "last words" if child is not None:
                 child.last_words = value
             case "forward":
-                self._send(*value)
+                self.post(*value)
             case "watch":
-                self._errands[self.monitor(value[1])] = (sender, value[0])
+                self._bonds.asked_to_watch(sender, *value)
             case "down":
-                self._told(value)
+                self._bonds.told(value)
             case _:
                 pass  # a pulse, or of a child that has ended
 
-    def _told(self, down: Down) -> None:
-        """The end of a cell that somebody else has watched for us."""
-        if not down.monitor.startswith(_SELF):
-            self._put("down", down)
-        elif down.ref is not None and (tie := self._ties.told(down.ref)) is not None:
-            self._tell(tie, down.reason)
-
     # --- signals ----------------------------------------------------------------------------------
 
-    def _signalled(self, sender: Ref, reason: Reason) -> None:
+    def signalled(self, sender: Ref, reason: Reason) -> None:
         """A signal, or the end of a linked cell."""
         if reason == KILL:  # from another system; in ours nobody asks
             self._gone(KILLED)
         if self.trap_exits:
-            self._put("message", Exited(sender, reason))
+            self.put("message", Exited(sender, reason))
         elif reason.kind != "normal":
             self.exit(reason)
         self._vigil.ring()
@@ -479,54 +434,20 @@ class Body:
 
     # --- the ends of others -----------------------------------------------------------------------
 
-    def _tie(self, ref: Ref) -> Tie | None:
-        """A tie to another cell; None if it has ended."""
-        found = self._ties.get(ref)
-        if found is not None:
-            return found
-        if ref == self.me or self._brood.get(ref) is not None:
-            return self._ties.trust(ref)
-        if self.is_away:
-            self._to_parent("watch", (_SELF + ref.serial, ref))
-            return self._ties.trust(ref)
-        tie = self._ties.watch(ref)
-        if tie is not None and tie.pid is None and tie.entry is not None:
-            # It is away; its parent hears of its end.
-            keeper = tie.entry.keeper
-            place = Place(self.me.system, keeper.pid, keeper.ticks)
-            parent = Ref(self.me.system, tie.entry.parent, "", place)
-            self._send(parent, ("watch", pickle.dumps((_SELF + ref.serial, ref))))
-        return tie
-
-    def _unlinked(self, ref: Ref) -> None:
-        tie = self._ties.get(ref)
-        if tie is not None:
-            tie.is_link = False
-            self._ties.loosen(tie)
-
     def _process_ended(self, pid: int) -> None:
         self._vigil.forget_process(pid)
         for child, reason in self._brood.dead(pid):
             self._child_ended(child, reason)
-        self._ties.process_ended(pid, self.now_ms())
+        self._bonds.process_ended(pid, self.now_ms())
 
     def _child_ended(self, child: Child, reason: Reason) -> None:
         """Once for every child (I2, I6)."""
         reason, fault = self._brood.bury(child, reason)
         if reason.kind in ("exit", "signal"):
             self.report(sink.death(child.ref, reason, fault, self.now_ms()))
-        self._put("message", Exited(child.ref, reason))
-        tie = self._ties.told(child.ref)
-        if tie is not None:
-            tie.is_link = False  # a parent hears `Exited`, and never ends by it
-            self._tell(tie, reason)
+        self.put("message", Exited(child.ref, reason))
+        self._bonds.child_ended(child.ref, reason)
         self._mail.forget(child.ref)
-
-    def _tell(self, tie: Tie, reason: Reason) -> None:
-        for monitor in tie.monitors:
-            self._put("down", Down(monitor, tie.ref, reason))
-        if tie.is_link:
-            self._signalled(tie.ref, reason)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -537,11 +458,11 @@ class Body:
         assert self._verdict is not None
         self._phase = "ending"
         self._inbox.clear()
-        if self.is_away:
-            self._to_parent("last words", self._verdict)
+        if self._is_guest:
+            self.post_parent("last words", self._verdict)
         passed_on = SHUTDOWN if self._verdict == NORMAL else self._verdict
         for child in reversed(list(self._brood)):
-            self._send(child.ref, ("signal", pickle.dumps(passed_on)))
+            self.post(child.ref, ("signal", pickle.dumps(passed_on)))
         self._deadline_ms = self.now_ms() + GRACE_MS
 
     def _go_on_ending(self) -> None:
@@ -560,8 +481,7 @@ class Body:
             self._gone(self._verdict)
 
     def _gone(self, reason: Reason) -> NoReturn:
-        if not self.is_away:
-            self.roll.end(self.me.serial, reason)
+        self.roll.end(self.me.serial, reason)
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()

@@ -55,7 +55,7 @@ class Brood:
         self._born += 1
         serial = f"{self._me.serial}.{self._born}"
         ref = Ref(self._me.system, serial, label, Place(""))
-        charter = Charter(ref, self._me, identity(), start, str(self._roll.folder))
+        charter = Charter(ref, self._me, identity(), start)
         process, address = self._wire.create(charter, on)
         if process is not None:
             assert process.pid is not None

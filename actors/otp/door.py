@@ -168,7 +168,7 @@ class Door:
             case _Late(ref=ref):
                 self._late(ref)
             case _Tidy():
-                self.cell.roll.tidy()
+                self.cell.roll.tidy(self.cell.me.system)
                 self.cell.after(TIDY_MS, _Tidy())
             case _Flush():
                 self._flush()

@@ -49,6 +49,7 @@ _SOONEST = timedelta(milliseconds=1)
 _LONGEST = timedelta(seconds=20)  # for one parcel; then the lane looks whether anybody is there
 
 # Where a name is not an attribute until it is used, the code that uses it is asked.
+_INCOMING: Final = ("_incomingEnvelopes",)
 _NEEDED: Final = (
     ("thespian.system.multiprocCommon", "startAdmin", ()),
     ("thespian.system.multiprocCommon", "startChild", ()),
@@ -63,12 +64,7 @@ _NEEDED: Final = (
     ("thespian.system.transport.TCPTransport", "LISTEN_DEPTH", ()),
     ("thespian.system.transport.TCPTransport", "TCPTransport.serializer", ("serializer", "dumps")),
     ("thespian.system.transport.TCPTransport", "TCPIncoming_Common.__init__", ("serializer",)),
-    ("thespian.system.transport.TCPTransport", "TCPTransport.interrupt_wait", ()),
-    (
-        "thespian.system.transport.TCPTransport",
-        "TCPTransport._runWithExpiry",
-        ("_incomingEnvelopes", "_finished_intents"),
-    ),
+    ("thespian.system.transport.TCPTransport", "TCPTransport._runWithExpiry", _INCOMING),
 )
 
 

@@ -75,11 +75,11 @@ class Player(Actor):  # type: ignore[misc]
         self._charter = requirements.charter
         self._node: str = capabilities[SYSTEM]
         self._reports = Path(capabilities[REPORTS])
+        self._roll = Roll.of(Path(capabilities[FOLDER]), self._node, self._charter.me.system)
         self._body: Body | None = None
         mooring.log_to_stderr()
         mooring.take_signals(self._terminated)
-        here = Roll(Path(capabilities[FOLDER]), self._node)
-        mooring.log_faults(here.fault_path(self._charter.me.serial))
+        mooring.log_faults(self._roll.fault_path(self._charter.me.serial))
 
     @property
     def _myRef(self) -> Any:  # noqa: N802, ANN401 - Thespian's manager of this actor
@@ -113,9 +113,6 @@ class Player(Actor):  # type: ignore[misc]
             body.turn()
         except BaseException as error:  # noqa: BLE001 - Thespian would deliver it again
             body.broken(error)
-        if self._manager.transport._finished_intents:  # noqa: SLF001 - see hooks
-            # Thespian would look at them after its next event, whenever that is.
-            self._manager.transport.interrupt_wait()
         return ThespianWatch([body.fileno()])
 
     @staticmethod
@@ -137,7 +134,7 @@ class Player(Actor):  # type: ignore[misc]
         who = identity()
         host, port = self.myAddress.addressDetails.connectArgs[0]
         place = Place(self._node, who.pid, who.ticks, host, port)
-        return Body(self._charter, self, place, self._reports)
+        return Body(self._charter, self, place, self._roll, self._reports)
 
     # --- as `Wire` has it -------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,12 @@ from understudy.actors.otp import NORMAL, Cell, Exited, GenServer, Reason, Ref, 
 from understudy.actors.otp.body import Body
 from understudy.actors.otp.calls import Caller
 from understudy.actors.otp.post import Overloaded
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    targets: list[Ref]
+    count: int
 
 
 class Puppet(GenServer):
@@ -42,7 +49,12 @@ class Puppet(GenServer):
         self._told.append(message)
 
     def handle_info(self, message: object) -> None:
-        self._heard.append(message)
+        if isinstance(message, _Now):
+            for number in range(message.count):
+                for ref in message.targets:
+                    self.cast(ref, (number, b""))
+        else:
+            self._heard.append(message)
 
     def parent_exited(self, reason: Reason) -> None:
         self._heard.append(Exited(self.cell.parent or self.cell.me, reason))
@@ -97,6 +109,11 @@ class Puppet(GenServer):
         for number in range(count):
             self.cast(target, (number, b"x" * size))
         return count
+
+    def do_burst_at(self, due_ms: int, targets: list[Ref], count: int) -> None:
+        """To all others at the same moment as they do."""
+        others = [ref for ref in targets if ref != self.cell.me]
+        self.cell.after(due_ms - self.cell.now_ms(), _Now(others, count))
 
     def do_overload(self, target: Target) -> int:
         """Send until it is refused; how many were taken."""

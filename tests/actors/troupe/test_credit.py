@@ -39,6 +39,20 @@ def test_bursts_in_both_directions_do_not_block_each_other(stage: Stage) -> None
     assert "tx-only" not in _thespian_log(stage)
 
 
+def test_cells_that_write_to_each_other_at_the_same_moment_are_not_held_up(stage: Stage) -> None:
+    """Their connections cross, and are closed from both sides; Thespian waits for 35 seconds."""
+    cells = [stage.puppet() for _ in range(6)]
+    due_ms = time.monotonic_ns() // 1_000_000 + 200
+    for cell in cells:
+        stage.tell(cell, "burst_at", due_ms, cells, 5)
+    for cell in cells:
+        _arrives(stage, cell, 25)
+        numbers = stage.tell(cell, "numbers")
+        assert isinstance(numbers, list)
+        assert sorted(numbers) == sorted(list(range(5)) * 5)
+    assert time.monotonic() - due_ms / 1000 < 10
+
+
 def test_many_receivers_at_once_are_served_in_turns(stage: Stage) -> None:
     sender = stage.puppet()
     receivers = [stage.child(sender) for _ in range(30)]
