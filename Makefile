@@ -118,7 +118,7 @@ fuzz: ## feed the JSON reader and the kernel for FUZZ_SECONDS each
 	    fi; \
 	done
 
-docs: $(READY) ## write the generated tables of docs/protocol.md
+docs: $(READY) ## write the generated tables of docs/
 	@$(BIN)/python docs/generate.py
 
 bench: $(READY) ## measure us and our peers; ARGS="--quick" takes a minute

@@ -1,6 +1,6 @@
-"""Write the tables of `docs/protocol.md` from the tables in the code.
+"""Write the tables of `docs/protocol.md` and `docs/otp.md` from the tables in the code.
 
-`make docs` runs this; a test fails while the page says something else than the code. Text between
+`make docs` runs this; a test fails while a page says something else than the code. Text between
 `<!-- generated: NAME -->` and `<!-- end -->` is replaced, the rest is written by hand.
 """
 
@@ -9,12 +9,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from understudy.actors.otp.restart import AFFECTED, VERDICTS
 from understudy.contracts import limits
 from understudy.contracts.reason import FAILURES, Exit
 from understudy.contracts.registry import host_actions
 from understudy.contracts.transitions import TRANSITIONS
 
-PAGE = Path(__file__).with_name("protocol.md")
+PAGES = [Path(__file__).with_name(name) for name in ("protocol.md", "otp.md")]
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -56,8 +57,19 @@ def bounds() -> str:
     return _table("| limit | value |", [f"| {n} | {getattr(limits, n):,} |" for n in names])
 
 
+def restarts() -> str:
+    rows = [f"| {restart} | {end} | {verdict} |" for (restart, end), verdict in VERDICTS.items()]
+    return _table("| restart | end | what becomes of the child |", rows)
+
+
+def strategies() -> str:
+    rows = [f"| {name} | {', '.join(places)} |" for name, places in AFFECTED.items()]
+    return _table("| strategy | who is stopped and started again |", rows)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
-    each.__name__: each for each in (transitions, guards, failures, exits, actions, bounds)
+    each.__name__: each
+    for each in (transitions, guards, failures, exits, actions, bounds, restarts, strategies)
 }
 
 
@@ -72,5 +84,6 @@ def _table(head: str, rows: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(generated(PAGE.read_text()))
-    sys.stdout.write(f"wrote {PAGE.name}\n")
+    for page in PAGES:
+        page.write_text(generated(page.read_text()))
+        sys.stdout.write(f"wrote {page.name}\n")

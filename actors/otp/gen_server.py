@@ -85,6 +85,7 @@ class GenServer:
 
     cell: Cell
     name: str | None = None  # to be registered under
+    leaving = False  # it has said that it ends
 
     # --- for subclasses to fill in ----------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class GenServer:
 
     def leave(self, reason: Reason) -> None:
         """End when the message at hand is done with."""
-        self._leaving = True
+        self.leaving = True
         self.observer.note(self.cell, "exit", reason)
         self.cell.exit(reason)
 
@@ -153,10 +154,10 @@ class GenServer:
         self.observer = Observer(started_ms=cell.now_ms())
         self._next: deque[object] = deque()
         self._held: deque[object] | None = None
-        self._leaving = False
         self._crashed = False
         if self.name is not None and not cell.register(self.name):
-            self.leave(Reason("crash", f"already_started: {self.name} is taken"))
+            # Past what subclasses do before they leave: none of it has begun.
+            GenServer.leave(self, Reason("crash", f"already_started: {self.name} is taken"))
             return False
         self._guarded("init", self._begin)
         return False
@@ -170,7 +171,7 @@ class GenServer:
             case Stop(reason):
                 self.leave(reason)
             case None | Continue() as step:
-                if not self._leaving:
+                if not self.leaving:
                     self.cell.ready()
                     self._follow(step)
             case other:
@@ -189,17 +190,19 @@ class GenServer:
     def stop(self, cell: Cell, reason: Reason) -> None:
         # Untrapped, a signal gives a server no last word; trapped, only a parent that is gone
         # comes here without its leave.
-        if self._leaving or self._crashed or cell.trap_exits:
+        if self.leaving or self._crashed or cell.trap_exits:
             self._guarded("terminate", self.terminate, reason)
 
     def _guarded(self, doing: object, work: Callable[..., None], *args: object) -> None:
         """Do it; an exception is reported and goes on to the carrier (I3)."""
         try:
             work(*args)
-        except Exception as error:
-            self._crashed = True
-            row = report.crash(self.cell.me, error, doing, self._shown(), self.cell.now_ms())
-            report.emit(self.cell, row)
+        except (Exception, SystemExit) as error:
+            if not self._crashed:
+                self._crashed = True
+                now_ms = self.cell.now_ms()
+                row = report.crash(self.cell.me, error, doing, self._shown(), now_ms)
+                report.emit(self.cell, row)
             raise
 
     def _shown(self) -> object:
@@ -240,7 +243,7 @@ class GenServer:
 
     def _follow(self, step: Next) -> None:
         """What a handler said comes next, until nothing does."""
-        while not self._leaving:
+        while not self.leaving:
             match step:
                 case Stop(reason):
                     self.leave(reason)
@@ -262,7 +265,7 @@ class GenServer:
         assert isinstance(request, _INSPECTIONS)
         answer = self._looked_at(request)
         self.cell.send(call.caller.ref, Reply(call.caller.question, answer))
-        if isinstance(request, Leave) and not self._leaving:
+        if isinstance(request, Leave) and not self.leaving:
             self.leave(request.reason)
 
     def _looked_at(self, request: Inspection) -> object:
@@ -324,6 +327,6 @@ class GenServer:
         """Handle what was held, in order, and before anything that came later."""
         held, self._held = self._held or (), None
         for message in held:
-            if self._leaving:
+            if self.leaving:
                 return
             self._guarded(message, self._handle, message)

@@ -77,15 +77,14 @@ class Inline:
         Time passes where the start waits for it.
         """
         ref = self._root_cell.spawn(start)
-        decided = lambda: ref in self._root.started or ref in self._root.ended  # noqa: E731
-        self._until(decided, self.now_ms + START_MS_MAX)
+        self._until(lambda: self._root.knows(ref), self.now_ms + START_MS_MAX)
+        if ref in self._root.started:
+            return ref
         if ref in self._root.ended:
             raise StartFailed(self._root.ended[ref])
-        if ref not in self._root.started:
-            self.signal(ref, KILL)
-            self.run()
-            raise StartFailed(Reason("timeout", "it waits for what never comes"))
-        return ref
+        self.signal(ref, KILL)
+        self.run()
+        raise StartFailed(Reason("timeout", "it waits for what never comes"))
 
     def call(self, target: Target, request: object, timeout_ms: int) -> object:
         """Ask, and let cells run and time pass until there is an answer."""
@@ -241,6 +240,9 @@ class _Outside:
         self.started: set[Ref] = set()
         self.ended: dict[Ref, Reason] = {}
         self.inbox: list[object] = []
+
+    def knows(self, ref: Ref) -> bool:
+        return ref in self.started or ref in self.ended
 
     def start(self, cell: Cell) -> bool:
         cell.trap_exits = True

@@ -133,7 +133,7 @@ class Supervisor(GenServer):
         """Give the work what it waited for; when it is done, begin with the next."""
         while True:
             if self._work is None:
-                if not self._queue:
+                if self.leaving or not self._queue:
                     return
                 self._work, event = self._queue.popleft(), None
             try:
@@ -158,7 +158,8 @@ class Supervisor(GenServer):
             return
         child, reason = failed
         detail = f"failed_to_start_child {child.spec.id}: {reason.kind} {reason.detail}".rstrip()
-        yield from self._close(Reason("shutdown", detail))
+        # It grows with every level that gives up, and the outermost words say the most.
+        yield from self._close(Reason("shutdown", report.clipped(detail, report.TEXT_LENGTH_MAX)))
 
     def _close(self, reason: Reason) -> Waiting[None]:
         self._closing = True

@@ -18,8 +18,9 @@ def _generator() -> object:
     return module
 
 
-def test_the_protocol_page_is_generated_from_the_tables() -> None:
-    page = (ROOT / "docs" / "protocol.md").read_text()
+@pytest.mark.parametrize("name", ["otp.md", "protocol.md"])
+def test_a_page_is_generated_from_the_tables(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text()
     assert page == _generator().generated(page), "run `make docs`"  # type: ignore[attr-defined]
 
 
