@@ -45,6 +45,7 @@ class Orders:
     path: list[str]
     system: str
     build: str
+    secret: str
     folder: str
     reports: str
     host: str
@@ -83,7 +84,9 @@ class Backstage:
         from .door import Door  # noqa: PLC0415
 
         orders = self._orders
-        reader = hooks.install(orders.host, player.kept_fds, (orders.door,))
+        reader = hooks.install(
+            orders.host, bytes.fromhex(orders.secret), player.kept_fds, (orders.door,)
+        )
         capabilities = {
             **orders.capabilities,
             "Admin Port": orders.port,
@@ -98,7 +101,7 @@ class Backstage:
         self._admin = identity(int(os.read(reader, 32)))
         me = Ref(orders.system, ROOT, "root", Place(""))
         start = pickle.dumps(Start(Door, (orders.door,), "root"))
-        charter = Charter(me, None, self._admin, start, str(self._roll.folder), (orders.door,))
+        charter = Charter(me, None, self._admin, start, (orders.door,))
         requirements = player.Requirements(charter, orders.build, {})
         self._system.createActor(player.Player, targetActorRequirements=requirements)
         os.close(orders.door)
@@ -179,7 +182,7 @@ class Backstage:
         return reason or Reason("killed", "the root: no last word")
 
     def _bury_orphans(self) -> None:
-        """Processes that lost their parent are ours now; but for the admin, nobody waits for them."""
+        """Processes that lost their parent are ours now; only for the admin somebody waits."""
         while True:
             with suppress(ChildProcessError):
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

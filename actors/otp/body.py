@@ -14,7 +14,6 @@ I7  A turn is short, however much mail there is: signals get through.
 import heapq
 import os
 import pickle
-import signal
 import sys
 import time
 from collections import deque
@@ -25,14 +24,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
 from . import report, sink
+from .bonds import Bonds
+from .brood import UNSEEN, Brood, Child
 from .cell import (
     KILL,
     KILLED,
-    NOPROC,
     NORMAL,
     SHUTDOWN,
     Behaviour,
-    Down,
     Exited,
     Located,
     Reason,
@@ -41,12 +40,11 @@ from .cell import (
     Started,
     Target,
 )
-from .charter import Capabilities, Charter, Process, Wire
+from .charter import Capabilities, Charter, Wire
 from .delivery import SOON_MS, Delivery
-from .mooring import Identity, identity
+from .mooring import Identity
 from .post import Item, Numbers, Parcel, key_of
 from .roll import Entry, Place, Roll
-from .ties import Tie, Ties
 from .vigil import Vigil
 from .wheel import Wheel
 
@@ -54,9 +52,7 @@ TURN_MS: Final = 10  # then others are heard before the next message
 INBOX_MAX: Final = 1_024  # messages read ahead; beyond that a turn goes on until they are fewer
 GRACE_MS: Final = 1_000  # that children get when their parent ends
 DRAIN_MS: Final = 500  # that the last messages get
-PULSE_MS: Final = 2_000  # how often a cell that is away looks whether its parent is there
-
-_SELF: Final = "@"  # begins the name of a monitor that the carrier itself has set
+PULSE_MS: Final = 2_000  # how often a cell that is away and its parent look for each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +62,6 @@ class Readable:
     fd: int
 
 
-@dataclass(slots=True)
-class Child:
-    ref: Ref
-    process: Process | None  # None: it is away, or could not be made
-    address: object
-    is_ready: bool = False
-    last_words: Reason | None = None  # of one that is away
-
-
 class _Pulse:
     """The time has come to see whether the parent is there."""
 
@@ -82,12 +69,14 @@ class _Pulse:
 class Body:
     """Implements `Cell`; beyond it `watch`, `unwatch`, `report` and `spawn` with `on`."""
 
-    def __init__(self, charter: Charter, wire: Wire, place: Place, reports: Path) -> None:
+    def __init__(
+        self, charter: Charter, wire: Wire, place: Place, roll: Roll, reports: Path
+    ) -> None:
         self.me = Ref(charter.me.system, charter.me.serial, charter.me.label, place)
         self.parent = charter.parent
         self.trap_exits = False
         self.is_away = place.node != charter.me.system
-        self.roll = Roll(Path(charter.home), charter.me.system)
+        self.roll = roll
         self._charter = charter
         self._wire = wire
         self._reports = reports
@@ -99,16 +88,14 @@ class Body:
         self._wheel = Wheel()
         self._alarms: list[int] = []
         self._vigil = Vigil()
-        self._ties = Ties(self.roll, self._vigil)
-        self._children: dict[str, Child] = {}
-        self._born = 0
-        self._monitors: dict[str, Ref | None] = {}
-        self._errands: dict[str, tuple[Ref, str]] = {}  # monitors set for somebody else
-        self._counted = 0
+        self._bonds = Bonds(self, self.roll, self._vigil)
+        self._brood = Brood(self.me, self.roll, self._vigil, wire)
         self._is_reported = False
         self._is_draining = False
+        self._is_guest = self.parent is not None and self.parent.place.node != place.node
+        self._has_pulse = self._is_guest
         self._deadline_ms = 0
-        self._mail = Delivery(self.me, None if self.is_away else self.roll, wire, self._lost)
+        self._mail = Delivery(self.me, roll, wire, self._lost)
         self._mail.changed = self._mail_changed
 
     # --- as `Cell` has it -------------------------------------------------------------------------
@@ -116,7 +103,7 @@ class Body:
     def ready(self) -> None:
         if self._phase == "starting":
             self._phase = "up"
-            self._to_parent("ready", os.getpid())
+            self.post_parent("ready", os.getpid())
 
     def spawn(self, start: Start, on: Capabilities | None = None) -> Ref:
         """With `on`, in a system of the convention that has these capabilities."""
@@ -124,71 +111,33 @@ class Body:
 
     def spawn_sealed(self, start: bytes, label: str, on: Capabilities | None = None) -> Ref:
         """The same with a pickled `Start`, which is opened in the child alone."""
-        self._born += 1
-        serial = f"{self.me.serial}.{self._born}"
-        ref = Ref(self.me.system, serial, label, Place(""))
-        charter = Charter(ref, self.me, identity(), start, self._charter.home)
-        process, address = self._wire.create(charter, on or {})
-        if process is not None:
-            assert process.pid is not None
-            who = identity(process.pid)
-            ref = Ref(ref.system, serial, label, Place(self.me.place.node, *_pair(who)))
-            self.roll.enter(serial, Entry(ref.place, self.me.serial, identity()))
-            if not self._vigil.watch_process(who):
-                self._vigil.ring()
-        self._children[serial] = Child(ref, process, address)
-        return ref
+        return self._brood.make(start, label, on or {})
 
     def send(self, to: Target, message: object) -> None:
-        self._send(to, ("message", pickle.dumps(message)))
+        self.post(to, ("message", pickle.dumps(message)))
 
     def signal(self, to: Target, reason: Reason) -> None:
-        ref = self._found(to)
+        ref = self.found(to)
         if ref is not None and reason == KILL and ref.place.node == self.me.place.node:
             self._kill(ref)
         else:
-            self._send(to, ("signal", pickle.dumps(reason)))
+            self.post(to, ("signal", pickle.dumps(reason)))
 
     def exit(self, reason: Reason) -> None:
         if self._verdict is None:
             self._verdict = reason
 
     def link(self, ref: Ref) -> None:
-        if ref == self.me:
-            return
-        tie = self._tie(ref)
-        if tie is None:
-            self._signalled(ref, NOPROC)
-        else:
-            tie.is_link = True
-            self._send(ref, ("link", b""))
+        self._bonds.link(ref)
 
     def unlink(self, ref: Ref) -> None:
-        self._unlinked(ref)
-        self._send(ref, ("unlink", b""))
+        self._bonds.unlink(ref)
 
     def monitor(self, target: Target) -> str:
-        self._counted += 1
-        monitor = f"{self.me.serial}m{self._counted}"
-        if self.is_away and isinstance(target, str):
-            self._monitors[monitor] = None
-            self._to_parent("watch", (monitor, target))
-            return monitor
-        ref = self._found(target)
-        tie = None if ref is None else self._tie(ref)
-        self._monitors[monitor] = ref
-        if tie is None:
-            self._put("down", Down(monitor, ref, NOPROC))
-        else:
-            tie.monitors[monitor] = None
-        return monitor
+        return self._bonds.monitor(target)
 
     def demonitor(self, monitor: str) -> None:
-        ref = self._monitors.pop(monitor, None)
-        tie = None if ref is None else self._ties.get(ref)
-        if tie is not None:
-            tie.monitors.pop(monitor, None)
-            self._ties.loosen(tie)
+        self._bonds.demonitor(monitor)
 
     def after(self, delay_ms: int, message: object) -> str:
         return self._wheel.set(self.now_ms() + max(delay_ms, 0), message)
@@ -201,7 +150,7 @@ class Body:
         return not self.is_away and self._phase != "ending" and self.roll.take(name, self.me)
 
     def whereis(self, name: str, reply_with: str) -> None:
-        self._put("message", Located(reply_with, self._found(name)))
+        self.put("message", Located(reply_with, self.found(name)))
 
     def now_ms(self) -> int:
         """The same clock in every cell of a machine."""
@@ -217,8 +166,10 @@ class Body:
         self._vigil.forget_file(fd)
 
     def report(self, row: report.Row) -> None:
+        """Write a row down; a full disk ends nobody."""
         self._is_reported |= row["kind"] == "crash"
-        sink.write(self._reports, row)
+        with suppress(OSError):
+            sink.write(self._reports, row)
 
     # --- what the wire calls ----------------------------------------------------------------------
 
@@ -231,13 +182,12 @@ class Body:
 
     def begin(self) -> None:
         """Be found by others, and run `start`."""
-        if not self.is_away:
-            parent = "" if self.parent is None else self.parent.serial
-            entry = Entry(self.me.place, parent, self._charter.keeper)
-            self.roll.enter(self.me.serial, entry, anew=True)
-        else:
-            self._wheel.set(self.now_ms() + PULSE_MS, _Pulse())
-        self._to_parent("hello", self.me.place)
+        parent = "" if self.parent is None else self.parent.serial
+        entry = Entry(self.me.place, parent, self._charter.keeper)
+        self.roll.enter(self.me.serial, entry, anew=True)
+        if self._is_guest:
+            self._feel_pulse()
+        self.post_parent("hello", self.me.place)
         self._guarded("start", self._start)
 
     def _start(self) -> None:
@@ -259,7 +209,7 @@ class Body:
             if kind == "process":
                 self._process_ended(number)
             elif kind == "file":
-                self._put("file", number)
+                self.put("file", number)
 
     def alarm(self, due_ms: int) -> None:
         """The wire has waited as long as it was asked to."""
@@ -268,7 +218,12 @@ class Body:
 
     def asked_to_end(self) -> None:
         """From outside, by a signal of the operating system."""
-        self._signalled(self.parent or self.me, SHUTDOWN)
+        self.signalled(self.parent or self.me, SHUTDOWN)
+
+    def broken(self, error: BaseException) -> NoReturn:
+        """Something is wrong with us, not with the behaviour: whoever made us may try again."""
+        self.report(report.crash(self.me, error, "a turn", None, self.now_ms()))
+        self._gone(report.crash_reason(error))
 
     def cut_off(self) -> NoReturn:
         """Thespian ends us when this returns; there is no time for more."""
@@ -276,23 +231,17 @@ class Body:
             self._guarded("stop", self._behaviour.stop, self, self._verdict or SHUTDOWN)
         self._gone(self._verdict or SHUTDOWN)
 
-    def unseen_child_ended(self, address: object) -> None:
-        """Of a child that is away, or was never made, Thespian is the one who knows."""
-        for child in list(self._children.values()):
-            if child.process is None and child.address == address:
-                if child.ref.place.port:
-                    reason = child.last_words or Reason("killed", "away, and nobody saw how")
-                else:
-                    reason = child.last_words or Reason("noproc", "no system could start it")
-                self._child_ended(child, reason)
+    def child_exited(self, address: object) -> None:
+        """Thespian says so; of those that we see ourselves, the kernel has said it."""
+        for child, reason in [*self._brood.elsewhere(address), *self._brood.dead()]:
+            self._child_ended(child, reason)
 
     def turn(self) -> None:
         """Everything that can be done now, and then a bit of what waits (I7)."""
         began_ms = self.now_ms()
         for timer in self._wheel.due(began_ms):
-            self._put("timer", timer)
-        for tie, reason in self._ties.explained(began_ms):
-            self._tell(tie, reason)
+            self.put("timer", timer)
+        self._bonds.look_again(began_ms)
         while self._inbox and self._verdict is None:
             self._hand_over(*self._inbox.popleft())
             if self.now_ms() - began_ms > TURN_MS and len(self._inbox) < INBOX_MAX:
@@ -310,7 +259,7 @@ class Body:
         """Have the wire wake us in time, if it does not anyway."""
         now_ms = self.now_ms()
         wanted = [self._wheel.next_due_ms(), self._mail.next_ms(now_ms)]
-        if self._ties.is_unclear:
+        if self._bonds.is_unclear:
             wanted.append(now_ms + SOON_MS)
         if self._phase == "ending":
             wanted.append(self._deadline_ms)
@@ -322,7 +271,7 @@ class Body:
 
     # --- messages ---------------------------------------------------------------------------------
 
-    def _put(self, kind: str, value: object) -> None:
+    def put(self, kind: str, value: object) -> None:
         if self._phase != "ending":
             self._inbox.append((kind, value))
 
@@ -344,27 +293,16 @@ class Body:
             case "timer":
                 found = self._wheel.take(value)
                 if found is not None and isinstance(found[0], _Pulse):
-                    self._to_parent("pulse", None)
-                    self._wheel.set(self.now_ms() + PULSE_MS, found[0])
+                    self._feel_pulse()
                     return None
                 return found
             case "down":
-                return self._heard(value)
+                down = self._bonds.heard(value)
+                return None if down is None else (down,)
             case "file":
                 return (Readable(value),)
             case _:
                 return (value,)
-
-    def _heard(self, down: Down) -> tuple[Down] | None:
-        if down.monitor not in self._monitors:
-            return None
-        del self._monitors[down.monitor]
-        errand = self._errands.pop(down.monitor, None)
-        if errand is None:
-            return (down,)
-        asker, monitor = errand
-        self._send(asker, ("down", pickle.dumps(Down(monitor, down.ref, down.reason))))
-        return None
 
     def _guarded(self, doing: object, work: Callable[..., object], *args: object) -> None:
         """Let it crash, once: Thespian would run it again."""
@@ -375,9 +313,7 @@ class Body:
         except BaseException as error:  # noqa: BLE001 - nothing may get past us to Thespian
             self._verdict = report.crash_reason(error)
             if not self._is_reported:  # a server tells of it itself
-                row = report.crash(self.me, error, doing, self._summary(), self.now_ms())
-                with suppress(OSError):  # a full disk changes nothing about the end
-                    self.report(row)
+                self.report(report.crash(self.me, error, doing, self._summary(), self.now_ms()))
 
     def _summary(self) -> object:
         try:
@@ -387,11 +323,11 @@ class Body:
 
     # --- mail -------------------------------------------------------------------------------------
 
-    def _send(self, to: Target, item: Item) -> None:
+    def post(self, to: Target, item: Item) -> None:
         """What is no message is never refused for want of room."""
-        ref = self._found(to)
+        ref = self.found(to)
         exempt = item[0] != "message"
-        if self.is_away and (ref is None or not self._mail.knows(ref)):
+        if self.is_away and (ref is None or not self._can_reach(ref)):
             assert self.parent is not None
             parcel = ("forward", pickle.dumps((to, item)))
             self._mail.put(self.parent, parcel, self.now_ms(), exempt=exempt)
@@ -401,13 +337,20 @@ class Body:
         elif ref is not None:
             self._mail.put(ref, item, self.now_ms(), exempt=exempt)
 
-    def _to_parent(self, kind: str, value: object) -> None:
+    def post_parent(self, kind: str, value: object) -> None:
         if self.parent is not None:
             self._mail.put(self.parent, (kind, pickle.dumps(value)), self.now_ms(), exempt=True)
 
-    def _found(self, target: Target) -> Ref | None:
+    def _can_reach(self, ref: Ref) -> bool:
+        """Without the roll of home."""
+        return ref == self.me or self.is_parent_of(ref) or self._mail.knows(ref)
+
+    def is_parent_of(self, ref: Ref) -> bool:
+        return self._brood.get(ref) is not None
+
+    def found(self, target: Target) -> Ref | None:
         if isinstance(target, Ref):
-            child = self._child(target)
+            child = self._brood.get(target)
             return target if child is None else child.ref
         return None if self.is_away else self.roll.holder(target)
 
@@ -417,62 +360,67 @@ class Body:
             self._go_on_ending()
         self._arm()
 
+    def _feel_pulse(self) -> None:
+        """Write to who is on the other side of a border; if nobody takes it, we hear of that."""
+        if self._is_guest:
+            self.post_parent("pulse", None)
+        for child in self._brood:
+            if child.is_away and child.ref.place.port:
+                self.post(child.ref, ("pulse", pickle.dumps(None)))
+        self._wheel.set(self.now_ms() + PULSE_MS, _Pulse())
+
     def _lost(self, ref: Ref) -> None:
-        if self.is_away and ref == self.parent:
+        """Nobody takes mail there any more."""
+        if self._is_guest and ref == self.parent:
             self._gone(Reason("killed", "its parent is gone"))
+        child = self._brood.get(ref)
+        if child is not None and child.is_away:
+            self._child_ended(child, child.last_words or UNSEEN)
+            self._vigil.ring()
 
     def _item(self, sender: Ref, kind: str, value: bytes) -> None:
         match kind:
             case "message":
-                self._put("raw", value)
+                self.put("raw", value)
             case "link":
-                tie = self._tie(sender)
-                if tie is None:
-                    self._signalled(sender, NOPROC)
-                else:
-                    tie.is_link = True
+                self._bonds.linked_by(sender)
             case "unlink":
-                self._unlinked(sender)
+                self._bonds.unlinked_by(sender)
             case _:
                 self._errand(sender, kind, pickle.loads(value))  # noqa: S301 - from a cell of ours
 
     def _errand(self, sender: Ref, kind: str, value: Any) -> None:  # noqa: ANN401 - by kind
-        child = self._child(sender)
+        child = self._brood.get(sender)
         match kind:
             case "signal":
-                self._signalled(sender, value)
+                self.signalled(sender, value)
             case "hello" if child is not None:
-                child.ref = Ref(sender.system, sender.serial, child.ref.label, value)
-                if child.process is None:  # it cannot write there itself
-                    entry = Entry(value, self.me.serial, identity())
-                    self.roll.enter(sender.serial, entry, anew=True)
+                self._brood.arrived(child, value)
+                if child.is_away and not self._has_pulse:
+                    self._has_pulse = True
+                    self._feel_pulse()
             case "ready" if child is not None and not child.is_ready:
                 child.is_ready = True
-                self._put("message", Started(child.ref, value))
+                self.put("message", Started(child.ref, value))
             case "last words" if child is not None:
                 child.last_words = value
             case "forward":
-                self._send(*value)
+                self.post(*value)
             case "watch":
-                self._errands[self.monitor(value[1])] = (sender, value[0])
+                self._bonds.asked_to_watch(sender, *value)
             case "down":
-                self._told(value)
-
-    def _told(self, down: Down) -> None:
-        """The end of a cell that somebody else has watched for us."""
-        if not down.monitor.startswith(_SELF):
-            self._put("down", down)
-        elif down.ref is not None and (tie := self._ties.told(down.ref)) is not None:
-            self._tell(tie, down.reason)
+                self._bonds.told(value)
+            case _:
+                pass  # a pulse, or of a child that has ended
 
     # --- signals ----------------------------------------------------------------------------------
 
-    def _signalled(self, sender: Ref, reason: Reason) -> None:
+    def signalled(self, sender: Ref, reason: Reason) -> None:
         """A signal, or the end of a linked cell."""
         if reason == KILL:  # from another system; in ours nobody asks
             self._gone(KILLED)
         if self.trap_exits:
-            self._put("message", Exited(sender, reason))
+            self.put("message", Exited(sender, reason))
         elif reason.kind != "normal":
             self.exit(reason)
         self._vigil.ring()
@@ -486,72 +434,20 @@ class Body:
 
     # --- the ends of others -----------------------------------------------------------------------
 
-    def _tie(self, ref: Ref) -> Tie | None:
-        """A tie to another cell; None if it has ended."""
-        found = self._ties.get(ref)
-        if found is not None:
-            return found
-        if ref == self.me or self._child(ref) is not None:
-            return self._ties.trust(ref)
-        if self.is_away:
-            self._to_parent("watch", (_SELF + ref.serial, ref))
-            return self._ties.trust(ref)
-        tie = self._ties.watch(ref)
-        if tie is not None and tie.pid is None and tie.entry is not None:
-            # It is away; its parent hears of its end.
-            place = Place(self.me.system, *_pair(tie.entry.keeper))
-            parent = Ref(self.me.system, tie.entry.parent, "", place)
-            self._send(parent, ("watch", pickle.dumps((_SELF + ref.serial, ref))))
-        return tie
-
-    def _unlinked(self, ref: Ref) -> None:
-        tie = self._ties.get(ref)
-        if tie is not None:
-            tie.is_link = False
-            self._ties.loosen(tie)
-
-    def _child(self, ref: Ref) -> Child | None:
-        return self._children.get(ref.serial) if ref.system == self.me.system else None
-
     def _process_ended(self, pid: int) -> None:
         self._vigil.forget_process(pid)
-        for child in list(self._children.values()):
-            if child.process is not None and child.process.pid == pid:
-                self._reap(child, child.process)
-        self._ties.process_ended(pid, self.now_ms())
-
-    def _reap(self, child: Child, process: Process) -> None:
-        if process.is_alive():  # asks the kernel, and takes the exit code
-            return
-        code = process.exitcode
-        assert code is not None
-        reason = Reason("exit", "", code)
-        if code < 0:
-            reason = Reason("signal", signal.Signals(-code).name, -code)
-        self._child_ended(child, reason)
+        for child, reason in self._brood.dead(pid):
+            self._child_ended(child, reason)
+        self._bonds.process_ended(pid, self.now_ms())
 
     def _child_ended(self, child: Child, reason: Reason) -> None:
-        """Once for every child (I2, I6), with the first reason that was written."""
-        serial = child.ref.serial
-        del self._children[serial]
-        reason = self.roll.end(serial, reason)
-        self.roll.leave(serial)
-        fault = self.roll.fault(serial)
+        """Once for every child (I2, I6)."""
+        reason, fault = self._brood.bury(child, reason)
         if reason.kind in ("exit", "signal"):
-            with suppress(OSError):
-                self.report(sink.death(child.ref, reason, fault, self.now_ms()))
-        self._put("message", Exited(child.ref, reason))
-        tie = self._ties.told(child.ref)
-        if tie is not None:
-            tie.is_link = False  # a parent hears `Exited`, and never ends by it
-            self._tell(tie, reason)
+            self.report(sink.death(child.ref, reason, fault, self.now_ms()))
+        self.put("message", Exited(child.ref, reason))
+        self._bonds.child_ended(child.ref, reason)
         self._mail.forget(child.ref)
-
-    def _tell(self, tie: Tie, reason: Reason) -> None:
-        for monitor in tie.monitors:
-            self._put("down", Down(monitor, tie.ref, reason))
-        if tie.is_link:
-            self._signalled(tie.ref, reason)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -562,39 +458,34 @@ class Body:
         assert self._verdict is not None
         self._phase = "ending"
         self._inbox.clear()
-        if self.is_away:
-            self._to_parent("last words", self._verdict)
+        if self._is_guest:
+            self.post_parent("last words", self._verdict)
         passed_on = SHUTDOWN if self._verdict == NORMAL else self._verdict
-        for child in reversed(list(self._children.values())):
-            self._send(child.ref, ("signal", pickle.dumps(passed_on)))
+        for child in reversed(list(self._brood)):
+            self.post(child.ref, ("signal", pickle.dumps(passed_on)))
         self._deadline_ms = self.now_ms() + GRACE_MS
 
     def _go_on_ending(self) -> None:
         """Children first, then the last mail; both have their time."""
         now_ms = self.now_ms()
-        if self._children and now_ms < self._deadline_ms:
+        if len(self._brood) and now_ms < self._deadline_ms:
             return
         if not self._is_draining:
             self._is_draining = True
-            for child in self._children.values():
+            for child in self._brood:
                 self.signal(child.ref, KILL)
-            self._children.clear()
+            self._brood.abandon()
             self._deadline_ms = now_ms + DRAIN_MS
         if self._mail.is_done or now_ms >= self._deadline_ms:
             assert self._verdict is not None
             self._gone(self._verdict)
 
     def _gone(self, reason: Reason) -> NoReturn:
-        if not self.is_away:
-            self.roll.end(self.me.serial, reason)
+        self.roll.end(self.me.serial, reason)
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()
         os._exit(0 if reason.is_clean else reason.code or 1)
-
-
-def _pair(who: Identity) -> tuple[int, int]:
-    return who.pid, who.ticks
 
 
 def _code(error: SystemExit) -> int:

@@ -19,7 +19,6 @@ class Charter:
     parent: Ref | None
     keeper: Identity  # the process of its parent, which sees its end
     start: bytes  # a pickled `Start`; opened in the cell, so that a bad one ends only that
-    home: str  # the folder of the roll of its system
     fds: tuple[int, ...] = ()  # what it keeps of what its parent has open
 
 

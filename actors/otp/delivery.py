@@ -16,13 +16,13 @@ from .roll import Place, Roll
 SOON_MS: Final = 5  # when to look again for a cell that is being born
 _AGAIN_MS: Final = 20
 _LOST_MS: Final = 30_000  # for a parcel of which nothing is heard, not even that it failed
-_LOOK_MS: Final = 1_000
+_LOOK_MS: Final = 200  # Thespian tells of a refused connection at its next event, not before
 _ROUTES_MAX: Final = 4_096
 
 
 class Delivery:
-    def __init__(self, me: Ref, roll: Roll | None, wire: Wire, lost: Callable[[Ref], None]) -> None:
-        """Without a roll where the cell is away from it; `lost` hears of dead receivers."""
+    def __init__(self, me: Ref, roll: Roll, wire: Wire, lost: Callable[[Ref], None]) -> None:
+        """`lost` hears of receivers that turn out to be gone."""
         self.changed: Callable[[], None] = lambda: None  # called when a parcel has come through
         self._node: str = me.place.node
         self._roll = roll
@@ -91,7 +91,7 @@ class Delivery:
         """Where a cell takes its mail; with no port while it is being born, None if it is gone."""
         place: Place | None = self._routes.get(key_of(ref)) or ref.place
         assert place is not None
-        if not place.port and self._roll is not None and ref.system == self._roll.system:
+        if not place.port and ref.system == self._roll.system:
             entry = self._roll.find(ref.serial)
             place = place if entry is None else entry.place
         if place.node == self._node and not place.identity.is_alive:

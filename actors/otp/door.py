@@ -72,6 +72,7 @@ class Signal:
 @dataclass(frozen=True, slots=True)
 class Join:
     target: Target
+    timeout_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,13 @@ class Numbered:
 class Answer:
     number: int
     value: object  # an `OtpError` is raised on the other side
+
+
+@dataclass(frozen=True, slots=True)
+class _Unjoined:
+    """Nobody waits for this end any more."""
+
+    monitor: str
 
 
 class _Tidy:
@@ -152,12 +160,15 @@ class Door:
                 self._exited(ref, reason)
             case Down(monitor=monitor, reason=reason) if monitor in self._joins:
                 self._answer(self._joins.pop(monitor), reason)
+            case _Unjoined(monitor=monitor) if monitor in self._joins:
+                self.cell.demonitor(monitor)
+                self._answer(self._joins.pop(monitor), None)
             case Located(question=question, ref=ref):
                 self._answer(int(question), ref)
             case _Late(ref=ref):
                 self._late(ref)
             case _Tidy():
-                self.cell.roll.tidy()
+                self.cell.roll.tidy(self.cell.me.system)
                 self.cell.after(TIDY_MS, _Tidy())
             case _Flush():
                 self._flush()
@@ -205,8 +216,11 @@ class Door:
             case Signal(target=target, reason=reason):
                 self.cell.signal(target, reason)
                 self._answer(number, None)
-            case Join(target=target):
-                self._joins[self.cell.monitor(target)] = number
+            case Join(target=target, timeout_ms=timeout_ms):
+                monitor = self.cell.monitor(target)
+                self._joins[monitor] = number
+                if timeout_ms is not None:
+                    self.cell.after(timeout_ms, _Unjoined(monitor))
             case Find(name=name):
                 self.cell.whereis(name, str(number))
             case Close(timeout_ms=timeout_ms):

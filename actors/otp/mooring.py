@@ -124,10 +124,10 @@ def keep_only(fds: Collection[int]) -> None:
     """
     gc.freeze()
     kept = {*_STDIO, *fds}
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
-            with suppress(OSError):  # the one that lists the folder
-                os.close(int(name))
+    for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        if fd not in kept:
+            with suppress(OSError):  # the one that listed the folder
+                os.close(fd)
 
 
 def allow_many_files() -> None:
@@ -162,8 +162,8 @@ _kept: list[object] = []
 def log_to_stderr() -> None:
     """Undo what Thespian does to logging: there, every record is a message to another process."""
     root = logging.RootLogger(logging.WARNING)
-    logging.root = root  # type: ignore[misc]
-    logging.Logger.root = root  # type: ignore[misc]
+    logging.root = root
+    logging.Logger.root = root
     logging.Logger.manager = logging.Manager(root)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(f"%(asctime)s {os.getpid()} %(name)s: %(message)s"))
@@ -180,13 +180,13 @@ def members(system: str) -> list[Identity]:
 
 
 def _members(mark: bytes) -> Iterator[Identity]:
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == os.getpid():
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit() or int(path.name) == os.getpid():
             continue
         # Gone by now, or somebody else's: neither is ours.
         with suppress(OSError):
-            if mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                found = Identity(int(name), _stat(int(name))[1])
+            if mark in (path / "environ").read_bytes().split(b"\0"):
+                found = identity(int(path.name))
                 if found.is_alive:
                     yield found
 

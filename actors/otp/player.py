@@ -75,11 +75,11 @@ class Player(Actor):  # type: ignore[misc]
         self._charter = requirements.charter
         self._node: str = capabilities[SYSTEM]
         self._reports = Path(capabilities[REPORTS])
+        self._roll = Roll.of(Path(capabilities[FOLDER]), self._node, self._charter.me.system)
         self._body: Body | None = None
         mooring.log_to_stderr()
         mooring.take_signals(self._terminated)
-        here = Roll(Path(capabilities[FOLDER]), self._node)
-        mooring.log_faults(here.fault_path(self._charter.me.serial))
+        mooring.log_faults(self._roll.fault_path(self._charter.me.serial))
 
     @property
     def _myRef(self) -> Any:  # noqa: N802, ANN401 - Thespian's manager of this actor
@@ -102,35 +102,39 @@ class Player(Actor):  # type: ignore[misc]
     _is_terminated = False
 
     def receiveMessage(self, message: object, sender: Any) -> ThespianWatch:  # noqa: N802, ANN401
+        if self._body is None:
+            self._body = self._made()
         body = self._body
-        if body is None:
-            assert isinstance(message, _Begin)
-            body = self._body = self._made()
-            body.begin()
-        elif isinstance(message, Parcel):
+        try:
+            self._happened(body, message, sender)
+            if self._is_terminated:
+                self._is_terminated = False
+                body.asked_to_end()
+            body.turn()
+        except BaseException as error:  # noqa: BLE001 - Thespian would deliver it again
+            body.broken(error)
+        return ThespianWatch([body.fileno()])
+
+    @staticmethod
+    def _happened(body: Body, message: object, sender: Any) -> None:  # noqa: ANN401
+        if isinstance(message, Parcel):
             body.arrived(message, *sender.addressDetails.connectArgs[0])
         elif isinstance(message, WatchMessage):
             body.woken()
         elif isinstance(message, WakeupMessage):
             body.alarm(message.payload)
         elif isinstance(message, ChildActorExited):
-            body.unseen_child_ended(message.childAddress)
+            body.child_exited(message.childAddress)
         elif isinstance(message, ActorExitRequest):
             body.cut_off()
-        if self._is_terminated:
-            self._is_terminated = False
-            body.asked_to_end()
-        body.turn()
-        if self._manager.transport._finished_intents:  # noqa: SLF001 - see hooks
-            # Thespian would look at them after its next event, whenever that is.
-            self._manager.transport.interrupt_wait()
-        return ThespianWatch([body.fileno()])
+        elif isinstance(message, _Begin):
+            body.begin()
 
     def _made(self) -> Body:
         who = identity()
         host, port = self.myAddress.addressDetails.connectArgs[0]
         place = Place(self._node, who.pid, who.ticks, host, port)
-        return Body(self._charter, self, place, self._reports)
+        return Body(self._charter, self, place, self._roll, self._reports)
 
     # --- as `Wire` has it -------------------------------------------------------------------------
 

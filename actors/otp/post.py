@@ -126,7 +126,7 @@ class Outbox:
     def _unloaded(lane: Lane) -> Iterator[Item]:
         size = 0
         for _ in range(PARCEL_MAX):
-            if not lane.waiting or size + len(lane.waiting[0][1]) > PARCEL_BYTES_MAX and size:
+            if not lane.waiting or (size + len(lane.waiting[0][1]) > PARCEL_BYTES_MAX and size):
                 return
             item = lane.waiting.popleft()
             size += len(item[1])

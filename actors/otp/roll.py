@@ -18,16 +18,17 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from .cell import Reason, Ref
 from .mooring import Identity
 
 STALE_SECONDS = 120.0  # how long an end is told; a late watcher hears `noproc`
+GUESTS = "guests"  # the folder of those who belong to other systems
 _FOLDERS = ("cells", "ends", "names", "faults")
 
 
@@ -64,9 +65,18 @@ class Roll:
         self._cells, self._ends, self._names, self._faults = (folder / name for name in _FOLDERS)
         self._written = 0
 
+    @classmethod
+    def of(cls, folder: Path, node: str, system: str) -> Self:
+        """The roll of a system on a node; where it is not its own, of its cells that are there."""
+        if node == system:
+            return cls(folder, system)
+        guests = cls(folder / GUESTS / system, system)
+        guests.prepare()
+        return guests
+
     def prepare(self) -> None:
         for name in _FOLDERS:
-            (self.folder / name).mkdir(parents=True)
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
 
     # --- cells ------------------------------------------------------------------------------------
 
@@ -93,15 +103,16 @@ class Roll:
     # --- ends -------------------------------------------------------------------------------------
 
     def end(self, serial: str, reason: Reason) -> Reason:
-        """Write how a cell ended, unless that is known (I1); what is known then."""
-        draft = self._draft(asdict(reason))
-        try:
-            (self._ends / serial).hardlink_to(draft)
-        except FileExistsError:
-            return self.how(serial) or reason
-        finally:
+        """Write how a cell ended, unless that is known (I1); what is known then.
+
+        On a full disk nothing is written, and only those who see it themselves know.
+        """
+        with suppress(OSError):
+            draft = self._draft(asdict(reason))
+            with suppress(FileExistsError):
+                (self._ends / serial).hardlink_to(draft)
             draft.unlink()
-        return reason
+        return self.how(serial) or reason
 
     def how(self, serial: str) -> Reason | None:
         row = _read(self._ends / serial)
@@ -156,7 +167,7 @@ class Roll:
 
     # --- housekeeping -----------------------------------------------------------------------------
 
-    def tidy(self) -> None:
+    def tidy(self, node: str) -> None:
         """Forget old ends, cells that nobody saw leave, and the names of the dead."""
         horizon = time.time() - STALE_SECONDS
         for path in self._ends.iterdir():
@@ -165,7 +176,7 @@ class Roll:
                     path.unlink()
         for path in self._cells.iterdir():
             entry = self.find(path.name)
-            if entry and entry.place.node == self.system and not entry.place.identity.is_alive:
+            if entry and entry.place.node == node and not entry.place.identity.is_alive:
                 path.unlink(missing_ok=True)
                 self.fault_path(path.name).unlink(missing_ok=True)
         with self._lock():
@@ -173,6 +184,8 @@ class Roll:
                 row = _read(path)
                 if row is not None and not Identity(row["pid"], row["ticks"]).is_alive:
                     path.unlink()
+        for guests in (self.folder / GUESTS).glob("*"):
+            Roll(guests, guests.name).tidy(node)
 
     def _draft(self, row: dict[str, Any]) -> Path:
         """A whole file under a name of its own: whoever reads the real one reads all of it."""

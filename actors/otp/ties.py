@@ -48,7 +48,7 @@ class Ties:
         entry = self._roll.find(ref.serial) if ref.system == self._roll.system else None
         if entry is None:
             return None
-        if entry.place.node != self._roll.system:
+        if entry.place.node != self._roll.system:  # it is away
             return self.trust(ref, entry)
         if not self._vigil.watch_process(entry.place.identity):
             return None

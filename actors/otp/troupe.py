@@ -89,8 +89,12 @@ class Troupe:
         port: int | None = None,
         capabilities: Mapping[str, object] | None = None,
         convention_leader: str | None = None,
+        secret: bytes | None = None,
     ) -> None:
-        """`host` is what is listened on; a leader is given as `host:port`, its `address`."""
+        """`host` is what is listened on; a leader is given as `host:port`, its `address`.
+
+        Systems of one convention need one `secret`, of 16 to 64 bytes; alone, one is drawn.
+        """
         if not ipaddress.ip_address(host).is_loopback:
             raise ValueError(f"host: {host} can be reached by others, and mail is not protected")
         self.run_dir = run_dir.absolute()
@@ -101,6 +105,9 @@ class Troupe:
         self.build = build_digest()
         self._capabilities = dict(capabilities or {})
         self._leader = convention_leader
+        self._secret = secrets.token_bytes(32) if secret is None else secret
+        if not 16 <= len(self._secret) <= 64:
+            raise ValueError(f"secret: {len(self._secret)} bytes, and it takes 16 to 64")
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = os.getpid()
         self._ending = threading.Lock()
@@ -185,7 +192,7 @@ class Troupe:
             name = getattr(start.make, "__qualname__", start.make)
             raise ValueError(f"{name} is in __main__: a cell imports what it runs from a module")
         order = Spawn(pickle.dumps(start), start.label, dict(on or {}), timeout_ms)
-        ref = self._ask(order, timeout_ms)
+        ref = self._order(order, timeout_ms)
         assert isinstance(ref, Ref)
         return ref
 
@@ -197,7 +204,7 @@ class Troupe:
 
     def send(self, target: Target, message: object) -> None:
         """Returns when it is on its way; raises `Overloaded` where too much is."""
-        self._ask(Tell(target, pickle.dumps(message)), 0)
+        self._order(Tell(target, pickle.dumps(message)))
 
     # --- beyond it --------------------------------------------------------------------------------
 
@@ -206,30 +213,34 @@ class Troupe:
 
     def signal(self, target: Target, reason: Reason) -> None:
         """From the root, which is the parent of what `spawn` made."""
-        self._ask(Signal(target, reason), 0)
+        self._order(Signal(target, reason))
 
     def whereis(self, name: str) -> Ref | None:
-        found = self._ask(Find(name), 0)
+        found = self._order(Find(name))
         assert found is None or isinstance(found, Ref)
         return found
 
     def join(self, target: Target, timeout_ms: int | None = None) -> Reason | None:
         """Why a cell has ended, `noproc` if that was before; None where it has not by then."""
-        try:
-            reason = self._ask(Join(target), timeout_ms, slack_s=0)
-        except TimeoutError:
-            return None
-        assert isinstance(reason, Reason)
+        reason = self._order(Join(target, timeout_ms), timeout_ms)
+        assert reason is None or isinstance(reason, Reason)
         return reason
 
     def processes(self) -> list[Identity]:
         """Every process of this system, cells or not."""
         return mooring.members(self.name)
 
-    def _ask(self, order: Order, timeout_ms: int | None, slack_s: float = _SLACK_SECONDS) -> object:
+    def _order(self, order: Order, timeout_ms: int | None = 0) -> object:
+        try:
+            return self._ask(order, timeout_ms)
+        except TimeoutError as error:
+            raise CallFailed("root", Reason("timeout", "no answer in time")) from error
+
+    def _ask(self, order: Order, timeout_ms: int | None) -> object:
+        """The answer of the root, which keeps the time; we give it a little more."""
         if self._process is None:
             raise StartupFailed("a troupe is started before it is used")
-        timeout_s = None if timeout_ms is None else timeout_ms / 1000 + slack_s
+        timeout_s = None if timeout_ms is None else timeout_ms / 1000 + _SLACK_SECONDS
         try:
             value = self._line.ask(order, timeout_s)
         except Hung as error:
@@ -296,6 +307,7 @@ class Troupe:
             "path": [each or str(Path.cwd()) for each in sys.path],
             "system": self.name,
             "build": self.build,
+            "secret": self._secret.hex(),
             "folder": str(self.run_dir),
             "reports": str(self.reports),
             "host": self.host,
@@ -310,7 +322,7 @@ class Troupe:
         }
         line = json.dumps(orders).encode() + b"\n"
         with (self.run_dir / LOG).open("ab") as log:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter, and our own words
                 [sys.executable, "-c", _BOOTSTRAP],
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -357,7 +369,7 @@ class Troupe:
         poll.register(self._control, select.POLLIN)
         while b"\n" not in self._said:
             left_ms = None if deadline is None else (deadline - time.monotonic()) * 1000
-            if left_ms is not None and left_ms <= 0 or not poll.poll(left_ms):
+            if (left_ms is not None and left_ms <= 0) or not poll.poll(left_ms):
                 return None
             data = self._control.recv(65_536)
             if not data:

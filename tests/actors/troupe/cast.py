@@ -7,13 +7,20 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.actors.otp import Cell, Exited, GenServer, NORMAL, Reason, Ref, Start, Target
+from understudy.actors.otp import NORMAL, Cell, Exited, GenServer, Reason, Ref, Start, Target
 from understudy.actors.otp.body import Body
 from understudy.actors.otp.calls import Caller
 from understudy.actors.otp.post import Overloaded
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    targets: list[Ref]
+    count: int
 
 
 class Puppet(GenServer):
@@ -42,7 +49,12 @@ class Puppet(GenServer):
         self._told.append(message)
 
     def handle_info(self, message: object) -> None:
-        self._heard.append(message)
+        if isinstance(message, _Now):
+            for number in range(message.count):
+                for ref in message.targets:
+                    self.cast(ref, (number, b""))
+        else:
+            self._heard.append(message)
 
     def parent_exited(self, reason: Reason) -> None:
         self._heard.append(Exited(self.cell.parent or self.cell.me, reason))
@@ -98,6 +110,11 @@ class Puppet(GenServer):
             self.cast(target, (number, b"x" * size))
         return count
 
+    def do_burst_at(self, due_ms: int, targets: list[Ref], count: int) -> None:
+        """To all others at the same moment as they do."""
+        others = [ref for ref in targets if ref != self.cell.me]
+        self.cell.after(due_ms - self.cell.now_ms(), _Now(others, count))
+
     def do_overload(self, target: Target) -> int:
         """Send until it is refused; how many were taken."""
         for number in range(1_000_000):
@@ -145,13 +162,7 @@ class Puppet(GenServer):
         return "slept"
 
     def do_fds(self) -> list[str]:
-        found = []
-        for name in os.listdir("/proc/self/fd"):
-            try:
-                found.append(os.readlink(f"/proc/self/fd/{name}"))
-            except FileNotFoundError:
-                continue
-        return found
+        return [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
 
     def do_open(self, path: str) -> int:
         return os.open(path, os.O_RDONLY)
@@ -161,7 +172,7 @@ class Puppet(GenServer):
         reader, writer = os.pipe()
         with os.fdopen(reader) as lines:
             command = f"setsid sh -c 'echo $$ >&{writer}; exec sleep 600' & "
-            subprocess.run(["sh", "-c", command], pass_fds=(writer,), check=True)  # noqa: S607
+            subprocess.run(["sh", "-c", command], pass_fds=(writer,), check=True)
             os.close(writer)
             return int(lines.readline())
 

@@ -16,7 +16,9 @@ def main(run_dir: str, how: str) -> None:
     parent = stage.puppet()
     child = stage.child(parent, Start(Fragile, (), "grandchild"))
     pids = {**stage.troupe.pids, "parent": parent.place.pid, "child": child.place.pid}
-    print(json.dumps({"name": stage.troupe.name, "port": stage.troupe.port, **pids}), flush=True)
+    row = {"name": stage.troupe.name, "port": stage.troupe.port, **pids}
+    sys.stdout.write(json.dumps(row) + "\n")
+    sys.stdout.flush()
     if how == "wait":
         signal.pause()
     if how == "stop":

@@ -18,14 +18,16 @@ from understudy.actors.otp.roll import Place
 pytestmark = pytest.mark.timeout(90)
 
 GPU = {"gpu": True}
+SECRET = b"of this convention"
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Stage]]:
     folder = tmp_path_factory.mktemp("pair")
-    home = Stage(folder / "home")
+    home = Stage(folder / "home", secret=SECRET)
     with home.troupe:
-        away = Stage(folder / "away", capabilities=GPU, convention_leader=home.troupe.address)
+        leader = home.troupe.address
+        away = Stage(folder / "away", capabilities=GPU, convention_leader=leader, secret=SECRET)
         with away.troupe:
             yield home, away
 
@@ -112,6 +114,17 @@ def test_a_guest_watches_who_is_at_home(pair: tuple[Stage, Stage]) -> None:
     assert home.heard(guest, Down) == [Down(str(monitor), local, Reason("signal", "SIGKILL", 9))]
 
 
+def test_a_guest_has_children_of_its_own(pair: tuple[Stage, Stage]) -> None:
+    home, away = pair
+    guest = _spawned(home)
+    one, other = (home.child(guest) for _ in range(2))
+    assert one.place.pid in {each.pid for each in away.troupe.processes()}
+    os.kill(one.place.pid, signal.SIGKILL)
+    assert home.exited(guest, one).reason == Reason("signal", "SIGKILL", 9)
+    home.tell(guest, "signal", other, Reason("shutdown"))
+    assert home.exited(guest, other).reason == Reason("shutdown")
+
+
 def test_a_guest_does_not_outlive_its_parent(pair: tuple[Stage, Stage]) -> None:
     home, _ = pair
     _spawned(home)
@@ -134,7 +147,7 @@ def test_a_capability_that_nobody_has_is_refused(pair: tuple[Stage, Stage]) -> N
 
 def test_a_system_with_other_code_hosts_nobody() -> None:
     me = Ref("t", "0.1", "", Place(""))
-    charter = Charter(me, None, Identity(1, 1), b"", "")
+    charter = Charter(me, None, Identity(1, 1), b"")
     wanted = Requirements(charter, "ours", GPU)
     for build, gpu, may in (("ours", True, True), ("theirs", True, False), ("ours", 1.5, False)):
         found = Player.actorSystemCapabilityCheck({BUILD: build, "gpu": gpu}, wanted)

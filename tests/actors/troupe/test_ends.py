@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 class Program:
     """Another process with a troupe of its own."""
 
-    def __init__(self, run_dir: Path, how: str = "wait", output: Any = subprocess.PIPE) -> None:
+    def __init__(self, run_dir: Path, how: str = "wait", output: int = subprocess.PIPE) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.actors.troupe.program", str(run_dir), how],
             stdout=output,
@@ -216,10 +216,10 @@ def test_who_reads_the_output_of_a_program_is_done_when_that_is(tmp_path: Path) 
     eventually(lambda: mooring.members(row["name"]) == [])
 
 
-def _holds(who: Identity, output: Any) -> bool:
-    pipe = os.readlink(f"/proc/self/fd/{output.fileno()}")
+def _holds(who: Identity, output: IO[bytes]) -> bool:
+    pipe = Path(f"/proc/self/fd/{output.fileno()}").readlink()
     folder = Path(f"/proc/{who.pid}/fd")
-    return any(os.readlink(fd) == pipe for fd in folder.iterdir() if fd.is_symlink())
+    return any(fd.readlink() == pipe for fd in folder.iterdir() if fd.is_symlink())
 
 
 def test_a_stopped_program_ends_by_itself(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """Lanes and numbers, without a process."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
 
 from understudy.actors.otp import Ref
 from understudy.actors.otp.post import (

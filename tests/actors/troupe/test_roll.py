@@ -61,7 +61,7 @@ def test_tidying_forgets_the_dead_and_the_old_and_nothing_else(roll: Roll) -> No
     roll.end("0", NORMAL)
     old = time.time() - STALE_SECONDS - 1
     os.utime(roll.folder / "ends" / "0", (old, old))
-    roll.tidy()
+    roll.tidy("s")
     assert roll.find("1") is None
     assert roll.find("2") is not None
     assert roll.holder("alive") is not None

@@ -2,7 +2,9 @@
 
 import json
 import os
+import pickle
 import socket
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from tests.actors.troupe.stage import Stage
 from tests.actors.troupe.test_ends import Program
 from tests.patience import eventually
-from understudy.actors.otp import mooring
+from understudy.actors.otp import Ref, mooring
 from understudy.actors.otp.mooring import Identity
 from understudy.actors.otp.troupe import AlreadyRunning, PortTaken, StartupFailed, Troupe
 
@@ -47,7 +49,8 @@ def _listening() -> list[tuple[str, str]]:
 
 
 def _sockets(who: Identity) -> set[str]:
-    links = (os.readlink(fd) for fd in Path(f"/proc/{who.pid}/fd").iterdir() if fd.is_symlink())
+    folder = Path(f"/proc/{who.pid}/fd")
+    links = (str(fd.readlink()) for fd in folder.iterdir() if fd.is_symlink())
     return {link.removeprefix("socket:[").removesuffix("]") for link in links if "socket:" in link}
 
 
@@ -75,7 +78,39 @@ def test_nobody_outside_is_connected_to_or_asked(
 
 def test_a_host_that_others_can_reach_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="can be reached by others"):
-        Troupe(tmp_path, host="0.0.0.0")  # noqa: S104 - refused
+        Troupe(tmp_path, host="0.0.0.0")
+
+
+class Intruder:
+    """Writes to a file where it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.system, (f"touch {self._path}",)
+
+
+def test_mail_of_a_stranger_is_not_opened(stage: Stage, tmp_path: Path) -> None:
+    cell = stage.puppet()
+    me = stage.tell(cell, "me")
+    assert isinstance(me, Ref)
+    data = pickle.dumps(Intruder(tmp_path / "opened"))
+    pickle.loads(data)
+    assert (tmp_path / "opened").exists()  # where somebody does open it
+    (tmp_path / "opened").unlink()
+    for port in (stage.troupe.port, me.place.port):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+            line.sendall(b"%d>%s" % (len(data), data))
+            assert b"ACK+DATAERR" in line.recv(100)
+    assert stage.tell(cell, "pid") == cell.place.pid
+    assert not (tmp_path / "opened").exists()
+
+
+@pytest.mark.parametrize("length", [15, 65])
+def test_a_secret_that_is_too_short_or_too_long_is_refused(tmp_path: Path, length: int) -> None:
+    with pytest.raises(ValueError, match=f"secret: {length} bytes"):
+        Troupe(tmp_path, secret=b"x" * length)
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
@@ -123,11 +158,9 @@ def test_a_system_of_a_killed_program_is_not_used_again(tmp_path: Path) -> None:
 
 def test_processes_that_an_older_system_left_are_swept(tmp_path: Path) -> None:
     """Such as one that was started by a cell, and was not ended by the death of its parent."""
-    import subprocess  # noqa: PLC0415 - for this leftover alone
-
     run_dir = tmp_path / "run"
     run_dir.mkdir()
-    leftover = subprocess.Popen(["sleep", "600"], env={mooring.MARK: "tgone"})  # noqa: S607
+    leftover = subprocess.Popen(["sleep", "600"], env={mooring.MARK: "tgone"})
     gone = {"pid": 1, "ticks": 0}
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     row = {"system": "tgone", "build": "", "port": 1, "boot": boot, "program": gone}
@@ -151,9 +184,8 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
             "no thespian.system.transport.IPBase.IPActorAddress.bindArgs",
         ),
         (
-            "import thespian.system.multiprocCommon as p\n"
-            "p.MultiProcReplicator._startChildActor = lambda self: None",
-            "_startChildActor no longer uses _child_procs",
+            "from thespian.system import multiprocCommon as m; m.startChild = lambda *args: None",
+            "startChild takes no childRequirements",
         ),
     ],
 )
@@ -176,8 +208,6 @@ def test_thespian_is_the_release_that_is_pinned() -> None:
 
 
 def test_a_program_that_starts_a_troupe_does_not_load_thespian() -> None:
-    import subprocess  # noqa: PLC0415
-
     code = "import sys, understudy.actors.otp.troupe; print('thespian' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"

@@ -68,9 +68,13 @@ def test_a_tree_that_gives_up_takes_its_children_along(shared: Stage) -> None:
         ref = _which(shared, supervisor)["b"].ref
         assert isinstance(ref, Ref)
         os.kill(ref.place.pid, signal.SIGKILL)
-        eventually(lambda ref=ref: _is_replaced(shared, supervisor, ref))
+        _wait_for_another(shared, supervisor, ref)
     assert shared.troupe.join(supervisor, 20_000) in (Reason("shutdown"), Reason("noproc"))
     eventually(lambda: not other.place.identity.is_alive)
+
+
+def _wait_for_another(stage: Stage, supervisor: Ref, ref: Ref) -> None:
+    eventually(lambda: _is_replaced(stage, supervisor, ref))
 
 
 def _is_replaced(stage: Stage, supervisor: Ref, ref: Ref) -> bool:
@@ -98,7 +102,7 @@ def test_a_tree_that_cannot_start_says_so(shared: Stage, tmp_path: Path) -> None
         shared.troupe.spawn(supervise(specs))
 
 
-def test_two_hundred_dynamic_children_come_and_go(stage: Stage) -> None:
+def test_forty_dynamic_children_come_and_go(stage: Stage) -> None:
     supervisor = stage.troupe.spawn(supervise_dynamic())
     for number in range(40):
         spec = ChildSpec(str(number), Start(Fragile, (), str(number)))
