@@ -21,6 +21,7 @@ Call = client.Call
 _ASKS = get_args(Ask)
 _CALLS_MAX = 1_024  # in flight at once
 _RETRY_SECONDS = 2.0  # how long a lost sidecar is waited for; then the dispatcher decides
+_SILENCE_SECONDS = 5.0  # of a sidecar that is there
 # Nothing was decided, or nobody knows: to be asked again, under the same name.
 _UNDECIDED = frozenset(
     {
@@ -85,7 +86,10 @@ class Clerk:
             return iter(())
         if self._client is None:
             self._client = client.Client(
-                self._state_dir, "coordinator", retry_seconds=self._retry_seconds
+                self._state_dir,
+                "coordinator",
+                retry_seconds=self._retry_seconds,
+                silence_seconds=_SILENCE_SECONDS,
             )
         evident = [self._evident(call) for call in calls]
         answers: list[Answer] = []
@@ -191,7 +195,7 @@ def _event(ask: Ask, answers: Sequence[Answer]) -> Event:
             links = [(each["issueId"], each["dependsOnId"]) for each in answers[0]["missing"]]
             return orders.Diagnosed(token, tuple(map(tuple, answers[0]["cycles"])), tuple(links))
         case orders.AskReady(token):
-            issues = tuple(_listing(each) for each in answers[0]["issues"])
+            issues = tuple(listing(each) for each in answers[0]["issues"])
             lapsed = tuple(answers[0]["leaseProjection"]["staleIssueIds"])
             return orders.Listed(token, issues, lapsed, is_whole=not answers[0]["truncated"])
         case orders.AskHeld(token, prefixes):
@@ -236,7 +240,8 @@ def _class(answer: Answer) -> str | None:
     return classes[0] if classes else None
 
 
-def _listing(issue: Answer) -> orders.Listing:
+def listing(issue: Answer) -> orders.Listing:
+    """A line of `issue.ready`."""
     return orders.Listing(
         issue["id"],
         issue["attempts"],

@@ -72,14 +72,17 @@ class Dispatcher:
         """When time alone makes a difference; None for never."""
         return None if self._over else min(self._moments(), default=None)
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self, now_ms: int) -> Mapping[str, Any]:
         """What a person sees of it."""
         return {
             "slots": self._settings.slots,
             "free": self._free(),
             "claiming": len(self._errands.claims()),
             "stopping": None if self._stop is None else self._stop.reason,
-            "terms": [term.summary() for term in self._terms.values()],
+            "terms": [
+                {**term.summary(), "remainingMs": term.asked_ms + self._timing.ttl_ms - now_ms}
+                for term in self._terms.values()
+            ],
         }
 
     # --- hearing --------------------------------------------------------------------------------
@@ -90,6 +93,10 @@ class Dispatcher:
                 pass
             case orders.Wake():
                 self._search.wake(self._now_ms, self._dice)
+            case orders.Doubt(issue_id):
+                for term in self._terms.values():
+                    if term.holder.issue_id == issue_id:
+                        term.renew_ms = self._now_ms
             case orders.Started():
                 self._start(event)
             case orders.Stop():

@@ -106,5 +106,17 @@ def follow(
 
 def stirs(row: journal.Row) -> bool:
     """Whether there may be work to hand out now that was not there before this row."""
-    effect: dict[str, Any] = orjson.loads(row.response)["effect"]
+    effect = _effect(row)
     return effect["action"] in _STIRRING and effect["resultClass"] == "accepted"
+
+
+def broken(row: journal.Row) -> str | None:
+    """The issue whose lease was taken from its holder by this row."""
+    effect = _effect(row)
+    is_broken = effect["action"] == "issue.lease_break" and effect["resultClass"] == "accepted"
+    return effect["issueId"] if is_broken else None
+
+
+def _effect(row: journal.Row) -> dict[str, Any]:
+    effect: dict[str, Any] = orjson.loads(row.response)["effect"]
+    return effect

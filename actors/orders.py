@@ -209,6 +209,13 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Somebody may have taken this issue's lease away: ask for more time at once, and see."""
+
+    issue_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosed:
     token: str
     cycles: tuple[tuple[str, ...], ...]
@@ -333,6 +340,7 @@ Event = (
     Started
     | Tick
     | Wake
+    | Doubt
     | Diagnosed
     | Listed
     | Shown

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...authority.journal import Row
-from ..evidence import TURN_ROWS_MAX, EvidenceWriter, stirs
-from ..orders import Wake
+from ..evidence import TURN_ROWS_MAX, EvidenceWriter, broken, stirs
+from ..orders import Doubt, Wake
 from ..otp import Caller, GenServer, Next, Reason, Word
 from .plan import Plan
 
@@ -55,6 +55,8 @@ class EvidenceCell(GenServer):
         if not isinstance(message, _Turn):
             return super().handle_info(message)
         rows = self._write()
+        for issue_id in filter(None, map(broken, rows)):
+            self.cast(self._listener, Doubt(issue_id))
         if any(map(stirs, rows)):
             self.cast(self._listener, Wake())
         if rows:

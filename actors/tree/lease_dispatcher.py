@@ -126,7 +126,7 @@ class LeaseDispatcher(GenServer):
                 self._exited(message)
             case worker.Begun(name, pid, warden_pid):
                 self._begun(name, [pid, warden_pid])
-            case orders.Wake() | orders.Stop():
+            case orders.Wake() | orders.Doubt() | orders.Stop():
                 self._step(message)
             case _:
                 return super().handle_cast(message)
@@ -352,7 +352,7 @@ class LeaseDispatcher(GenServer):
     # --- looking --------------------------------------------------------------------------------
 
     def _known(self) -> dict[str, Any]:
-        known = dict(self._dispatcher.summary())
+        known = dict(self._dispatcher.summary(now_ms()))
         terms = [term | {"pid": self._pid_of(term["worker"])} for term in known["terms"]]
         return known | {"terms": terms, "cells": len(self._posts), "reports": list(self._told)}
 

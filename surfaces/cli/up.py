@@ -194,7 +194,7 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
                 reason = running.wait(_TURN_MS)
                 found = running.picture()
                 view.show(found)
-                if until_done and _is_done(session, found):
+                if until_done and _is_done(session, plan, found):
                     break
         finally:
             view.end()
@@ -246,18 +246,19 @@ def _told() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _is_done(session: Session, found: dict[str, Any]) -> bool:
+def _is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
     """Whether nothing is worked on, and nothing can be without somebody's help."""
     dispatcher = found["dispatcher"]
     if "terms" not in dispatcher or dispatcher["terms"] or dispatcher["claiming"]:
         return False
-    from ...actors.escalation import LABEL  # noqa: PLC0415 - only here
-
     listed = session.ask("issue.list", {}, writable=False)
     ready = session.ask("issue.ready", {}, writable=False)
+    from ...actors.clerk import listing  # noqa: PLC0415 - only here
+
     if listed["seq"] != ready["seq"]:
         return False  # something was decided in between
-    waits = [each for each in ready["issues"] if LABEL not in each.get("labels", ())]
+    offered = [listing(each) for each in ready["issues"]]
+    waits = any(not each.assignee and plan.wanted.fits(each) for each in offered)
     return not waits and not any(each.get("lease") for each in listed["issues"])
 
 

@@ -317,7 +317,7 @@ def test_a_worker_that_lost_its_lease_is_stopped_and_nothing_is_written_for_it(
     hand.passes(1_000)
     asked = {type(each) for each in hand.effects if isinstance(each, orders.Ask)}
     assert asked <= {orders.AskReady, orders.AskDiagnostics}
-    assert hand.dispatcher.summary()["free"] == 2
+    assert hand.dispatcher.summary(0)["free"] == 2
 
 
 def test_an_issue_is_not_claimed_again_while_its_old_worker_lives(hand: StageHand) -> None:
@@ -353,9 +353,9 @@ def test_a_worker_that_ends_well_closes_its_issue(hand: StageHand) -> None:
     hand.exits(holder, 0)
     close = hand.one(orders.Close)
     assert (close.holder, close.token) == (holder, f"tree.close.a.{holder.fence}")
-    assert hand.dispatcher.summary()["free"] == 1, "until it is answered"
+    assert hand.dispatcher.summary(0)["free"] == 1, "until it is answered"
     hand.tell(orders.Settled(close.token))
-    assert hand.dispatcher.summary()["free"] == 2
+    assert hand.dispatcher.summary(0)["free"] == 2
 
 
 def test_an_issue_that_was_handed_back_rests_and_is_no_failure(hand: StageHand) -> None:
@@ -477,7 +477,7 @@ def test_a_lease_that_is_lost_on_the_way_out_is_let_go_of(
     hand.effects.clear()
     hand.tell(orders.Refused(f"tree.close.a.{holder.fence}", failure_class))
     assert hand.take(orders.Release) == []
-    assert hand.dispatcher.summary()["terms"] == []
+    assert hand.dispatcher.summary(0)["terms"] == []
 
 
 def test_an_issue_that_cannot_be_closed_is_given_back(hand: StageHand) -> None:
@@ -485,7 +485,7 @@ def test_an_issue_that_cannot_be_closed_is_given_back(hand: StageHand) -> None:
     hand.exits(holder, 0)
     hand.tell(orders.Refused(hand.one(orders.Close).token, "mutation.use_evidence_missing"))
     hand.tell(orders.Refused(hand.one(orders.Release).token, "mutation.use_evidence_missing"))
-    assert hand.dispatcher.summary()["terms"] == []
+    assert hand.dispatcher.summary(0)["terms"] == []
 
 
 def test_a_worker_that_takes_too_long_is_stopped_and_has_failed() -> None:
@@ -582,7 +582,7 @@ def test_a_living_worker_is_adopted_and_its_lease_renewed_at_once() -> None:
     hand = resumed(orders.HeldIssue(OLD, 2, 20_000))
     assert hand.one(orders.RenewMany).renewals[0].holder == OLD
     assert not hand.asks(orders.StartWorker, orders.StopWorker)
-    assert hand.dispatcher.summary()["free"] == 1
+    assert hand.dispatcher.summary(0)["free"] == 1
     hand.exits(OLD, 1)
     assert "attempt 2 of 3" in hand.take(orders.Report)[-1].detail
 
@@ -721,3 +721,13 @@ def test_time_that_goes_back_is_our_own_mistake() -> None:
     dispatcher.step(orders.Started(), 10, lambda: 0)
     with pytest.raises(AssertionError):
         dispatcher.step(orders.Tick(), 9, lambda: 0)
+
+
+def test_a_lease_that_is_in_doubt_is_asked_for_at_once(hand: StageHand) -> None:
+    hand.lists("a")
+    hand.grants(hand.one(orders.Claim))
+    hand.tell(orders.Doubt("b"))
+    assert hand.take(orders.RenewMany) == []
+    hand.tell(orders.Doubt("a"))
+    (renewal,) = hand.one(orders.RenewMany).renewals
+    assert renewal.holder.issue_id == "a"
