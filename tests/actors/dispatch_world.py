@@ -314,7 +314,7 @@ class World:
         asks = tuple(each for each in effects if isinstance(each, _ASKS))
         claims = {each.token for each in asks if isinstance(each, orders.Claim)} - self.claims
         if claims:
-            must(tree.dispatcher.summary()["free"] >= 0, "I1: a claim without a free worker")
+            must(tree.dispatcher.summary(0)["free"] >= 0, "I1: a claim without a free worker")
         self.claims |= claims
         if asks:
             for _ in range(self._copies()):
