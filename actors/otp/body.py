@@ -308,8 +308,6 @@ class Body:
         """Let it crash, once: Thespian would run it again."""
         try:
             work(*args)
-        except SystemExit as error:
-            self._verdict = Reason("exit", "it left by itself", _code(error))
         except BaseException as error:  # noqa: BLE001 - nothing may get past us to Thespian
             self._verdict = report.crash_reason(error)
             if not self._is_reported:  # a server tells of it itself
@@ -485,11 +483,4 @@ class Body:
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()
-        os._exit(0 if reason.is_clean else reason.code or 1)
-
-
-def _code(error: SystemExit) -> int:
-    """As the interpreter has it."""
-    if error.code is None:
-        return 0
-    return error.code if isinstance(error.code, int) else 1
+        os._exit(0 if reason.is_clean else 1)

@@ -35,6 +35,16 @@ def test_a_reply_that_nobody_asked_for_is_dropped(shared: Stage) -> None:
     assert shared.tell(other, "pid") == other.place.pid
 
 
+def test_mail_for_an_older_incarnation_at_the_same_address_is_dropped(shared: Stage) -> None:
+    """Ports are used again, and so the address of the dead may be that of the living."""
+    sender, living = shared.puppet(), shared.puppet()
+    place = shared.tell(living, "me").place  # type: ignore[attr-defined]
+    shared.tell(sender, "send", Ref(living.system, "0.999999", "", place), "for the dead")
+    shared.tell(sender, "send", living, "for the living")
+    eventually(lambda: "for the living" in shared.heard(living))
+    assert shared.heard(living) == ["for the living"]
+
+
 def test_a_call_to_nobody_fails_at_once(shared: Stage) -> None:
     cell = shared.puppet()
     shared.troupe.signal(cell, KILL)

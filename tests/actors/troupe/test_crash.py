@@ -69,16 +69,16 @@ def test_a_fault_in_c_ends_the_process_and_leaves_a_stack(
 
 
 @pytest.mark.parametrize(
-    ("how", "code"), [("exit", 7), ("leave", 3)], ids=["os._exit", "SystemExit"]
+    ("how", "expected"),
+    [("exit", Reason("exit", "", 7)), ("leave", Reason("crash", "SystemExit: 3"))],
 )
 def test_an_exit_of_the_process_carries_its_code(
-    shared: Stage, tmp_path: Path, how: str, code: int
+    shared: Stage, tmp_path: Path, how: str, expected: Reason
 ) -> None:
     parent = shared.puppet()
     child = shared.fragile(parent, tmp_path / "runs")
     shared.tell(parent, "send", child, how)
-    reason = shared.exited(parent, child).reason
-    assert (reason.kind, reason.code) == ("exit", code)
+    assert shared.exited(parent, child).reason == expected
 
 
 def test_a_kill_from_outside_is_a_signal_and_one_of_ours_is_killed(
