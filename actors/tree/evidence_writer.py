@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...authority.journal import Row
+from ..dispatch.orders import Doubt, Wake
 from ..evidence import TURN_ROWS_MAX, EvidenceWriter, broken, stirs
-from ..orders import Doubt, Wake
 from ..otp import Caller, GenServer, Next, Reason, Word
 from .plan import Plan
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ...authority import Unavailable, client
-from .. import orders
+from ..dispatch import orders
 from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, WhichChildren
 from ..otp.troupe import SystemEnded, Troupe
 from . import authority_client, control, evidence_writer, lease_dispatcher, tree

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...contracts import retry_policy
-from .. import orders
-from ..clerk import Clerk
-from ..dispatcher import Dispatcher
-from ..orders import Effect, Event
+from ..dispatch import orders
+from ..dispatch.clerk import Clerk
+from ..dispatch.dispatcher import Dispatcher
+from ..dispatch.orders import Effect, Event
 from ..otp import (
     KILL,
     Caller,
@@ -42,7 +42,7 @@ from ..otp import (
     Word,
     report,
 )
-from ..otp.mooring import Identity, ticks_of
+from ..otp.troupe.mooring import Identity, ticks_of
 from ..otp.ward.kin import now_ms
 from . import worker
 from .plan import Plan

@@ -4,8 +4,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..search import Wanted
-from ..settings import GRACE_MS_DEFAULT, TTL_SECONDS_DEFAULT, Settings
+from ..dispatch.search import Wanted
+from ..dispatch.settings import GRACE_MS_DEFAULT, TTL_SECONDS_DEFAULT, Settings
 
 NAME_DEFAULT = "coord"
 RUN_FOLDER = "run"  # in the state directory: what only a tree that runs has

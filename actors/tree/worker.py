@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from ..attempts import Attempt, begun, write_record
-from ..orders import Holder, WorkerExited
+from ..dispatch.orders import Holder, WorkerExited
 from ..otp import Caller, Exited, GenServer, Next, Reason, Word
 from ..otp.port import Command, Ended, ProcessGroup, keeper
 from ..runner import Held

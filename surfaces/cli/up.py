@@ -152,7 +152,7 @@ def top(session: Session, every: float) -> None:
 
 
 def _plan(session: Session, options: dict[str, Any]) -> Plan:
-    from ...actors.search import Wanted  # noqa: PLC0415 - only here
+    from ...actors.dispatch.search import Wanted  # noqa: PLC0415 - only here
 
     command, handler = options["command"], options["handler"]
     if (command is None) == (handler is None):
@@ -253,7 +253,7 @@ def _is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
         return False
     listed = session.ask("issue.list", {}, writable=False)
     ready = session.ask("issue.ready", {}, writable=False)
-    from ...actors.clerk import listing  # noqa: PLC0415 - only here
+    from ...actors.dispatch.clerk import listing  # noqa: PLC0415 - only here
 
     if listed["seq"] != ready["seq"]:
         return False  # something was decided in between
@@ -315,7 +315,7 @@ def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
 
 def _left(system: str, *, force: bool) -> list[int]:
     """Processes of a tree that has stopped; there should be none."""
-    from ...actors.otp import mooring  # noqa: PLC0415 - only here
+    from ...actors.otp.troupe import mooring  # noqa: PLC0415 - only here
 
     if force:
         mooring.sweep(system)

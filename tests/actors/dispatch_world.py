@@ -21,10 +21,10 @@ import orjson
 from tests.authority.simulator import Auditor, Violation, must
 from tests.fakes.desk import Time, asked
 from tests.fakes.journal import Disk, MemoryJournal
-from understudy.actors import orders
-from understudy.actors.clerk import _ASKS, _tokens, calls_of, events_of
-from understudy.actors.dispatcher import Dispatcher
-from understudy.actors.settings import Settings
+from understudy.actors.dispatch import orders
+from understudy.actors.dispatch.clerk import _ASKS, _tokens, calls_of, events_of
+from understudy.actors.dispatch.dispatcher import Dispatcher
+from understudy.actors.dispatch.settings import Settings
 from understudy.authority.journal import Row
 from understudy.authority.replay import replay
 from understudy.authority.service import Authority

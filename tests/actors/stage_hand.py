@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from understudy.actors import orders
-from understudy.actors.dispatcher import Dispatcher
-from understudy.actors.orders import Effect, Event, Holder
-from understudy.actors.settings import Settings
+from understudy.actors.dispatch import orders
+from understudy.actors.dispatch.dispatcher import Dispatcher
+from understudy.actors.dispatch.orders import Effect, Event, Holder
+from understudy.actors.dispatch.settings import Settings
 from understudy.contracts import retry_policy
 
 TTL_SECONDS = 30

@@ -11,7 +11,7 @@ import pytest
 
 from tests.actors.dispatch_world import World
 from tests.fakes.mutant import break_rule
-from understudy.actors import dispatcher, errands, escalation, verdict
+from understudy.actors.dispatch import dispatcher, errands, escalation, verdict
 
 CHUNK = 25
 COUNT = int(os.environ.get("UNDERSTUDY_SEEDS", "300"))

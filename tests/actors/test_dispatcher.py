@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from tests.actors.stage_hand import GRACE_MS, TTL_SECONDS, StageHand
-from understudy.actors import orders
-from understudy.actors.dispatcher import Dispatcher
-from understudy.actors.orders import Holder
-from understudy.actors.settings import SLOTS_MAX, Settings
-from understudy.actors.term import Timing
+from understudy.actors.dispatch import orders
+from understudy.actors.dispatch.dispatcher import Dispatcher
+from understudy.actors.dispatch.orders import Holder
+from understudy.actors.dispatch.settings import SLOTS_MAX, Settings
+from understudy.actors.dispatch.term import Timing
 from understudy.contracts import limits, retry_policy
 
 TTL_MS = TTL_SECONDS * 1_000

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.actors import escalation
-from understudy.actors.escalation import Failure
-from understudy.actors.orders import Holder, WorkerExited
-from understudy.actors.term import Step, Term, Why
-from understudy.actors.verdict import effect_of, failed, judge, lost
+from understudy.actors.dispatch import escalation
+from understudy.actors.dispatch.escalation import Failure
+from understudy.actors.dispatch.orders import Holder, WorkerExited
+from understudy.actors.dispatch.term import Step, Term, Why
+from understudy.actors.dispatch.verdict import effect_of, failed, judge, lost
 from understudy.contracts import limits, retry_decision, retry_policy
 from understudy.contracts.shapes import ID_PATTERN
 

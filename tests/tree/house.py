@@ -10,7 +10,7 @@ import orjson
 
 from tests.patience import eventually
 from tests.surfaces.process import UNDERSTUDY, Program, report_of
-from understudy.actors.otp import mooring
+from understudy.actors.otp.troupe import mooring
 from understudy.actors.tree import control
 from understudy.actors.tree.plan import RUN_FOLDER
 

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from tests.tree.house import Up, add, issues, prove, rows
-from understudy.actors.otp import mooring
+from understudy.actors.otp.troupe import mooring
 
 SECONDS = float(os.environ.get("UNDERSTUDY_TREE_SECONDS", "20"))
 SEED = int(os.environ.get("UNDERSTUDY_TREE_SEED", "0")) or secrets.randbits(32)

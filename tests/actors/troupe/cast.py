@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from understudy.actors.otp import NORMAL, Cell, Exited, GenServer, Reason, Ref, Start, Target
-from understudy.actors.otp.body import Body
 from understudy.actors.otp.calls import Caller
-from understudy.actors.otp.post import Overloaded
+from understudy.actors.otp.troupe.body import Body
+from understudy.actors.otp.troupe.post import Overloaded
 
 
 @dataclass(frozen=True, slots=True)

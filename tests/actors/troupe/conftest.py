@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.actors.troupe.stage import Stage
-from understudy.actors.otp import mooring
+from understudy.actors.otp.troupe import mooring
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ import pytest
 from tests.actors.troupe.cast import Fragile, Scribe, Stubborn
 from tests.actors.troupe.stage import Stage
 from tests.patience import PATIENCE_SECONDS, eventually
-from understudy.actors.otp import NORMAL, Reason, Start, mooring
-from understudy.actors.otp.mooring import Identity
-from understudy.actors.otp.troupe import SystemEnded, Troupe
+from understudy.actors.otp import NORMAL, Reason, Start
+from understudy.actors.otp.troupe import SystemEnded, Troupe, mooring
+from understudy.actors.otp.troupe.mooring import Identity
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -14,9 +14,9 @@ import pytest
 from tests.actors.troupe.stage import Stage
 from tests.actors.troupe.test_ends import Program
 from tests.patience import eventually
-from understudy.actors.otp import Ref, mooring
-from understudy.actors.otp.mooring import Identity
-from understudy.actors.otp.troupe import AlreadyRunning, PortTaken, StartupFailed, Troupe
+from understudy.actors.otp import Ref
+from understudy.actors.otp.troupe import AlreadyRunning, PortTaken, StartupFailed, Troupe, mooring
+from understudy.actors.otp.troupe.mooring import Identity
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -201,7 +201,7 @@ def test_a_thespian_without_our_hooks_is_refused(
 
 
 def test_thespian_is_the_release_that_is_pinned() -> None:
-    from understudy.actors.otp import hooks  # noqa: PLC0415 - loads Thespian
+    from understudy.actors.otp.troupe import hooks  # noqa: PLC0415 - loads Thespian
 
     assert metadata.version("thespian") == hooks.RELEASE
     hooks.check()

@@ -13,9 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from .body import Body, Readable
-from .calls import Calls
-from .cell import (
+from ..calls import Calls
+from ..cell import (
     KILL,
     NORMAL,
     SHUTDOWN,
@@ -31,6 +30,7 @@ from .cell import (
     StartFailed,
     Target,
 )
+from .body import Body, Readable
 from .frames import Frames, Sealed, encoded
 
 TIDY_MS: Final = 30_000

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from .cell import Reason, Ref
+from ..cell import Reason, Ref
 from .charter import Capabilities, Charter, Process, Wire
 from .mooring import identity
 from .roll import Entry, Place, Roll

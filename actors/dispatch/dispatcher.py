@@ -20,7 +20,7 @@ I6  Attempts are the authority's, counted at the claim. What fails at the last o
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, assert_never
 
-from ..contracts import BY_WIRE, FAILURES, RetryPolicy, backoff_ms, limits
+from ...contracts import BY_WIRE, FAILURES, RetryPolicy, backoff_ms, limits
 from . import escalation, orders
 from .errands import Errand, Errands
 from .orders import Effect, Event

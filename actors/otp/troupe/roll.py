@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from .cell import Reason, Ref
+from ..cell import Reason, Ref
 from .mooring import Identity
 
 STALE_SECONDS = 120.0  # how long an end is told; a late watcher hears `noproc`

@@ -18,7 +18,7 @@ Classes that a worker names itself come first; of all, the first that the policy
 from dataclasses import dataclass
 from typing import assert_never
 
-from ..contracts import RetryPolicy, retry_decision
+from ...contracts import RetryPolicy, retry_decision
 from . import escalation
 from .escalation import Failure
 from .orders import Amend, Ask, AskIssues, Close, Discover, Release, WorkerExited

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from ..cell import Reason, Ref, Start
 from . import mooring
-from .cell import Reason, Ref, Start
 from .mooring import Identity, identity
 from .roll import Place, Roll
 

@@ -34,10 +34,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from ..calls import Cast
+from ..cell import CallFailed, OtpError, Reason, Ref, Start, Target
 from . import mooring
 from .backstage import LIVE, RUN_FILE, boot_id
-from .calls import Cast
-from .cell import CallFailed, OtpError, Reason, Ref, Start, Target
 from .door import Ask, Close, Find, Join, Order, Signal, Spawn, Tell
 from .line import Hung, Line
 from .mooring import MARK, Identity, identity
@@ -53,7 +53,7 @@ _LEFT_SECONDS: Final = 5.0  # how long the processes of a killed program may tak
 _SLACK_SECONDS: Final = 5.0  # what an answer may take beyond the time it was given
 _BOOTSTRAP: Final = (
     "import json, sys; line = sys.stdin.readline(); sys.path[:] = json.loads(line)['path']; "
-    "from understudy.actors.otp.backstage import main; main(line)"
+    "from understudy.actors.otp.troupe.backstage import main; main(line)"
 )
 
 

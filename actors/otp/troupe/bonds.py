@@ -13,7 +13,7 @@ but not watched, and so not called.
 import pickle
 from typing import Final, Protocol
 
-from .cell import NOPROC, Down, Reason, Ref, Target
+from ..cell import NOPROC, Down, Reason, Ref, Target
 from .post import Item
 from .roll import Place, Roll
 from .ties import Tie, Ties

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ..contracts import limits
+from ...contracts import limits
 from .escalation import Failure
 from .orders import Holder, WorkerExited
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ..contracts import RetryPolicy, backoff_ms, retry_decision
+from ...contracts import RetryPolicy, backoff_ms, retry_decision
 from .escalation import LABEL
 from .orders import Listed, Listing, Story
 

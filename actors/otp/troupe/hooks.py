@@ -34,8 +34,8 @@ from thespian.system.transport import SendStatus, TransmitIntent
 from thespian.system.transport.IPBase import IPActorAddress
 from thespian.system.transport.streamBuffer import ackDataErrPacket, ackPacket
 
+from ..cell import OtpError
 from . import mooring
-from .cell import OtpError
 from .post import Fate
 
 RELEASE: Final = "4.0.1"

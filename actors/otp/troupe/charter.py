@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from .cell import Ref
+from ..cell import Ref
 from .mooring import Identity
 from .post import Fate, Parcel
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from .cell import Reason, Ref
+from ..cell import Reason, Ref
 from .post import Key, key_of
 from .roll import Entry, Roll
 from .vigil import Vigil

@@ -23,10 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
-from . import report, sink
-from .bonds import Bonds
-from .brood import UNSEEN, Brood, Child
-from .cell import (
+from .. import report
+from ..cell import (
     KILL,
     KILLED,
     NORMAL,
@@ -40,6 +38,9 @@ from .cell import (
     Started,
     Target,
 )
+from . import sink
+from .bonds import Bonds
+from .brood import UNSEEN, Brood, Child
 from .charter import Capabilities, Charter, Wire
 from .delivery import SOON_MS, Delivery
 from .mooring import Identity

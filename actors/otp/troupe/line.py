@@ -11,7 +11,7 @@ import threading
 import time
 from itertools import count
 
-from .cell import OtpError
+from ..cell import OtpError
 from .door import Answer, Numbered, Order
 from .frames import Frames, encoded
 

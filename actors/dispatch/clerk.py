@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, assert_never, get_args
 
-from ..authority import Unavailable, client
-from ..contracts import BY_WIRE, Reason, contract_digest, host_actions, rfc3339
+from ...authority import Unavailable, client
+from ...contracts import BY_WIRE, Reason, contract_digest, host_actions, rfc3339
 from . import orders
 from .orders import Ask, Effect, Event, Holder
 

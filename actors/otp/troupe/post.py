@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 
-from .cell import OtpError, Ref
+from ..cell import OtpError, Ref
 
 UNDER_WAY_MAX: Final = 16  # Thespian itself takes 20 at a time, and queues the rest
 LANE_MAX: Final = 10_000  # messages that wait for one cell

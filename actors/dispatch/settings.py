@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from ..contracts import limits
+from ...contracts import limits
 from .search import Wanted
 from .term import Timing
 

@@ -5,8 +5,8 @@ import os
 import time
 from pathlib import Path
 
-from . import report
-from .cell import Reason, Ref
+from .. import report
+from ..cell import Reason, Ref
 
 _FAULT_LENGTH_MAX = 4_000
 

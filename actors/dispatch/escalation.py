@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..contracts import RetryDecision, RetryPolicy, limits
+from ...contracts import RetryDecision, RetryPolicy, limits
 
 LABEL = "escalation"  # of issues that are filed here; no dispatcher takes one up by itself
 _MARK = "[harness-escalation]"

@@ -4,7 +4,7 @@ import pickle
 import struct
 from collections.abc import Iterator
 
-from .cell import OtpError
+from ..cell import OtpError
 
 FRAME_BYTES_MAX = 134_217_728
 _HEAD = struct.Struct(">I")

@@ -8,7 +8,7 @@ sent to a port that may be somebody else's by now.
 from collections.abc import Callable
 from typing import Final
 
-from .cell import Ref
+from ..cell import Ref
 from .charter import Wire
 from .post import Fate, Item, Key, Lane, Outbox, Parcel, key_of
 from .roll import Place, Roll

@@ -1,0 +1,24 @@
+"""Cells as processes, carried by Thespian. `system` is what a program starts.
+
+system     what a program holds        backstage  the process behind it
+player     the Thespian actor          body       the cell in it
+hooks      what Thespian does wrong, and how it is stopped from doing so
+"""
+
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .system import AlreadyRunning as AlreadyRunning
+    from .system import PortTaken as PortTaken
+    from .system import StartupFailed as StartupFailed
+    from .system import SystemEnded as SystemEnded
+    from .system import Troupe as Troupe
+
+__all__ = ["AlreadyRunning", "PortTaken", "StartupFailed", "SystemEnded", "Troupe"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(".system", __name__), name)
