@@ -106,6 +106,13 @@ class Down:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A watched descriptor can be read. Once for every `watch`."""
+
+    fd: int
+
+
 # --- what a cell can do ---------------------------------------------------------------------------
 
 
@@ -146,6 +153,11 @@ class Cell(Protocol):
         """Get a message later. Timers that are due together come in the order they were set."""
 
     def cancel(self, timer: str) -> None: ...
+
+    def watch(self, fd: int) -> bool:
+        """Get one `Readable` when a descriptor can be read; False where the carrier cannot."""
+
+    def unwatch(self, fd: int) -> None: ...
 
     def register(self, name: str) -> bool:
         """Take a name; False where a living cell has it. The end of a cell frees its names."""

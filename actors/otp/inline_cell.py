@@ -134,6 +134,11 @@ class InlineCell:
     def cancel(self, timer: str) -> None:
         self.timers.pop(timer, None)
 
+    def watch(self, fd: int) -> bool:  # noqa: ARG002 - its time is not the system's
+        return False
+
+    def unwatch(self, fd: int) -> None: ...
+
     def register(self, name: str) -> bool:
         if name in self._system.names or self.is_ending:
             return False

@@ -6,5 +6,59 @@
       worker_sup         any number of workers, each a process group under one lease
       lease_dispatcher   finds work, claims it, starts workers, renews, retries, escalates
 
-`launcher` starts it and stops it, `control` talks to one that runs elsewhere.
+`launcher` starts it and stops it, `control` talks to one that runs elsewhere. Names are imported
+when they are first used: the launcher takes a while, and `understudy status` does without.
 """
+
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..dispatch.clerk import listing as listing
+    from ..dispatch.search import Wanted as Wanted
+    from ..otp.troupe import AlreadyRunning as AlreadyRunning
+    from .control import NoTree as NoTree
+    from .control import ask as ask
+    from .launcher import Occupied as Occupied
+    from .launcher import Tree as Tree
+    from .launcher import left_of as left_of
+    from .plan import RUN_FOLDER as RUN_FOLDER
+    from .plan import Plan as Plan
+    from .plan import handler_command as handler_command
+    from .plan import shell_command as shell_command
+
+_HOMES = {
+    "AlreadyRunning": "..otp.troupe",
+    "NoTree": ".control",
+    "Occupied": ".launcher",
+    "Plan": ".plan",
+    "RUN_FOLDER": ".plan",
+    "Tree": ".launcher",
+    "Wanted": "..dispatch.search",
+    "ask": ".control",
+    "handler_command": ".plan",
+    "left_of": ".launcher",
+    "listing": "..dispatch.clerk",
+    "shell_command": ".plan",
+}
+
+__all__ = [
+    "RUN_FOLDER",
+    "AlreadyRunning",
+    "NoTree",
+    "Occupied",
+    "Plan",
+    "Tree",
+    "Wanted",
+    "ask",
+    "handler_command",
+    "left_of",
+    "listing",
+    "shell_command",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)

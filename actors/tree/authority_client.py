@@ -14,8 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...authority import Unavailable, open_journal
-from ...authority.client import Client
+from ...authority import Unavailable, client, open_journal
 from ..otp import LATER, Caller, GenServer, Next, Reason, Stop, Word
 from ..otp.port import Command, Ended, ProcessGroup
 from ..otp.restart import Window
@@ -130,8 +129,10 @@ class AuthorityClient(GenServer):
 
     def _greeted(self) -> dict[str, Any]:
         folder, silence = self._plan.state_dir, _SILENCE_SECONDS
-        with Client(folder, "coordinator", retry_seconds=0, silence_seconds=silence) as client:
-            return client.server
+        with client.Client(
+            folder, "coordinator", retry_seconds=0, silence_seconds=silence
+        ) as found:
+            return found.server
 
     def _ended(self, ended: Ended) -> Next:
         assert self._group is not None

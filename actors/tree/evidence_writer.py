@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...authority.journal import Row
+from ...authority import journal
 from ..dispatch.orders import Doubt, Wake
 from ..evidence import TURN_ROWS_MAX, EvidenceWriter, broken, stirs
 from ..otp import Caller, GenServer, Next, Reason, Word
@@ -75,7 +75,7 @@ class EvidenceCell(GenServer):
     def summary(self) -> object:
         return self._known()
 
-    def _write(self) -> Sequence[Row]:
+    def _write(self) -> Sequence[journal.Row]:
         rows = self._writer.turn()
         self.rows += len(rows)
         return rows

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from ...authority import Unavailable, client
 from ..dispatch import orders
 from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, WhichChildren
-from ..otp.troupe import SystemEnded, Troupe
+from ..otp.troupe import SystemEnded, Troupe, mooring
 from . import authority_client, control, evidence_writer, lease_dispatcher, tree
 from .plan import Plan
 
@@ -172,3 +172,10 @@ def _refuse_served(state_dir: Path) -> None:
     except Unavailable:
         return
     raise Occupied(f"process {pid} serves {state_dir} already; stop it, or use it as it is")
+
+
+def left_of(system: str, *, force: bool) -> list[int]:
+    """Processes of a tree that has stopped, of which there should be none; killed, if so wanted."""
+    if force:
+        mooring.sweep(system)
+    return [each.pid for each in mooring.members(system)]

@@ -18,13 +18,13 @@ import orjson
 
 from ..attempts import Attempt, begun, write_record
 from ..dispatch.orders import Holder, WorkerExited
-from ..otp import Caller, Exited, GenServer, Next, Reason, Word
+from ..otp import Caller, Exited, GenServer, Next, Readable, Reason, Word
 from ..otp.port import Command, Ended, ProcessGroup, keeper
 from ..runner import Held
 from .plan import Plan
 
-_LOOK_MS = 25
-_FIRST_LOOK_MS = 2  # doubled each time: most of what is short is very short
+_LOOK_MS = 25  # between looks whether it has ended, where nobody tells us
+_WATCHED_MS = 1_000  # where somebody does
 _SAY_AGAIN_MS = 1_000
 _TAIL_BYTES = 400  # of what it printed, for whoever reads why it failed
 
@@ -107,7 +107,7 @@ class Worker(GenServer):
         self._opened = ExitStack()
         self._exited: WorkerExited | None = None
         self._halted = False
-        self._pause_ms = _FIRST_LOOK_MS
+        self._timer: str | None = None
 
     def init(self) -> Next | Word:
         self.cell.trap_exits = True
@@ -146,6 +146,9 @@ class Worker(GenServer):
             case _SayAgain(worker):
                 if self._exited is not None and self._exited.worker == worker:
                     self._say()
+            case Readable():
+                if self._group is not None:
+                    self._look()
             case Exited():
                 pass  # somebody linked to us; our parent is heard elsewhere
             case _:
@@ -166,7 +169,6 @@ class Worker(GenServer):
     def _take_up(self, order: Begin) -> None:
         assert self._group is None, "one job at a time"
         self._holder, self._exited, self._halted = order.holder, None, False
-        self._pause_ms = _FIRST_LOOK_MS
         try:
             fresh = begun(self._plan.state_dir, order.holder.issue_id, order.attempt)
             self._attempt = self._opened.enter_context(fresh)
@@ -175,7 +177,7 @@ class Worker(GenServer):
             self._opened.close()
             self._finish(WorkerExited(order.holder.assignee, detail=f"not started: {error}"))
             return
-        self.cell.after(self._pause_ms, _Poll(order.holder.assignee))
+        self._wait()
 
     def _command(self, order: Begin) -> Command:
         holder, plan = order.holder, self._plan
@@ -200,13 +202,20 @@ class Worker(GenServer):
             pids = (self._group.pid, self._group.warden_pid)
             self.cast(self._dispatcher, Begun(self._holder.assignee, *pids))
         if ended is None:
-            self._pause_ms = min(2 * self._pause_ms, _LOOK_MS)
-            self.cell.after(self._pause_ms, _Poll(self._holder.assignee))
+            self._wait()
             return
         exited = self._exit_of(ended)
         self._write_down(ended, exited)
         self._close()
         self._finish(exited)
+
+    def _wait(self) -> None:
+        assert self._group is not None
+        assert self._holder is not None
+        pause_ms = _WATCHED_MS if self.cell.watch(self._group.fileno()) else _LOOK_MS
+        if self._timer is not None:
+            self.cell.cancel(self._timer)
+        self._timer = self.cell.after(pause_ms, _Poll(self._holder.assignee))
 
     def _exit_of(self, ended: Ended) -> WorkerExited:
         assert self._holder is not None
@@ -261,6 +270,8 @@ class Worker(GenServer):
         self.cell.after(_SAY_AGAIN_MS, _SayAgain(self._exited.worker))
 
     def _close(self) -> None:
+        if self._group is not None:
+            self.cell.unwatch(self._group.fileno())
         self._opened.close()
         self._group = None
 

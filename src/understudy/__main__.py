@@ -1,5 +1,5 @@
 """`python -m understudy` is `understudy`."""
 
-from .surfaces.cli.main import main
+from .surfaces.cli.entry import main
 
 main()

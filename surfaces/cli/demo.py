@@ -15,10 +15,8 @@ from typing import Any
 
 import click
 
-from ...actors.tree.launcher import Tree
-from ...actors.tree.plan import Plan, shell_command
-from ...authority import TRAJECTORY, Office, create_state_dir, replay, trajectory
-from ...authority.client import Client
+from ...actors.tree import Plan, Tree, shell_command
+from ...authority import TRAJECTORY, Office, client, create_state_dir, replay, trajectory
 from ...contracts import Exit
 from .picture import drawn, painted
 from .render import coloured
@@ -155,8 +153,8 @@ class Demo:
         fence = self._fences[_FROZEN]
         worker = self._terms[fence]["worker"]
         payload = {"id": _FROZEN, "assignee": worker, "leaseId": "mine", "fence": fence}
-        with Client(self._state_dir, "mcp") as client:
-            answer = client.ask("issue.update", payload | {"title": "I was first"})
+        with client.Client(self._state_dir, "mcp") as door:
+            answer = door.ask("issue.update", payload | {"title": "I was first"})
         self._say(_FROZEN, f"the frozen one writes with fence {fence}")
         refused = coloured("REFUSED", "red", bold=True)
         self._refusal = answer["failureClasses"]

@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 import click
 
+from ...actors import tree as trees
 from ...actors.otp import OtpError
 from ...actors.otp import Reason as Ending
-from ...actors.tree import control
-from ...actors.tree.plan import RUN_FOLDER, Plan, handler_command, shell_command
+from ...actors.tree import RUN_FOLDER, Plan, handler_command, shell_command
 from ...contracts import Exit, Reason, limits
 from . import picture
 from .session import Leave, Session, common, print_json
@@ -90,8 +90,8 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
     request = {"ask": "stop", "drainMs": (drain or 0) * 1000}
     timeout_s = (drain or 0) + 120.0
     try:
-        control.ask(run_dir, request, timeout_s)
-    except control.NoTree as error:
+        trees.ask(run_dir, request, timeout_s)
+    except trees.NoTree as error:
         if not force:
             raise click.ClickException(f"it does not stop: {error}; try --force") from None
     left = _left(before["system"], force=force)
@@ -152,8 +152,6 @@ def top(session: Session, every: float) -> None:
 
 
 def _plan(session: Session, options: dict[str, Any]) -> Plan:
-    from ...actors.dispatch.search import Wanted  # noqa: PLC0415 - only here
-
     command, handler = options["command"], options["handler"]
     if (command is None) == (handler is None):
         raise click.UsageError("say what a worker runs: either --exec or --handler")
@@ -168,7 +166,7 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             ttl_seconds=options["ttl"],
             grace_ms=options["grace"] * 1000,
             job_ms=None if timeout is None else timeout * 1000,
-            wanted=Wanted(tuple(options["label"]), options["issue_type"]),
+            wanted=trees.Wanted(tuple(options["label"]), options["issue_type"]),
             boundary=session.boundary if session.boundary != "sidecar" else None,
         )
     except ValueError as error:
@@ -177,10 +175,8 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
 
 def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
     """Start it, show it, and stay until it ends or somebody says so."""
-    from ...actors.tree.launcher import Tree  # noqa: PLC0415 - it takes a while
-
     session.office(writable=False).close()  # says what is wrong with the state directory
-    running = Tree(plan)
+    running = trees.Tree(plan)
     with _told() as signals:
         try:
             running.start()
@@ -209,10 +205,7 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
 
 def _refuse(session: Session, error: OtpError) -> NoReturn:
     """It did not start; whoever has the state directory already is told apart."""
-    from ...actors.otp.troupe import AlreadyRunning  # noqa: PLC0415 - as the tree
-    from ...actors.tree.launcher import Occupied  # noqa: PLC0415
-
-    is_taken = isinstance(error, AlreadyRunning | Occupied)
+    is_taken = isinstance(error, trees.AlreadyRunning | trees.Occupied)
     failure = Reason.AUTHORITY_BUSY.wire if is_taken else "tree_not_started"
     if session.as_json:
         said = {"result": "rejected", "failureClasses": [failure], "diagnostic": str(error)}
@@ -253,11 +246,9 @@ def _is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
         return False
     listed = session.ask("issue.list", {}, writable=False)
     ready = session.ask("issue.ready", {}, writable=False)
-    from ...actors.dispatch.clerk import listing  # noqa: PLC0415 - only here
-
     if listed["seq"] != ready["seq"]:
         return False  # something was decided in between
-    offered = [listing(each) for each in ready["issues"]]
+    offered = [trees.listing(each) for each in ready["issues"]]
     waits = any(not each.assignee and plan.wanted.fits(each) for each in offered)
     return not waits and not any(each.get("lease") for each in listed["issues"])
 
@@ -302,8 +293,8 @@ def _draw(found: dict[str, Any]) -> None:
 
 def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
     try:
-        return control.ask(session.state_dir.absolute() / RUN_FOLDER, request, 10.0)
-    except control.NoTree:
+        return trees.ask(session.state_dir.absolute() / RUN_FOLDER, request, 10.0)
+    except trees.NoTree:
         said = f"no tree runs on {session.state_dir}; start one with `understudy up`"
         if session.as_json:
             failure = {"result": "rejected", "failureClasses": ["tree_not_running"]}
@@ -315,11 +306,7 @@ def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
 
 def _left(system: str, *, force: bool) -> list[int]:
     """Processes of a tree that has stopped; there should be none."""
-    from ...actors.otp.troupe import mooring  # noqa: PLC0415 - only here
-
-    if force:
-        mooring.sweep(system)
-    return [each.pid for each in mooring.members(system)]
+    return trees.left_of(system, force=force)
 
 
 def _detach(session: Session, plan: Plan) -> None:
@@ -362,6 +349,6 @@ def _detach(session: Session, plan: Plan) -> None:
 
 def _found(plan: Plan) -> dict[str, Any] | None:
     try:
-        return control.ask(plan.run_dir, {"ask": "picture"}, 10.0)
-    except control.NoTree:
+        return trees.ask(plan.run_dir, {"ask": "picture"}, 10.0)
+    except trees.NoTree:
         return None

@@ -92,6 +92,11 @@ class Solo:
     def cancel(self, timer: str) -> None:
         self._never(timer)
 
+    def watch(self, fd: int) -> bool:
+        return False
+
+    def unwatch(self, fd: int) -> None: ...
+
     def register(self, name: str) -> bool:
         return self._never(name)  # type: ignore[no-any-return]
 

@@ -71,7 +71,7 @@ def test_wheel_holds_the_front_door_and_the_rooms_and_nothing_else(release: Rele
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     info = f"{project['name']}-{project['version']}.dist-info/"
     code = {name for name in release.wheel if not name.startswith(info)}
-    front_door = {"understudy/__init__.py", "understudy/py.typed"}
+    front_door = {"understudy/__init__.py", "understudy/__main__.py", "understudy/py.typed"}
     assert code == front_door | {f"understudy/{name}" for name in room_files()} | library()
     assert f"{info}licenses/LICENSE" in release.wheel
 
@@ -95,4 +95,5 @@ def test_sdist_holds_everything_that_c_is_built_from(release: Release) -> None:
 def test_sdist_holds_the_rooms_once_and_no_links(release: Release) -> None:
     assert room_files() <= release.sdist
     within = {name for name in release.sdist if name.startswith("src/understudy/")}
-    assert within == {"src/understudy/__init__.py", "src/understudy/py.typed"}
+    names = ("__init__.py", "__main__.py", "py.typed")
+    assert within == {f"src/understudy/{name}" for name in names}

@@ -19,7 +19,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
@@ -32,6 +31,7 @@ from ..cell import (
     Behaviour,
     Exited,
     Located,
+    Readable,
     Reason,
     Ref,
     Start,
@@ -54,13 +54,6 @@ INBOX_MAX: Final = 1_024  # messages read ahead; beyond that a turn goes on unti
 GRACE_MS: Final = 1_000  # that children get when their parent ends
 DRAIN_MS: Final = 500  # that the last messages get
 PULSE_MS: Final = 2_000  # how often a cell that is away and its parent look for each other
-
-
-@dataclass(frozen=True, slots=True)
-class Readable:
-    """To a cell that watches a descriptor: it can be read. Once for every `watch`."""
-
-    fd: int
 
 
 class _Pulse:
@@ -159,9 +152,9 @@ class Body:
 
     # --- beyond it --------------------------------------------------------------------------------
 
-    def watch(self, fd: int) -> None:
-        """Get one `Readable` when a descriptor can be read."""
+    def watch(self, fd: int) -> bool:
         self._vigil.watch_file(fd)
+        return True
 
     def unwatch(self, fd: int) -> None:
         self._vigil.forget_file(fd)

@@ -24,13 +24,14 @@ from ..cell import (
     Exited,
     Located,
     OtpError,
+    Readable,
     Reason,
     Ref,
     Started,
     StartFailed,
     Target,
 )
-from .body import Body, Readable
+from .body import Body
 from .frames import Frames, Sealed, encoded
 
 TIDY_MS: Final = 30_000
