@@ -6,11 +6,13 @@ Other rooms take what they need from here, and reach no further in.
 from . import canonical, check, documents, jsonl, limits, pins, rfc3339, shapes
 from .check import check_all, startup_check
 from .evidence import evidence_routes, factor, parse_routes, route_findings
+from .fiber import FIBER_TRANSITIONS, FiberMove, FiberState
 from .jsonl import record_problem
 from .reason import BY_WIRE, FAILURES, Exit, Reason
 from .records import (
     BLOCKING_TYPES,
     Dependency,
+    Fiber,
     Instance,
     Issue,
     Lease,
@@ -44,6 +46,7 @@ from .shapes import (
     AddIssue,
     Break,
     CallerStamp,
+    CancelFiber,
     Claim,
     ClaimNext,
     CloseInstance,
@@ -52,6 +55,7 @@ from .shapes import (
     GrantSublease,
     Held,
     ImportIssues,
+    JoinFiber,
     ListIssues,
     OpenInstance,
     Reconcile,
@@ -64,6 +68,7 @@ from .shapes import (
     RevokeSublease,
     RouteBinding,
     ShowIssue,
+    SpawnFiber,
     TimedHeld,
     TimedMutation,
     Transport,
@@ -77,6 +82,7 @@ __all__ = [
     "BY_WIRE",
     "DISPATCH_KIND",
     "FAILURES",
+    "FIBER_TRANSITIONS",
     "PROFILE_ID",
     "STRENGTH",
     "TOO_LONG",
@@ -85,6 +91,7 @@ __all__ = [
     "AddIssue",
     "Break",
     "CallerStamp",
+    "CancelFiber",
     "Claim",
     "ClaimNext",
     "CloseInstance",
@@ -93,6 +100,9 @@ __all__ = [
     "DiscoverIssue",
     "Door",
     "Exit",
+    "Fiber",
+    "FiberMove",
+    "FiberState",
     "Garbage",
     "GrantSublease",
     "Held",
@@ -100,6 +110,7 @@ __all__ = [
     "ImportIssues",
     "Instance",
     "Issue",
+    "JoinFiber",
     "Lease",
     "LeaseState",
     "ListIssues",
@@ -120,6 +131,7 @@ __all__ = [
     "RevokeSublease",
     "RouteBinding",
     "ShowIssue",
+    "SpawnFiber",
     "Stamp",
     "Sublease",
     "TimedHeld",
