@@ -17,6 +17,7 @@ _COMMANDS = {
     "dep": ("dep", "dep", "Say which issue waits for which."),
     "sublease": ("sublease", "sublease", "Lend parts of a lease to subagents."),
     "instance": ("sublease", "instance", "Name the worktree or runtime that works under a lease."),
+    "fiber": ("fiber", "fiber", "Run parts of one piece of work side by side."),
     "policy": ("state", "policy", "Show or set how strict this authority is."),
     "authority": ("authority", "authority", "Run the authority as a process of its own."),
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),

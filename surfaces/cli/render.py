@@ -61,6 +61,8 @@ def detail(issue: dict[str, Any]) -> str:
     if lease := issue.get("lease"):
         lines.append(f"  {'lease':<10}{lease['leaseId']} of {lease['owner']} ({lease['state']})")
         lines.append(f"  {'fence':<10}{lease['fence']}, until {lease['expiresAt']}")
+    if running := [each["fiberId"] for each in issue["fibers"] if each["state"] == "running"]:
+        lines.append(f"  {'fibers':<10}{', '.join(running)}")
     lines += [f"  {link['type']:<10}{link['dependsOnId']}" for link in issue["dependencies"]]
     for key in ("description", "design", "acceptanceCriteria", "notes"):
         if issue[key]:
