@@ -388,7 +388,7 @@ def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None
         name = f"{resource} {fiber.fiber_id}"
         of_this_term = lease is not None and fiber.fence == lease.fence
         is_orphan = fiber.state is FiberState.ORPHANED
-        assert of_this_term is not is_orphan, f"I6: {name} is {fiber.state} in another term"
+        assert of_this_term is not is_orphan, f"I6: {name} is {fiber.state} in the wrong term"
         has_ended = fiber.state in (FiberState.JOINED, FiberState.CANCELLED)
         assert has_ended is (fiber.ended_seq is not None), f"I6: {name} ended and did not"
         if fiber.state is FiberState.RUNNING and fiber.parent_fiber_id:
