@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.contracts import limits
+from understudy.contracts.fiber import FIBER_TRANSITIONS
 from understudy.contracts.reason import FAILURES, Exit
 from understudy.contracts.registry import host_actions
 from understudy.contracts.transitions import TRANSITIONS
@@ -20,6 +21,11 @@ _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 def transitions() -> str:
     rows = [f"| {state} | {move} | {after} |" for (state, move), after in TRANSITIONS.items()]
+    return _table("| from | move | to |", rows)
+
+
+def fibers() -> str:
+    rows = [f"| {state} | {move} | {after} |" for (state, move), after in FIBER_TRANSITIONS.items()]
     return _table("| from | move | to |", rows)
 
 
@@ -57,7 +63,7 @@ def bounds() -> str:
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
-    each.__name__: each for each in (transitions, guards, failures, exits, actions, bounds)
+    each.__name__: each for each in (transitions, fibers, guards, failures, exits, actions, bounds)
 }
 
 
