@@ -13,6 +13,7 @@ from understudy.contracts import limits
 from understudy.contracts.fiber import FIBER_TRANSITIONS
 from understudy.contracts.reason import FAILURES, Exit
 from understudy.contracts.registry import host_actions
+from understudy.contracts.retry import retry_policy
 from understudy.contracts.transitions import TRANSITIONS
 
 PAGE = Path(__file__).with_name("protocol.md")
@@ -43,6 +44,24 @@ def failures() -> str:
     return _table("| class | meaning | blame | try again | exit |", rows)
 
 
+def retries() -> str:
+    policy = retry_policy()
+    rows = [
+        f"| {rule.rule_id} | {rule.max_attempts} | {rule.backoff_class} | {rule.escalation_action} |"
+        for rule in dict.fromkeys([*policy.rules.values(), policy.default])
+    ]
+    return _table("| rule | attempts | pause | then |", rows)
+
+
+def pauses() -> str:
+    rows = [
+        f"| {name} | {each.base_ms:,} ms | {each.factor} | {each.cap_ms:,} ms "
+        f"| {each.jitter_permille / 10:g} % |"
+        for name, each in retry_policy().backoff.items()
+    ]
+    return _table("| pause | first | factor | greatest | jitter |", rows)
+
+
 def exits() -> str:
     rows = [f"| {code.value} | {code.name.lower().replace('_', ' ')} |" for code in Exit]
     return _table("| code | meaning |", rows)
@@ -63,7 +82,18 @@ def bounds() -> str:
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
-    each.__name__: each for each in (transitions, fibers, guards, failures, exits, actions, bounds)
+    each.__name__: each
+    for each in (
+        transitions,
+        fibers,
+        guards,
+        failures,
+        retries,
+        pauses,
+        exits,
+        actions,
+        bounds,
+    )
 }
 
 

@@ -38,12 +38,15 @@ def claimed(answer: dict[str, Any]) -> str:
         return "nothing is ready"
     issue = answer["issue"]
     lease = issue["lease"]
-    return (
-        f"{one_line(issue)}\n"
-        f"  holder  {lease['owner']}, until {lease['expiresAt']}\n"
-        f"  fence   {lease['fence']}\n"
-        f"  lease   {lease['leaseId']}"
-    )
+    lines = [
+        one_line(issue),
+        f"  holder  {lease['owner']}, until {lease['expiresAt']}",
+        f"  fence   {lease['fence']}",
+        f"  lease   {lease['leaseId']}",
+    ]
+    if orphans := answer.get("orphanedFibers"):
+        lines.append(f"  fibers  {', '.join(orphans)} ran when the last lease ended")
+    return "\n".join(lines)
 
 
 def detail(issue: dict[str, Any]) -> str:
