@@ -47,8 +47,9 @@ def failures() -> str:
 def retries() -> str:
     policy = retry_policy()
     rows = [
-        f"| {rule.rule_id} | {rule.max_attempts} | {rule.backoff_class} | {rule.escalation_action} |"
-        for rule in dict.fromkeys([*policy.rules.values(), policy.default])
+        f"| {each.rule_id} | {each.max_attempts} | {each.backoff_class} "
+        f"| {each.escalation_action} |"
+        for each in dict.fromkeys([*policy.rules.values(), policy.default])
     ]
     return _table("| rule | attempts | pause | then |", rows)
 
