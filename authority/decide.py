@@ -7,7 +7,7 @@ Order: the door, the caller's clock, the evidence, the memory of request ids, th
 from dataclasses import replace
 
 from ..contracts import Policy, Reason, Request, Stamp, shapes
-from . import dependency, lease, projection, sublease, work
+from . import dependency, fiber, lease, projection, sublease, work
 from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
 from .state import State
 
@@ -105,6 +105,12 @@ def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:
             return sublease.open_instance(state, asked, stamp, policy_digest(request))
         case shapes.CloseInstance() as asked:
             return sublease.close_instance(state, asked, stamp)
+        case shapes.SpawnFiber() as asked:
+            return fiber.spawn(state, asked, stamp)
+        case shapes.JoinFiber() as asked:
+            return fiber.join(state, asked, stamp)
+        case shapes.CancelFiber() as asked:
+            return fiber.cancel(state, asked, stamp)
         case shapes.AddIssue() as asked:
             return work.add(state, asked, stamp)
         case shapes.UpdateIssue() as asked:

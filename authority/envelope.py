@@ -131,6 +131,8 @@ def _witness_refs(action: HostAction, args_digest: str, outcome: Accepted | Refu
         refs.append(f"lease://issue/{outcome.issue_id}/{outcome.fence}")
     if action.resolver_ref is not None:
         refs.append(action.resolver_ref)
+    if isinstance(outcome, Accepted):
+        refs += outcome.witnesses
     return refs
 
 

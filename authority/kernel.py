@@ -51,6 +51,8 @@ from .outcome import (
     Change,
     DependencyAdded,
     DependencyDropped,
+    FiberDropped,
+    FiberPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -346,7 +348,12 @@ _NO_LEASE = (0, 0, 0, 0)
 
 
 def _is_foreign(state: State, resource: str, lease: Lease | None) -> bool:
-    """Whether something hangs on the lease, or it stands where only the reference puts it."""
+    """Whether something hangs on the lease, or it stands where only the reference puts it.
+
+    C hands over what came of many rows, not each: orphans would not notice that a term has passed.
+    """
+    if state.fibers.get(resource):
+        return True
     if lease is None:
         return False
     hung = state.subleases.get(resource) or state.instances.get(resource)
@@ -385,7 +392,14 @@ def _touched(state: State, change: Change) -> Iterator[str]:
             yield issue_of(sublease.resource)
         case InstancePut(instance):
             yield issue_of(instance.resource)
-        case LeaseDropped(resource) | SubleaseDropped(resource) | InstanceDropped(resource):
+        case FiberPut(fiber):
+            yield issue_of(fiber.resource)
+        case (
+            LeaseDropped(resource)
+            | SubleaseDropped(resource)
+            | InstanceDropped(resource)
+            | FiberDropped(resource)
+        ):
             yield issue_of(resource)
         case DependencyAdded(dependency) | DependencyDropped(dependency):
             yield dependency.issue_id

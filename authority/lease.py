@@ -45,7 +45,7 @@ from .outcome import (
     Refused,
 )
 from .state import Rank, State
-from .view import issue_view, lease_projection
+from .view import issue_view, lease_projection, orphaned_view
 
 # --- the life of a lease ---------------------------------------------------------------------
 
@@ -247,7 +247,9 @@ def _granted(
         state=step(state, resource, move, stamp),
     )
     members = {"assignee": assignee, "attempts": issue.attempts + 1, "status": "in_progress"}
-    return _leased(state, issue, lease, members, stamp)
+    accepted = _leased(state, issue, lease, members, stamp)
+    accepted.body.update(orphaned_view(state, resource))
+    return accepted
 
 
 def _derived_id(issue_id: str, owner: str, fence: int) -> str:
@@ -356,7 +358,7 @@ def _dropped(state: State, issue: Issue, lease: Lease, stamp: Stamp, fence: int)
         "changed": True,
         "issue": issue_view(issue, None, stamp.wall_ms),
         "leaseProjection": lease_projection(state, stamp.wall_ms, settled=lease.resource),
-    }
+    } | orphaned_view(state, lease.resource)
     changes = (LeaseDropped(lease.resource), IssueSet(issue.id, members))
     return Accepted(changes, body, issue.id, fence)
 

@@ -10,7 +10,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..contracts import FAILURES, Dependency, Instance, Issue, Lease, Policy, Reason, Sublease
+from ..contracts import (
+    FAILURES,
+    Dependency,
+    Fiber,
+    Instance,
+    Issue,
+    Lease,
+    Policy,
+    Reason,
+    Sublease,
+)
 
 # --- changes ------------------------------------------------------------------------------------
 
@@ -60,6 +70,19 @@ class InstanceDropped(Struct, frozen=True, tag_field="change", tag="instance.dro
     instance_id: str
 
 
+class FiberPut(Struct, frozen=True, tag_field="change", tag="fiber.put"):
+    """A fiber is spawned, or has ended. An end of the lease's term orphans it without a change."""
+
+    fiber: Fiber
+
+
+class FiberDropped(Struct, frozen=True, tag_field="change", tag="fiber.dropped"):
+    """A fiber that ended long ago is forgotten."""
+
+    resource: str
+    fiber_id: str
+
+
 class DependencyAdded(Struct, frozen=True, tag_field="change", tag="dependency.added"):
     dependency: Dependency
 
@@ -91,6 +114,8 @@ Change = (
     | SubleaseDropped
     | InstancePut
     | InstanceDropped
+    | FiberPut
+    | FiberDropped
     | DependencyAdded
     | DependencyDropped
     | PolicySet
@@ -102,12 +127,13 @@ Change = (
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Granted. `body` goes into the answer, `fence` and `issue_id` into the evidence."""
+    """Granted. `body` goes into the answer, the other members into the evidence."""
 
     changes: tuple[Change, ...] = ()
     body: dict[str, Any] = field(default_factory=dict)
     issue_id: str | None = None
     fence: int | None = None
+    witnesses: tuple[str, ...] = ()  # what else the effect rests on, in order
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from .state import State, check_invariants
 from .view import (
     contended_ids,
     dependency_view,
+    fiber_view,
     instance_view,
     issue_view,
     lease_projection,
@@ -77,6 +78,7 @@ def show(state: State, request: ShowIssue, stamp: Stamp) -> Outcome:
         "dependencies": [dependency_view(one) for one in state.dependencies.get(issue.id, ())],
         "subleases": _views(state.subleases, resource, sublease_view),
         "instances": _views(state.instances, resource, instance_view),
+        "fibers": _fibers(state, resource),
     }
     if issue.metadata:
         view["metadata"] = orjson.Fragment(issue.metadata)
@@ -100,6 +102,8 @@ def leases(state: State, stamp: Stamp) -> Outcome:
             item["subleases"] = _views(state.subleases, resource, sublease_view)
         if state.instances.get(resource):
             item["instances"] = _views(state.instances, resource, instance_view)
+        if running := state.running(resource):
+            item["runningFibers"] = len(running)
         items.append(item)
     projection = lease_projection(state, stamp.wall_ms)
     projection["staleIssueIds"] = sorted(state.stale_ids(stamp.wall_ms))
@@ -183,6 +187,12 @@ def _views(
 ) -> list[dict[str, Any]]:
     """What hangs on a lease, by id: an image of the state does not keep another order."""
     return [view(one) for _, one in sorted(nested.get(resource, {}).items())]
+
+
+def _fibers(state: State, resource: str) -> list[dict[str, Any]]:
+    """The fibers of this term and the orphans of the one before, in the order of their spawns."""
+    fibers = state.fibers.get(resource, {}).values()
+    return [fiber_view(one) for one in sorted(fibers, key=lambda each: each.spawned_seq)]
 
 
 def _view(state: State, issue: Issue, stamp: Stamp) -> dict[str, Any]:

@@ -5,6 +5,8 @@
     I3  Subleases and instances hang on the lease whose fence they were made under.
     I4  `ready` holds exactly the open issues whose blockers are all closed.
     I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
+    I6  A fiber runs under the lease whose fence it has, and in a scope that runs; orphans are of
+        earlier terms, and closed work has no fibers.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -19,7 +21,11 @@ from sortedcontainers import SortedList
 
 from ..contracts import (
     BLOCKING_TYPES,
+    FIBER_TRANSITIONS,
     Dependency,
+    Fiber,
+    FiberMove,
+    FiberState,
     Instance,
     Issue,
     Lease,
@@ -35,6 +41,8 @@ from .outcome import (
     Change,
     DependencyAdded,
     DependencyDropped,
+    FiberDropped,
+    FiberPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -72,6 +80,7 @@ class State:
         "blocks",
         "deadlines",
         "dependencies",
+        "fibers",
         "forgetting",
         "instances",
         "issues",
@@ -90,6 +99,7 @@ class State:
         self.leases: dict[str, Lease] = {}
         self.subleases: dict[str, dict[str, Sublease]] = {}
         self.instances: dict[str, dict[str, Instance]] = {}
+        self.fibers: dict[str, dict[str, Fiber]] = {}
         self.policy = Policy()
         self.answers: dict[str, Answer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
@@ -119,6 +129,12 @@ class State:
         yield from (
             issue_of(key) for _, key in self.deadlines.irange(None, (wall_ms, ""), (True, False))
         )
+
+    def running(self, resource: str) -> list[Fiber]:
+        """The fibers that run under a lease, in the order in which they were spawned."""
+        fibers = self.fibers.get(resource, {}).values()
+        running = (each for each in fibers if each.state is FiberState.RUNNING)
+        return sorted(running, key=lambda fiber: fiber.spawned_seq)
 
     def _closed(self, issue_id: str) -> bool:
         issue = self.issues.get(issue_id)
@@ -151,6 +167,10 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
                 state.instances.setdefault(instance.resource, {})[instance.instance_id] = instance
             case InstanceDropped(resource, instance_id):
                 del state.instances[resource][instance_id]
+            case FiberPut(fiber):
+                state.fibers.setdefault(fiber.resource, {})[fiber.fiber_id] = fiber
+            case FiberDropped(resource, fiber_id):
+                del state.fibers[resource][fiber_id]
             case DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case DependencyDropped(dependency):
@@ -172,6 +192,8 @@ def _put_issue(state: State, issue: Issue) -> None:
         _move(state, state.ranks[issue.id], _rank(issue))
     _refresh_ready(state, issue.id)
     _refresh_torn(state, issue_resource(issue.id))
+    if issue.status == "closed":
+        state.fibers.pop(issue_resource(issue.id), None)  # orphans; nobody may ask for them now
     if (before is not None and before.status == "closed") != (issue.status == "closed"):
         for waiting in state.blocks.get(issue.id, ()):
             _refresh_ready(state, waiting)
@@ -220,8 +242,16 @@ def _file(state: State, entries: list[tuple[int, str]]) -> None:
 
 
 def _drop_dependents(state: State, resource: str) -> None:
+    """The term is over: what hung on it is gone, and what still ran is orphaned."""
+    running = state.running(resource)
     state.subleases.pop(resource, None)
     state.instances.pop(resource, None)
+    state.fibers.pop(resource, None)
+    for fiber in running:
+        orphan = FIBER_TRANSITIONS[fiber.state, FiberMove.ORPHAN]
+        state.fibers.setdefault(resource, {})[fiber.fiber_id] = msgspec.structs.replace(
+            fiber, state=orphan
+        )
 
 
 def _add_dependency(state: State, dependency: Dependency) -> None:
@@ -288,6 +318,7 @@ class Image(msgspec.Struct, frozen=True):
     instances: list[Instance]
     policy: Policy
     answers: list[tuple[str, str, str, int]]
+    fibers: list[Fiber] = []  # an image from before there were fibers has none
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -304,6 +335,7 @@ def dump(state: State) -> bytes:
         instances=_flat(state.instances),
         policy=state.policy,
         answers=[(key, *state.answers[key]) for key in state.forgetting],
+        fibers=_flat(state.fibers),
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -318,6 +350,7 @@ def load(data: bytes) -> State:
     _file(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
     apply(state, [SubleasePut(each) for each in image.subleases])
     apply(state, [InstancePut(each) for each in image.instances])
+    apply(state, [FiberPut(each) for each in image.fibers])
     apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
     return state
 
@@ -327,7 +360,7 @@ def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I5; slow, for tests and for `issue.check`."""
+    """Assert I1 to I6; slow, for tests and for `issue.check`."""
     for resource, lease in state.leases.items():
         issue = state.issues[issue_of(resource)]
         assert issue.status != "closed", f"I1: {resource} is closed and leased"
@@ -343,3 +376,22 @@ def check_invariants(state: State) -> None:
     assert sorted(filed) == sorted(state.leases), "I5: a lease is filed twice or not at all"
     for deadline_ms, key in state.deadlines:
         assert state.leases[key].deadline_ms == deadline_ms, f"I5: {key} has another deadline"
+    for resource, fibers in state.fibers.items():
+        _check_fibers(state, resource, fibers)
+
+
+def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:
+    lease = state.leases.get(resource)
+    status = state.issues[issue_of(resource)].status
+    assert not fibers or status != "closed", f"I6: {resource} is closed and has fibers"
+    for fiber in fibers.values():
+        name = f"{resource} {fiber.fiber_id}"
+        of_this_term = lease is not None and fiber.fence == lease.fence
+        is_orphan = fiber.state is FiberState.ORPHANED
+        assert of_this_term is not is_orphan, f"I6: {name} is {fiber.state} in the wrong term"
+        has_ended = fiber.state in (FiberState.JOINED, FiberState.CANCELLED)
+        assert has_ended is (fiber.ended_seq is not None), f"I6: {name} ended and did not"
+        if fiber.state is FiberState.RUNNING and fiber.parent_fiber_id:
+            parent = fibers[fiber.parent_fiber_id]
+            assert parent.state is FiberState.RUNNING, f"I6: {name} runs in an ended scope"
+            assert fiber.depth == parent.depth + 1, f"I6: {name} lies at another depth"

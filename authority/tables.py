@@ -9,7 +9,7 @@ from typing import assert_never
 
 import apsw
 
-from ..contracts import BLOCKING_TYPES, Issue
+from ..contracts import BLOCKING_TYPES, Issue, issue_resource
 from .failpoint import failpoint
 from .journal import Journal, changes_of
 from .outcome import (
@@ -17,6 +17,8 @@ from .outcome import (
     Change,
     DependencyAdded,
     DependencyDropped,
+    FiberDropped,
+    FiberPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -55,6 +57,12 @@ CREATE TABLE IF NOT EXISTS instance (
     resource TEXT, instance_id TEXT, issue_id TEXT, worktree_ref TEXT, runtime_ref TEXT,
     lease_id TEXT, lease_owner TEXT, lease_ttl_ms INTEGER, fence_token INTEGER,
     policy_digest TEXT, PRIMARY KEY (resource, instance_id)
+) STRICT;
+CREATE TABLE IF NOT EXISTS fiber (
+    resource TEXT, fiber_id TEXT, parent_fiber_id TEXT, task_ref TEXT, scope_ref TEXT,
+    fence INTEGER, depth INTEGER, spawned_seq INTEGER, spawned_ms INTEGER, state TEXT,
+    ended_seq INTEGER, ended_ms INTEGER, result_class TEXT, result_ref TEXT, reason TEXT,
+    PRIMARY KEY (resource, fiber_id)
 ) STRICT;
 """
 _ISSUE_COLUMNS = (
@@ -101,6 +109,8 @@ class Tables:
                 for name, value in members.items():
                     text = "\n".join(value) if name == "labels" else value
                     self._run(f"UPDATE issue SET {name} = ? WHERE id = ?", text, issue_id)  # noqa: S608
+                if members.get("status") == "closed":
+                    self._run("DELETE FROM fiber WHERE resource = ?", issue_resource(issue_id))
             case LeasePut(lease):
                 held = self._db.execute(
                     "SELECT fence FROM lease WHERE resource = ?", (lease.resource,)
@@ -131,6 +141,15 @@ class Tables:
             case InstanceDropped(resource, instance_id):
                 query = "DELETE FROM instance WHERE resource = ? AND instance_id = ?"
                 self._run(query, resource, instance_id)
+            case FiberPut(one):
+                self._insert("fiber", [
+                    one.resource, one.fiber_id, one.parent_fiber_id, one.task_ref, one.scope_ref,
+                    one.fence, one.depth, one.spawned_seq, one.spawned_ms, one.state,
+                    one.ended_seq, one.ended_ms, one.result_class, one.result_ref, one.reason,
+                ])  # fmt: skip
+            case FiberDropped(resource, fiber_id):
+                query = "DELETE FROM fiber WHERE resource = ? AND fiber_id = ?"
+                self._run(query, resource, fiber_id)
             case DependencyAdded(one):
                 blocking = int(one.type in BLOCKING_TYPES)
                 cells = [one.issue_id, one.depends_on_id, one.type, one.created_by, blocking]
@@ -146,6 +165,8 @@ class Tables:
     def _drop_lease(self, resource: str) -> None:
         for table in ("lease", "sublease", "instance"):
             self._run(f"DELETE FROM {table} WHERE resource = ?", resource)  # noqa: S608
+        self._run("DELETE FROM fiber WHERE resource = ? AND state <> 'running'", resource)
+        self._run("UPDATE fiber SET state = 'orphaned' WHERE resource = ?", resource)
 
     def _insert(self, table: str, cells: list[object]) -> None:
         marks = ", ".join("?" * len(cells))

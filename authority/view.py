@@ -3,7 +3,17 @@
 from itertools import islice
 from typing import Any
 
-from ..contracts import Dependency, Instance, Issue, Lease, Sublease, issue_of, limits, rfc3339
+from ..contracts import (
+    Dependency,
+    Fiber,
+    Instance,
+    Issue,
+    Lease,
+    Sublease,
+    issue_of,
+    limits,
+    rfc3339,
+)
 from .state import State
 
 
@@ -64,6 +74,33 @@ def instance_view(instance: Instance) -> dict[str, Any]:
     if instance.runtime_ref:
         view["runtimeRef"] = instance.runtime_ref
     return view
+
+
+def fiber_view(fiber: Fiber) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "fiberId": fiber.fiber_id,
+        "parentFiberId": fiber.parent_fiber_id or None,
+        "taskRef": fiber.task_ref,
+        "fence": fiber.fence,
+        "depth": fiber.depth,
+        "state": fiber.state.value,
+        "spawnedAt": rfc3339.answer_text(fiber.spawned_ms),
+    }
+    if fiber.ended_ms is not None:
+        view["endedAt"] = rfc3339.answer_text(fiber.ended_ms)
+    given = {
+        "scopeRef": fiber.scope_ref,
+        "resultClass": fiber.result_class,
+        "resultRef": fiber.result_ref,
+        "reason": fiber.reason,
+    }
+    return view | {name: text for name, text in given.items() if text}
+
+
+def orphaned_view(state: State, resource: str) -> dict[str, Any]:
+    """What an answer says about fibers that run in a term that ends now."""
+    running = [fiber.fiber_id for fiber in state.running(resource)]
+    return {"orphanedFibers": running} if running else {}
 
 
 def dependency_view(dependency: Dependency) -> dict[str, Any]:

@@ -19,11 +19,13 @@ from ..contracts import (
     RecordedLease,
     Stamp,
     UpdateIssue,
+    issue_of,
     issue_resource,
     limits,
     record_problem,
     rfc3339,
 )
+from .fiber import still_open
 from .lease import step, touch
 from .outcome import (
     Accepted,
@@ -37,7 +39,7 @@ from .outcome import (
     Refused,
 )
 from .state import State
-from .view import issue_view
+from .view import issue_view, orphaned_view
 
 # Members that an update may carry, beside status and assignee, which have rules of their own.
 _PLAIN = (
@@ -68,7 +70,10 @@ def add(state: State, request: AddIssue, stamp: Stamp) -> Outcome:
 
 
 def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
-    """Change members of an issue. A status other than in_progress ends the lease."""
+    """Change members of an issue. A status other than in_progress ends the lease.
+
+    To close it is to complete it, and asks for the same: no fiber may run. To give it up is not.
+    """
     reopening = _reopening(state, request)
     lease = None if reopening else touch(state, request, "issue.update", stamp)
     if isinstance(lease, Refused):
@@ -86,10 +91,9 @@ def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
         if request.status not in ("open", "blocked", "closed"):
             detail = f"issue {issue.id}: {request.status}"
             return Refused(Reason.ISSUE_STATUS_INVALID, detail, issue.id)
-        if lease is not None:
-            move = Move.COMPLETE if request.status == "closed" else Move.RELEASE
-            step(state, lease.resource, move, stamp)
-        return _moved(issue, lease, request.status, members, stamp)
+        if lease is None:
+            return _moved(issue, None, request.status, members, stamp)
+        return _ended(state, lease, request.status, members, stamp)
     if lease is not None and _mends(state, issue, lease, members):
         lease = replace(lease, state=step(state, lease.resource, Move.RECONCILE, stamp))
         accepted = _set(issue, lease, members, stamp)
@@ -98,13 +102,13 @@ def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
 
 
 def close(state: State, request: CloseIssue, stamp: Stamp) -> Outcome:
-    """The work is done; its lease ends with it."""
+    """The work is done, and nothing of it runs any more; its lease ends with it."""
     lease = touch(state, request, "issue.close", stamp)
     if isinstance(lease, Refused):
         return lease
-    if lease is not None:
-        step(state, lease.resource, Move.COMPLETE, stamp)
-    return _moved(state.issues[request.id], lease, "closed", {}, stamp)
+    if lease is None:
+        return _moved(state.issues[request.id], None, "closed", {}, stamp)
+    return _ended(state, lease, "closed", {}, stamp)
 
 
 def discover(state: State, request: DiscoverIssue, stamp: Stamp) -> Outcome:
@@ -163,6 +167,20 @@ def _mends(state: State, issue: Issue, lease: Lease, members: dict[str, Any]) ->
     """Whether an update is a reconciliation by hand: it names the owner again."""
     named_again = issue.status == "in_progress" and members.get("assignee") == lease.owner
     return named_again and lease.resource in state.torn
+
+
+def _ended(
+    state: State, lease: Lease, status: str, members: dict[str, Any], stamp: Stamp
+) -> Outcome:
+    """The holder is through with it: done, where nothing of it runs any more, or given up."""
+    issue = state.issues[issue_of(lease.resource)]
+    running = state.running(lease.resource)
+    if status == "closed" and running:
+        return still_open(issue.id, running, lease)
+    step(state, lease.resource, Move.COMPLETE if status == "closed" else Move.RELEASE, stamp)
+    accepted = _moved(issue, lease, status, members, stamp)
+    accepted.body.update(orphaned_view(state, lease.resource))
+    return accepted
 
 
 def _moved(

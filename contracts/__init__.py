@@ -6,11 +6,13 @@ Other rooms take what they need from here, and reach no further in.
 from . import canonical, check, documents, jsonl, limits, pins, rfc3339, shapes
 from .check import check_all, startup_check
 from .evidence import evidence_routes, factor, parse_routes, route_findings
+from .fiber import FIBER_TRANSITIONS, FiberMove, FiberState
 from .jsonl import record_problem
 from .reason import BY_WIRE, FAILURES, Exit, Reason
 from .records import (
     BLOCKING_TYPES,
     Dependency,
+    Fiber,
     Instance,
     Issue,
     Lease,
@@ -46,6 +48,7 @@ from .shapes import (
     AddIssue,
     Break,
     CallerStamp,
+    CancelFiber,
     Claim,
     ClaimNext,
     CloseInstance,
@@ -54,6 +57,7 @@ from .shapes import (
     GrantSublease,
     Held,
     ImportIssues,
+    JoinFiber,
     ListIssues,
     OpenInstance,
     Reconcile,
@@ -66,6 +70,7 @@ from .shapes import (
     RevokeSublease,
     RouteBinding,
     ShowIssue,
+    SpawnFiber,
     TimedHeld,
     TimedMutation,
     Transport,
@@ -79,6 +84,7 @@ __all__ = [
     "BY_WIRE",
     "DISPATCH_KIND",
     "FAILURES",
+    "FIBER_TRANSITIONS",
     "PROFILE_ID",
     "STRENGTH",
     "TOO_LONG",
@@ -87,6 +93,7 @@ __all__ = [
     "AddIssue",
     "Break",
     "CallerStamp",
+    "CancelFiber",
     "Claim",
     "ClaimNext",
     "CloseInstance",
@@ -95,6 +102,9 @@ __all__ = [
     "DiscoverIssue",
     "Door",
     "Exit",
+    "Fiber",
+    "FiberMove",
+    "FiberState",
     "Garbage",
     "GrantSublease",
     "Held",
@@ -102,6 +112,7 @@ __all__ = [
     "ImportIssues",
     "Instance",
     "Issue",
+    "JoinFiber",
     "Lease",
     "LeaseState",
     "ListIssues",
@@ -123,6 +134,7 @@ __all__ = [
     "RevokeSublease",
     "RouteBinding",
     "ShowIssue",
+    "SpawnFiber",
     "Stamp",
     "Sublease",
     "TimedHeld",

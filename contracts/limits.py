@@ -8,12 +8,12 @@ INTEGER_MAX = 2**53 - 1  # what a JSON reader with doubles still reads exactly
 JSON_DEPTH_MAX = 32  # deeper than any payload of ours, far from any parser's stack
 TEXT_DEPTH_MAX = 64  # the same for JSON text that an imported record carries along
 REQUEST_BYTES_MAX = 1_048_576  # one line on a door
-ID_LENGTH_MAX = 128  # issue, job, instance and sublease ids
+ID_LENGTH_MAX = 128  # issue, job, instance, sublease and fiber ids
 NAME_LENGTH_MAX = 256  # assignees, owners, lease ids, request ids, node names
 TITLE_LENGTH_MAX = 512
 TEXT_LENGTH_MAX = 131_072  # description, design, acceptance criteria, notes
-REASON_LENGTH_MAX = 1_024  # why a lease was broken, an issue closed
-REF_LENGTH_MAX = 1_024  # worktree, runtime and instruction references
+REASON_LENGTH_MAX = 1_024  # why a lease was broken, an issue closed, a fiber cancelled
+REF_LENGTH_MAX = 1_024  # worktree, runtime, instruction, task and result references
 LABELS_MAX = 64
 COMMENTS_MAX = 256  # comment lines above one record of issues.jsonl
 CAPABILITIES_MAX = 64
@@ -24,6 +24,9 @@ TTL_SECONDS_MAX = 86_400
 TTL_SECONDS_DEFAULT = 3_600
 SUBLEASES_PER_LEASE_MAX = 256
 INSTANCES_PER_LEASE_MAX = 16
+FIBERS_PER_LEASE_MAX = 256  # that run at once
+FIBERS_ENDED_MAX = 256  # that have ended and are still told from those that never were
+FIBER_DEPTH_MAX = 16  # a fiber of a fiber of a fiber
 
 # --- what the authority remembers --------------------------------------------------------------
 ISSUES_MAX = 4_194_304

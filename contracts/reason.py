@@ -47,6 +47,7 @@ class Reason(IntEnum):
     ISSUE_PAYLOAD_INVALID = 6
     DEPENDENCY_PAYLOAD_INVALID = 7
     CLOCK_NOT_FROZEN = 8
+    FIBER_PAYLOAD_INVALID = 9
     # Admission: door, time, evidence, idempotency.
     TRANSPORT_ESCALATION = 20
     TRANSPORT_MCP_REQUIRED = 21
@@ -56,13 +57,14 @@ class Reason(IntEnum):
     POLICY_DIGEST_UNKNOWN = 25
     CAPABILITY_CLAIM_MISSING = 26
     REQUEST_ID_CONFLICT = 27
-    # Arguments of a lease.
+    # Arguments of a lease and of a fiber.
     ASSIGNEE_INVALID = 40
     TTL_INVALID = 41
     EXPIRY_AMBIGUOUS = 42
     EXPIRY_INVALID = 43
     BREAK_REASON_MISSING = 44
     CAPABILITY_UNKNOWN = 45
+    FIBER_FIELD_MISSING = 46
     # The guard ladder.
     LEASE_NOT_FOUND = 60
     ISSUE_CLOSED = 61
@@ -84,6 +86,17 @@ class Reason(IntEnum):
     INSTANCE_EXISTS = 86
     INSTANCE_MISSING = 87
     INSTANCES_FULL = 88
+    # Fibers.
+    FIBER_MISSING = 89
+    FIBER_EXISTS = 90
+    FIBER_ENDED = 91
+    FIBER_ORPHANED = 92
+    FIBER_PARENT_MISSING = 93
+    FIBER_SCOPE_ENDED = 94
+    FIBER_SCOPE_OPEN = 95
+    FIBER_OUT_OF_SCOPE = 96
+    FIBERS_FULL = 97
+    FIBER_TOO_DEEP = 98
     # Issues and dependencies.
     ISSUE_NOT_FOUND = 100
     ISSUE_EXISTS = 101
@@ -187,6 +200,9 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.CLOCK_NOT_FROZEN, "clock_not_frozen", _CALLER, _NEVER, Exit.DENIED, None,
      "the request brings its own time to a door that keeps time itself",
      "leave out `now`, or start the door with --frozen-clock"),
+    (Reason.FIBER_PAYLOAD_INVALID, "fiber_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     "the payload of a fiber action has a wrong, missing or unknown member",
+     "correct the member that is named"),
 
     (Reason.TRANSPORT_ESCALATION, "transport_escalation_denied", _CALLER, _NEVER, Exit.DENIED,
      None, "the request names a stronger transport than the door it came through",
@@ -231,6 +247,9 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.CAPABILITY_UNKNOWN, "lease_capability_unknown", _CALLER, _NEVER, Exit.USAGE, None,
      "a sublease cannot carry this capability",
      "grant only actions that change the issue's own work"),
+    (Reason.FIBER_FIELD_MISSING, "fiber_missing_field", _CALLER, _NEVER, Exit.USAGE, None,
+     "a spawn names its task, and a cancellation one fiber or the whole scope",
+     "give taskRef, or one of fiberId and wholeScope"),
 
     (Reason.LEASE_NOT_FOUND, "lease_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, 1,
      "no such resource",
@@ -290,6 +309,37 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.INSTANCES_FULL, "lease_instances_full", _CALLER, _LATER, Exit.CONFLICT, None,
      "the lease has as many instances as a lease may have",
      "close one first"),
+
+    (Reason.FIBER_MISSING, "fiber_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "the lease has no fiber with this id",
+     "`understudy fiber list ID` shows what there is"),
+    (Reason.FIBER_EXISTS, "fiber_exists", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "a fiber with this id was spawned under this lease",
+     "choose another fiberId, or leave it out"),
+    (Reason.FIBER_ENDED, "fiber_ended", _PEER, _NEVER, Exit.CONFLICT, None,
+     "the fiber was joined or cancelled before",
+     "go on; a fiber ends once"),
+    (Reason.FIBER_ORPHANED, "fiber_orphaned", _PEER, _NEVER, Exit.CONFLICT, None,
+     "the fiber died with an earlier term of the lease",
+     "spawn it again under this one"),
+    (Reason.FIBER_PARENT_MISSING, "fiber_parent_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "the lease has no fiber with the id of the parent",
+     "spawn the parent first, or leave parentFiberId out"),
+    (Reason.FIBER_SCOPE_ENDED, "fiber_scope_ended", _PEER, _NEVER, Exit.CONFLICT, None,
+     "the parent has ended, and nothing starts in a scope that has ended",
+     "stop; spawn it elsewhere if it must go on"),
+    (Reason.FIBER_SCOPE_OPEN, "fiber_scope_open", _CALLER, _LATER, Exit.CONFLICT, None,
+     "a scope ends when its fibers have ended, and some still run",
+     "join or cancel the fibers that are named, then ask again"),
+    (Reason.FIBER_OUT_OF_SCOPE, "fiber_out_of_scope", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "joinSet names a fiber that is not below fiberId",
+     "join that one by itself"),
+    (Reason.FIBERS_FULL, "fiber_scope_full", _CALLER, _LATER, Exit.CONFLICT, None,
+     "as many fibers run under the lease as a lease may have",
+     "join or cancel one first"),
+    (Reason.FIBER_TOO_DEEP, "fiber_too_deep", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the fiber would lie deeper than fibers may",
+     "spawn it further up"),
 
     (Reason.ISSUE_NOT_FOUND, "issue_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None,
      "no such issue",

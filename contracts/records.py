@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .fiber import FiberState
 from .transitions import LeaseState
 
 
@@ -97,6 +98,26 @@ class Instance(Struct, frozen=True, kw_only=True):
     lease_ttl_ms: int
     fence_token: int
     policy_digest: str
+
+
+class Fiber(Struct, frozen=True, kw_only=True):
+    """One concurrent part of the work under a lease. Whatever it spawns ends before it does."""
+
+    resource: str
+    fiber_id: str
+    parent_fiber_id: str = ""  # none: the lease's own scope
+    task_ref: str
+    scope_ref: str = ""
+    fence: int  # the term that it was spawned in
+    depth: int = 1
+    spawned_seq: int
+    spawned_ms: int
+    state: FiberState = FiberState.RUNNING
+    ended_seq: int | None = None
+    ended_ms: int | None = None
+    result_class: str = ""
+    result_ref: str = ""
+    reason: str = ""
 
 
 class Policy(Struct, frozen=True):

@@ -125,6 +125,33 @@ class CloseInstance(Held, frozen=True, kw_only=True):
     instance_id: Id
 
 
+# --- fibers ------------------------------------------------------------------------------------
+
+
+class SpawnFiber(Held, frozen=True, kw_only=True):
+    fiber_id: Id | None = None
+    parent_fiber_id: Id | None = None
+    task_ref: Ref
+    scope_ref: Ref = ""
+
+
+class JoinFiber(Held, frozen=True, kw_only=True):
+    """`join_set` names fibers below `fiber_id` that end in the same decision."""
+
+    fiber_id: Id
+    join_set: Annotated[tuple[Id, ...], Meta(max_length=limits.FIBERS_PER_LEASE_MAX)] = ()
+    result_class: Literal["accepted", "rejected"] = "accepted"
+    result_ref: Ref = ""
+
+
+class CancelFiber(Held, frozen=True, kw_only=True):
+    """One fiber and all below it; or, said explicitly, all fibers of the lease."""
+
+    fiber_id: Id | None = None
+    whole_scope: bool = False
+    reason: ReasonText = ""
+
+
 # --- issues ------------------------------------------------------------------------------------
 
 
@@ -315,6 +342,9 @@ SHAPES: dict[str, type[Shape]] = {
     "sublease.revoke": RevokeSublease,
     "instance.open": OpenInstance,
     "instance.close": CloseInstance,
+    "fiber.spawn": SpawnFiber,
+    "fiber.join": JoinFiber,
+    "fiber.cancel": CancelFiber,
     "issue.add": AddIssue,
     "issue.update": UpdateIssue,
     "issue.close": CloseIssue,

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from understudy.actors.otp.restart import AFFECTED, VERDICTS
 from understudy.contracts import limits
+from understudy.contracts.fiber import FIBER_TRANSITIONS
 from understudy.contracts.reason import FAILURES, Exit
 from understudy.contracts.registry import host_actions
+from understudy.contracts.retry import retry_policy
 from understudy.contracts.transitions import TRANSITIONS
 
 PAGES = [Path(__file__).with_name(name) for name in ("protocol.md", "otp.md")]
@@ -21,6 +23,11 @@ _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 def transitions() -> str:
     rows = [f"| {state} | {move} | {after} |" for (state, move), after in TRANSITIONS.items()]
+    return _table("| from | move | to |", rows)
+
+
+def fibers() -> str:
+    rows = [f"| {state} | {move} | {after} |" for (state, move), after in FIBER_TRANSITIONS.items()]
     return _table("| from | move | to |", rows)
 
 
@@ -36,6 +43,25 @@ def failures() -> str:
         for f in FAILURES.values()
     ]
     return _table("| class | meaning | blame | try again | exit |", rows)
+
+
+def retries() -> str:
+    policy = retry_policy()
+    rows = [
+        f"| {each.rule_id} | {each.max_attempts} | {each.backoff_class} "
+        f"| {each.escalation_action} |"
+        for each in dict.fromkeys([*policy.rules.values(), policy.default])
+    ]
+    return _table("| rule | attempts | pause | then |", rows)
+
+
+def pauses() -> str:
+    rows = [
+        f"| {name} | {each.base_ms:,} ms | {each.factor} | {each.cap_ms:,} ms "
+        f"| {each.jitter_permille / 10:g} % |"
+        for name, each in retry_policy().backoff.items()
+    ]
+    return _table("| pause | first | factor | greatest | jitter |", rows)
 
 
 def exits() -> str:
@@ -69,7 +95,19 @@ def strategies() -> str:
 
 GENERATORS: dict[str, Callable[[], str]] = {
     each.__name__: each
-    for each in (transitions, guards, failures, exits, actions, bounds, restarts, strategies)
+    for each in (
+        transitions,
+        fibers,
+        guards,
+        failures,
+        retries,
+        pauses,
+        exits,
+        actions,
+        bounds,
+        restarts,
+        strategies,
+    )
 }
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...contracts import canonical, contract_digest, documents, limits
-from . import faults, verdicts
+from . import attempts, faults, verdicts
 from .pointer import ABSENT, find
 from .scene import CONTRACT_DIGEST, Answer, make_state, play, proof, require_boundary, scratch
 
@@ -128,6 +128,12 @@ def failure_classes(vector: Vector) -> set[str]:
     return {name for item in items for name in item.get("failureClasses", ())}
 
 
+def asks(vector: Vector) -> bool:
+    """Whether an authority is asked, so that the boundary could make a difference."""
+    variants = vector.body.get("variants", [])
+    return vector.body["kind"] == "dispatch" or any("rounds" in e for e in (vector.body, *variants))
+
+
 def _loaded(path: Path) -> Vector:
     suite, shelf, _ = path.parts[-3:]
     return Vector(path, suite, shelf, path.stem, json.loads(path.read_text("utf-8")))
@@ -155,7 +161,7 @@ def _run(body: Mapping[str, Any], boundary: str) -> Run:
         case "evidence":
             return _verdict(body, verdicts.evidence)
         case "retry":
-            return _verdict(body, verdicts.retry)
+            return _verdict(body, lambda each: attempts.retry(each, boundary))
         case "import":
             return _verdict(body, verdicts.imported)
         case other:
@@ -163,13 +169,19 @@ def _run(body: Mapping[str, Any], boundary: str) -> Run:
 
 
 def _verdict(body: Mapping[str, Any], judge: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Run:
-    verdict = judge(body)
+    """Judge a vector; where it has variants, all of them must come out the same."""
+    verdict, *others = [judge({**body, **each}) for each in body.get("variants", [{}])]
     problems = [
         f"{name}: expected {_shown(value)}, got {_shown(verdict.get(name))}"
         for name, value in body["expect"].items()
         if name != "has" and verdict.get(name) != value
     ]
     problems += _pointer_problems(body["expect"].get("has", {}), verdict)
+    problems += [
+        f"variant {number}: the verdict is not that of variant 1"
+        for number, other in enumerate(others, start=2)
+        if other != verdict
+    ]
     return Run(canonical.encode(verdict), tuple(problems))
 
 

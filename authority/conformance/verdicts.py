@@ -1,4 +1,4 @@
-"""Vectors about documents: the contract's checks, evidence routes, the retry policy, issues.jsonl.
+"""Vectors about documents: the contract's checks, evidence routes, issues.jsonl.
 
 Each judge takes a vector's members and gives what is to be compared: plain JSON, the same on every
 machine. What was published is damaged with patches; nothing in the package is written to.
@@ -13,20 +13,13 @@ from typing import Any
 import orjson
 
 from ...contracts import (
-    PolicyRefused,
     Reason,
-    RetryPolicy,
-    backoff_ms,
     check_all,
     documents,
     factor,
     host_actions,
-    load_policy,
-    parse_policy,
     parse_routes,
     pins,
-    policy_digest,
-    retry_decision,
     route_findings,
     startup_check,
     world_registry_check,
@@ -68,7 +61,7 @@ def check(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _world_check(body: Mapping[str, Any]) -> dict[str, Any]:
-    loaded = _damaged(body)
+    loaded = damaged(body)
     return world_registry_check(
         loaded["siteInput"],
         loaded["operations"],
@@ -82,7 +75,7 @@ def _tree_check(body: Mapping[str, Any], *, quick: bool) -> dict[str, Any]:
     with scratch() as folder:
         root = Path(folder)
         copy_documents(root)
-        for name, document in _damaged(body).items():
+        for name, document in damaged(body).items():
             if any(each["document"] == name for each in body.get("patches", ())):
                 (root / DOCUMENTS[name]).write_bytes(orjson.dumps(document))
         for name in body.get("removed", ()):
@@ -98,7 +91,8 @@ def copy_documents(root: Path) -> None:
         shutil.copytree(documents.ROOT / name, root / name)
 
 
-def _damaged(body: Mapping[str, Any]) -> dict[str, Any]:
+def damaged(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The published documents, with the patches of a vector."""
     loaded = {name: documents.load(path) for name, path in DOCUMENTS.items()}
     for each in body.get("patches", ()):
         loaded[each["document"]] = patched(loaded[each["document"]], each["patch"])
@@ -107,7 +101,7 @@ def _damaged(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def evidence(body: Mapping[str, Any]) -> dict[str, Any]:
     """The route that a row takes; without a row, what is wrong with the table of routes."""
-    document = _damaged(body)["evidenceRoutes"]
+    document = damaged(body)["evidenceRoutes"]
     if "row" in body:
         route = factor(body["row"], parse_routes(document))
         if isinstance(route, Reason):
@@ -115,48 +109,6 @@ def evidence(body: Mapping[str, Any]) -> dict[str, Any]:
         return {"failureClasses": [], "route": route}
     findings = route_findings(document, host_actions())
     return {"failureClasses": sorted({finding.failure_class for finding in findings})}
-
-
-def retry(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What the policy decides after an attempt, or why a document is no policy."""
-    policy = _policy(body)
-    if isinstance(policy, PolicyRefused):
-        return {"failureClasses": [policy.failure_class]}
-    if "seen" not in body:
-        return {"failureClasses": []}
-    attempt, random_permille = body["attempt"], body.get("randomPermille", 0)
-    decision = retry_decision(policy, body["seen"], attempt)
-    return {
-        "failureClasses": [],
-        "ruleId": decision.rule_id,
-        "matched": decision.matched_failure_class,
-        "retry": decision.retry,
-        "maxAttempts": decision.max_attempts,
-        "backoffClass": decision.backoff_class,
-        "escalation": decision.escalation_action,
-        "recorded": list(decision.failure_classes),
-        "backoffMs": backoff_ms(policy, decision.backoff_class, attempt, random_permille),
-    }
-
-
-def _policy(body: Mapping[str, Any]) -> RetryPolicy | PolicyRefused:
-    if "policyText" in body:
-        return parse_policy(str(body["policyText"]).encode())
-    document = _damaged(body)["retryPolicy"]
-    if body.get("sealed"):
-        document["policyDigest"] = policy_digest(document)
-    with scratch() as folder:
-        path = Path(folder) / "retry-policy.json"
-        match body.get("policyFile", "present"):
-            case "present":
-                path.write_bytes(orjson.dumps(document))
-            case "folder":
-                path.mkdir()
-            case "missing":
-                pass
-            case other:
-                raise ValueError(f"a policy file cannot be `{other}`")
-        return load_policy(path)
 
 
 def imported(body: Mapping[str, Any]) -> dict[str, Any]:

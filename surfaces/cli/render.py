@@ -38,12 +38,15 @@ def claimed(answer: dict[str, Any]) -> str:
         return "nothing is ready"
     issue = answer["issue"]
     lease = issue["lease"]
-    return (
-        f"{one_line(issue)}\n"
-        f"  holder  {lease['owner']}, until {lease['expiresAt']}\n"
-        f"  fence   {lease['fence']}\n"
-        f"  lease   {lease['leaseId']}"
-    )
+    lines = [
+        one_line(issue),
+        f"  holder  {lease['owner']}, until {lease['expiresAt']}",
+        f"  fence   {lease['fence']}",
+        f"  lease   {lease['leaseId']}",
+    ]
+    if orphans := answer.get("orphanedFibers"):
+        lines.append(f"  fibers  {', '.join(orphans)} ran when the last lease ended")
+    return "\n".join(lines)
 
 
 def detail(issue: dict[str, Any]) -> str:
@@ -61,6 +64,8 @@ def detail(issue: dict[str, Any]) -> str:
     if lease := issue.get("lease"):
         lines.append(f"  {'lease':<10}{lease['leaseId']} of {lease['owner']} ({lease['state']})")
         lines.append(f"  {'fence':<10}{lease['fence']}, until {lease['expiresAt']}")
+    if running := [each["fiberId"] for each in issue["fibers"] if each["state"] == "running"]:
+        lines.append(f"  {'fibers':<10}{', '.join(running)}")
     lines += [f"  {link['type']:<10}{link['dependsOnId']}" for link in issue["dependencies"]]
     for key in ("description", "design", "acceptanceCriteria", "notes"):
         if issue[key]:

@@ -20,6 +20,14 @@ class Loan:
 
 
 @dataclass
+class Strand:
+    """One fiber."""
+
+    parent: str | None
+    state: str = "running"
+
+
+@dataclass
 class Term:
     """One grant, from its fence to its end."""
 
@@ -30,6 +38,15 @@ class Term:
     renewals: int = 0
     loans: dict[str, Loan] = field(default_factory=dict)
     instances: set[str] = field(default_factory=set)
+    fibers: dict[str, Strand] = field(default_factory=dict)
+
+    def running(self) -> set[str]:
+        return {name for name, strand in self.fibers.items() if strand.state == "running"}
+
+    def scope(self, top: str) -> set[str]:
+        """A fiber and what runs below it."""
+        children = {name for name in self.running() if self.fibers[name].parent == top}
+        return {top}.union(*(self.scope(child) for child in children))
 
 
 @dataclass
@@ -45,6 +62,12 @@ class Piece:
     attempts: int = 0
     term: Term | None = None
     needs: list[tuple[str, str]] = field(default_factory=list)
+    orphans: set[str] = field(default_factory=set)  # fibers that ran when the last term ended
+
+    def end_term(self) -> None:
+        if self.term is not None:
+            self.orphans = self.term.running()
+            self.term = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +186,7 @@ class Model:
         deadline_ms = now_ms + 1000 * asked.get("leaseTtlSeconds", TTL_DEFAULT)
         term = self.live(issue, now_ms)
         if term is None:
+            piece.end_term()
             term = Term(asked["assignee"], asked.get("leaseId"), seq, deadline_ms)
             piece.attempts += 1
             self.fences.append(seq)
@@ -208,7 +232,8 @@ class Model:
 
     def _free(self, issue: str) -> Verdict:
         piece = self.pieces[issue]
-        piece.term, piece.assignee = None, ""
+        piece.end_term()
+        piece.assignee = ""
         if piece.status == "in_progress":
             piece.status = "open"
         return Verdict()
@@ -264,6 +289,73 @@ class Model:
         term.instances.remove(asked["instanceId"])
         return Verdict()
 
+    # --- fibers ---------------------------------------------------------------------------------
+
+    def _fiber_spawn(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        if not asked["taskRef"].strip():
+            return Verdict("fiber_missing_field")
+        failure = self._holds("fiber.spawn", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        piece, parent = self.pieces[asked["id"]], asked.get("parentFiberId")
+        assert piece.term is not None
+        fibers = piece.term.fibers
+        if asked["fiberId"] in fibers:
+            return Verdict("fiber_exists")
+        if parent is not None and parent not in fibers:
+            orphan = parent in piece.orphans
+            return Verdict("fiber_orphaned" if orphan else "fiber_parent_not_found")
+        if parent is not None and fibers[parent].state != "running":
+            return Verdict("fiber_scope_ended")
+        fibers[asked["fiberId"]] = Strand(parent)
+        piece.orphans.discard(asked["fiberId"])
+        return Verdict()
+
+    def _fiber_join(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._holds("fiber.join", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        piece, top = self.pieces[asked["id"]], asked["fiberId"]
+        failure = self._ends(piece, top)
+        if failure:
+            return Verdict(failure)
+        assert piece.term is not None
+        scope = piece.term.scope(top)
+        for name in asked.get("joinSet", ()):
+            failure = self._ends(piece, name)
+            if failure or name not in scope:
+                return Verdict(failure or "fiber_out_of_scope")
+        if scope - {top, *asked.get("joinSet", ())}:
+            return Verdict("fiber_scope_open")
+        for name in scope:
+            piece.term.fibers[name].state = "joined"
+        return Verdict()
+
+    def _fiber_cancel(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        top, whole = asked.get("fiberId"), asked.get("wholeScope", False)
+        if (top is None) != whole:
+            return Verdict("fiber_missing_field")
+        failure = self._holds("fiber.cancel", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        piece = self.pieces[asked["id"]]
+        assert piece.term is not None
+        if top is not None:
+            failure = self._ends(piece, top)
+            if failure:
+                return Verdict(failure)
+        for name in piece.term.running() if top is None else piece.term.scope(top):
+            piece.term.fibers[name].state = "cancelled"
+        return Verdict()
+
+    def _ends(self, piece: Piece, name: str) -> str | None:
+        """Why this fiber cannot end."""
+        assert piece.term is not None
+        strand = piece.term.fibers.get(name)
+        if strand is None:
+            return "fiber_orphaned" if name in piece.orphans else "fiber_not_found"
+        return None if strand.state == "running" else "fiber_ended"
+
     # --- work -----------------------------------------------------------------------------------
 
     def _issue_add(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
@@ -302,6 +394,8 @@ class Model:
         moves = status is not None and status != piece.status
         if moves and status not in ("open", "blocked", "closed"):
             return Verdict("issue_invalid_status")
+        if moves and status == "closed" and piece.term and piece.term.running():
+            return Verdict("fiber_scope_open")
         for name in TITLED:
             if name in asked:
                 setattr(piece, name, asked[name])
@@ -310,7 +404,10 @@ class Model:
         if "newAssignee" in asked:
             piece.assignee = asked["newAssignee"]
         if moves:
-            piece.status, piece.term = str(status), None
+            piece.end_term()
+            piece.status = str(status)
+        if piece.status == "closed":
+            piece.orphans = set()
         return Verdict()
 
     def _issue_close(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
@@ -318,7 +415,9 @@ class Model:
         if failure:
             return Verdict(failure)
         piece = self.pieces[asked["id"]]
-        piece.status, piece.term = "closed", None
+        if piece.term and piece.term.running():
+            return Verdict("fiber_scope_open")
+        piece.status, piece.term, piece.orphans = "closed", None, set()
         return Verdict()
 
     def _dep_add(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from tests.authority.model import Model, Term, Verdict
+from tests.authority.model import Model, Piece, Term, Verdict
 from tests.fakes.desk import Desk, asked, records
 from tests.fakes.journal import Disk, MemoryJournal
 from understudy.authority.lease import hold
@@ -35,6 +35,8 @@ HELD = (
     "sublease.grant", "sublease.revoke", "instance.open", "instance.close", "dep.add",
     "dep.remove",
 )  # fmt: skip
+FIBERED = ("fiber.spawn",) * 5 + ("fiber.join",) * 4 + ("fiber.cancel",)
+FIBERS = ("f1", "f2", "f3", "f4")
 TWEAKS: tuple[Payload, ...] = (
     {"fence": None},
     {"fence": 0},
@@ -48,6 +50,16 @@ TWEAKS: tuple[Payload, ...] = (
     {"leaseTtlSeconds": 29},
     {"leaseTtlSeconds": 86_401},
 )
+LEASE_MOVES = (
+    "add", "claim", "claim", "claim_next", "claim_wrongly", "break_lease",
+    "change_without_a_lease", "change_without_a_lease", "act_as_the_holder", "act_as_the_holder",
+    "act_as_the_holder", "act_as_the_holder", "act_as_a_former_holder",
+    "act_with_something_wrong", "act_with_something_wrong", "act_under_a_sublease",
+    "act_under_a_sublease", "retry_some_in_any_order", "reuse_an_id_for_something_else",
+    "time_passes", "time_passes_to_a_deadline", "time_passes_to_a_deadline",
+    "the_process_restarts",
+)  # fmt: skip
+MOVES = (*LEASE_MOVES, "work_side_by_side")
 
 
 class Pair:
@@ -62,10 +74,10 @@ class Pair:
             self.both("issue.add", first, named=False)
         self.both("issue.claim", {"id": "i1", "assignee": "ann"}, named=True)
 
-    def wander(self, random: Random, steps: int) -> None:
+    def wander(self, random: Random, steps: int, moves: Sequence[str] = MOVES) -> None:
         """A walk of so many moves, checked after every one and proven at its end."""
         for _ in range(steps):
-            getattr(self, random.choice(MOVES))(random.choice)
+            getattr(self, random.choice(moves))(random.choice)
             self.check()
         self.prove()
 
@@ -170,6 +182,13 @@ class Pair:
                 payload["assignee"] = pick(AGENTS)
             self.both(action, payload | self._arguments(action, pick), named=False)
 
+    def work_side_by_side(self, pick: Pick) -> None:
+        """A burst of requests about the fibers of one issue, by its holder or a former one."""
+        shown = pick(self.shown[-3:])
+        for _ in range(pick((4, 8, 16))):
+            action = pick(FIBERED)
+            self.both(action, shown | self._arguments(action, pick), named=pick(BOTH))
+
     def _arguments(self, action: str, pick: Pick) -> Payload:
         match action:
             case "issue.lease_renew":
@@ -192,6 +211,16 @@ class Pair:
                 return {"revokedSubleaseId": pick(("s1", "s2"))}
             case "instance.open" | "instance.close":
                 return {"instanceId": pick(("w1", "w2"))}
+            case "fiber.spawn":
+                spawned = {"taskRef": pick(("t", "t", "t", " ")), "fiberId": pick(FIBERS)}
+                return spawned | {"parentFiberId": pick((None, None, *FIBERS))}
+            case "fiber.join":
+                joined = [pick(FIBERS) for _ in range(pick((0, 0, 0, 1, 2, 3)))]
+                return {"fiberId": pick(FIBERS), "joinSet": pick((None, joined))}
+            case "fiber.cancel":
+                reach = pick(((True, False), (True, False), (False, True), (True, True)))
+                named = {"fiberId": pick(FIBERS)} if reach[0] else {}
+                return named | {"wholeScope": reach[1]}
             case "dep.add" | "dep.remove":
                 kind = pick(("blocks", "waits-for", "related"))
                 return {"dependsOnId": pick(ISSUES), "type": kind}
@@ -260,6 +289,19 @@ class Pair:
             links = [(each.depends_on_id, each.type) for each in known.dependencies.get(key, ())]
             assert links == piece.needs
             self._same_term(known, issue_resource(key), piece.term)
+            self._same_fibers(known, issue_resource(key), piece)
+
+    def _same_fibers(self, known: State, resource: str, piece: Piece) -> None:
+        found = {
+            name: (fiber.state.value, fiber.parent_fiber_id or None)
+            for name, fiber in known.fibers.get(resource, {}).items()
+        }
+        fibers = piece.term.fibers if piece.term else {}
+        orphans = {name for name, (state, _) in found.items() if state == "orphaned"}
+        assert orphans == piece.orphans
+        assert {name: each for name, each in found.items() if name not in orphans} == {
+            name: (strand.state, strand.parent) for name, strand in fibers.items()
+        }
 
     def _same_term(self, known: State, resource: str, term: Term | None) -> None:
         held = known.leases.get(resource)
@@ -313,14 +355,3 @@ class Pair:
             state, head, _ = recover(journal)
             assert dump(state) == dump(self.desk.authority.state)
             assert head == self.desk.authority.head
-
-
-MOVES = (
-    "add", "claim", "claim", "claim_next", "claim_wrongly", "break_lease",
-    "change_without_a_lease", "change_without_a_lease", "act_as_the_holder", "act_as_the_holder",
-    "act_as_the_holder", "act_as_the_holder", "act_as_a_former_holder",
-    "act_with_something_wrong", "act_with_something_wrong", "act_under_a_sublease",
-    "act_under_a_sublease", "retry_some_in_any_order", "reuse_an_id_for_something_else",
-    "time_passes", "time_passes_to_a_deadline", "time_passes_to_a_deadline",
-    "the_process_restarts",
-)  # fmt: skip

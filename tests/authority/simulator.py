@@ -30,9 +30,11 @@ LOST = {
 }  # fmt: skip
 FENCED = {
     "issue.lease_renew", "issue.lease_release", "issue.update", "issue.close", "issue.discover",
-    "sublease.grant",
+    "sublease.grant", "fiber.spawn", "fiber.join", "fiber.cancel",
 }  # fmt: skip
 WISHES = ("renew", "renew", "update", "update", "close", "release", "lend")
+SPREADING = (*("spawn",) * 6, "join", "join", "cancel", "stop", "renew", "close")
+FIBERS = ("f0", "f1")
 TTL_SECONDS = 30
 
 
@@ -54,6 +56,7 @@ class Term:
     lease_id: str
     fence: int
     deadline_ms: int
+    running: dict[str, str | None] = field(default_factory=dict)  # fibers and their parents
 
 
 @dataclass
@@ -93,7 +96,7 @@ class Auditor:
     ) -> None:
         if action.startswith("issue.claim"):
             if "issue" in answer:
-                self._claimed(payload, answer["issue"], row)
+                self._claimed(payload, answer, row)
             return
         issue = payload.get("id", "")
         if action in FENCED:
@@ -103,14 +106,40 @@ class Auditor:
             must(deadline_ms is not None, f"row {row.seq}: no deadline")
             self.terms[issue].deadline_ms = deadline_ms or 0
         elif action in ("issue.lease_release", "issue.lease_break"):
-            self.terms.pop(issue, None)
+            term = self.terms.pop(issue, None)
+            self._told(term, answer, row)
+        elif action.startswith("fiber."):
+            self._fibers(action, payload, answer, row)
         elif action == "issue.close":
-            self.terms.pop(issue, None)
+            term = self.terms.pop(issue, None)
+            must(not (term and term.running), f"row {row.seq}: {issue} is done and runs")
             must(issue not in self.closed, f"row {row.seq}: {issue} was done twice")
             self.closed.add(issue)
 
-    def _claimed(self, payload: dict[str, Any], issue: dict[str, Any], row: Row) -> None:
-        key, lease = issue["id"], issue["lease"]
+    def _told(self, term: Term | None, answer: dict[str, Any], row: Row) -> None:
+        running = list(term.running) if term else []
+        told = answer.get("orphanedFibers", [])
+        must(told == running, f"row {row.seq}: {running} are orphans, and {told} were told")
+
+    def _fibers(
+        self, action: str, payload: dict[str, Any], answer: dict[str, Any], row: Row
+    ) -> None:
+        running = self.terms[payload["id"]].running
+        if action == "fiber.spawn":
+            parent = payload.get("parentFiberId")
+            must(payload["fiberId"] not in running, f"row {row.seq}: it runs twice")
+            must(parent is None or parent in running, f"row {row.seq}: its scope has ended")
+            running[payload["fiberId"]] = parent
+            return
+        ended = answer["joinSet" if action == "fiber.join" else "cancelled"]
+        for fiber_id in ended:
+            must(fiber_id in running, f"row {row.seq}: {fiber_id} ended twice")
+            del running[fiber_id]
+        left = [each for each, parent in running.items() if parent and parent not in running]
+        must(not left, f"row {row.seq}: {left} run in a scope that has ended")
+
+    def _claimed(self, payload: dict[str, Any], answer: dict[str, Any], row: Row) -> None:
+        key, lease = answer["issue"]["id"], answer["issue"]["lease"]
         deadline_ms = rfc3339.parse_ms(lease["expiresAt"]) or 0
         before = self.terms.get(key)
         must(key not in self.closed, f"row {row.seq}: closed work was handed out")
@@ -120,6 +149,7 @@ class Auditor:
             must(before.fence == lease["fence"], f"row {row.seq}: a longer term, a new fence")
             before.deadline_ms = deadline_ms
             return
+        self._told(before, answer, row)
         must(lease["fence"] > self.fence, f"row {row.seq}: its fence does not grow")
         self.fence = lease["fence"]
         self.terms[key] = Term(lease["owner"], lease["leaseId"], lease["fence"], deadline_ms)
@@ -153,18 +183,20 @@ class Client:
     index: int
     lease_id: str | None  # some bring their own, the same every time
     targets: list[str | None]  # what they claim; None is whatever comes next
+    wishes: tuple[str, ...] = WISHES  # what they do with it
     count: int = 0
     waiting: Message | None = None
     held: dict[str, Any] | None = None
     safe_until_ms: int = -1  # on the steady clock, from before the claim was sent
     paused_until_ms: int = -1
+    unfinished: bool = False  # something runs, so that the work cannot be closed
 
     def next_message(self, random: Random, steady_ms: int, *, eager: bool = False) -> Message:
         if self.waiting is None:
             self.count += 1
-            wish = "close" if eager else random.choice(WISHES)
+            wish = ("stop" if self.unfinished else "close") if eager else random.choice(self.wishes)
             target = None if eager else random.choice(self.targets)
-            action, payload = self._wish(wish) if self.held else self._claim(target)
+            action, payload = self._wish(wish, random) if self.held else self._claim(target)
             payload["requestId"] = f"{self.name}.{self.count}"
             self.waiting = Message(self.index, action, payload, steady_ms)
         return self.waiting
@@ -177,7 +209,7 @@ class Client:
             return "issue.claim_next", payload
         return "issue.claim", payload | {"id": target}
 
-    def _wish(self, wish: str) -> tuple[str, dict[str, Any]]:
+    def _wish(self, wish: str, random: Random) -> tuple[str, dict[str, Any]]:
         held = dict(self.held or {})
         match wish:
             case "renew":
@@ -188,6 +220,18 @@ class Client:
                 return "issue.close", held
             case "release":
                 return "issue.lease_release", held
+            case "spawn":
+                parent = random.choice((None, None, *FIBERS))
+                below = {} if parent is None else {"parentFiberId": parent}
+                named = {"fiberId": random.choice(FIBERS), "taskRef": "t"}
+                return "fiber.spawn", held | named | below
+            case "join":
+                named = {"fiberId": random.choice(FIBERS)}
+                return "fiber.join", held | named | {"joinSet": random.choice(([], [*FIBERS]))}
+            case "cancel":
+                return "fiber.cancel", held | {"fiberId": random.choice(FIBERS)}
+            case "stop":
+                return "fiber.cancel", held | {"wholeScope": True}
             case _:
                 lent = {"holder": "sub", "capabilityScope": ["issue.update"]}
                 return "sublease.grant", held | lent
@@ -199,9 +243,11 @@ class Client:
         self.waiting = None
         failures = answer["failureClasses"]
         if failures:
+            self.unfinished = failures[0] == "fiber_scope_open"
             if failures[0] in LOST:
                 self._drop()
             return
+        self.unfinished = False
         if message.action.startswith("issue.claim") and "issue" in answer:
             issue = answer["issue"]
             self.held = {
@@ -240,7 +286,13 @@ class World:
         self.issues = [f"i{place}" for place in range(self.random.randint(1, 4))]
         targets = [*self.issues, *[None] * len(self.issues)]
         self.clients = [
-            Client(f"c{place}", place, self.random.choice((None, "mine")), targets)
+            Client(
+                f"c{place}",
+                place,
+                self.random.choice((None, "mine")),
+                targets,
+                self.random.choice((WISHES, SPREADING)),
+            )
             for place in range(self.random.randint(2, 4))
         ]
 

@@ -40,6 +40,9 @@ FENCED: list[tuple[str, Payload]] = [
     ("sublease.revoke", {"revokedSubleaseId": "s"}),
     ("instance.open", {"instanceId": "w"}),
     ("instance.close", {"instanceId": "w"}),
+    ("fiber.spawn", {"taskRef": "t"}),
+    ("fiber.join", {"fiberId": "f"}),
+    ("fiber.cancel", {"fiberId": "f"}),
 ]
 GUARDS: list[tuple[int, Payload, str]] = [
     (1, {"id": "nowhere"}, "lease_not_found"),

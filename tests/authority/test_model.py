@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.authority.pair import MOVES, Pair
 from tests.fakes.mutant import break_rule
-from understudy.authority import decide, lease, state, work
+from understudy.authority import decide, fiber, lease, state, work
 
 ONLY = os.environ.get("UNDERSTUDY_SEED")
 CHUNK = 50
@@ -84,6 +84,16 @@ MUTANTS = [
     (state, "_put_lease", "before.fence != lease.fence", "False"),
     (work, "_reopening", "return not request.lease_id and", "return True or"),
     (work, "_moved", "LeaseDropped(lease.resource), *accepted.changes", "*accepted.changes,"),
+    (state, "_drop_dependents", "for fiber in running:", "for fiber in ():"),
+    (state, "_put_issue", 'if issue.status == "closed":', "if False:"),
+    (fiber, "spawn", "known.state is not FiberState.ORPHANED", "True"),
+    (fiber, "spawn", "known is not None and", "False and"),
+    (fiber, "join", "fiber_id not in within", "False"),
+    (fiber, "join", "if open_ones:", "if False:"),
+    (fiber, "_below", "reached.add(fiber.fiber_id)", "pass"),
+    (fiber, "_find", "fiber.state is not FiberState.RUNNING", "False"),
+    (fiber, "_parent", "parent.state is not FiberState.RUNNING", "False"),
+    (work, "_ended", 'status == "closed" and running', "False"),
     (decide, "_recall", "(answer.action, answer.args_digest) ==", "answer.action and"),
 ]
 

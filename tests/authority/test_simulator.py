@@ -11,7 +11,7 @@ import pytest
 
 from tests.authority.simulator import World
 from tests.fakes.mutant import break_rule
-from understudy.authority import clock, decide, lease, service, work
+from understudy.authority import clock, decide, lease, service, state, work
 
 CHUNK = 50
 ONLY = os.environ.get("UNDERSTUDY_SEED")
@@ -51,6 +51,9 @@ MUTANTS = [
     (lease, "_obstacle", "lease.owner != assignee", "False"),
     (lease, "_granted", "fence=stamp.seq", "fence=1"),
     (work, "close", "isinstance(lease, Refused)", "lease is None"),
+    (work, "_ended", 'status == "closed" and running', "False"),
+    (lease, "_dropped", "orphaned_view(state, lease.resource)", "{}"),
+    (state, "_drop_dependents", "state.fibers.pop(resource, None)", "pass"),
     (decide, "_recall", "answer is None", "True"),
     (clock, "HybridClock.next_stamp", "max(self._wall_ms, physical_ms)", "physical_ms"),
     (service, "Authority.commit", "self._failed = error\n        raise", "pass"),

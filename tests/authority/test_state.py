@@ -12,6 +12,8 @@ from understudy.authority.outcome import (
     Answered,
     Change,
     DependencyAdded,
+    FiberDropped,
+    FiberPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -25,7 +27,8 @@ from understudy.authority.outcome import (
     encode_changes,
 )
 from understudy.authority.state import State, apply, check_invariants, dump, load
-from understudy.contracts.records import Dependency, Instance, Issue, Lease, Sublease
+from understudy.contracts.fiber import FiberState
+from understudy.contracts.records import Dependency, Fiber, Instance, Issue, Lease, Sublease
 
 MOMENT = "2027-01-15T08:00:00Z"
 
@@ -56,6 +59,14 @@ def a_sublease(key: str, name: str) -> Sublease:
         granted_ms=START_MS,
         deadline_ms=START_MS,
     )
+
+
+def a_fiber(name: str, **members: Any) -> Fiber:  # noqa: ANN401
+    whole: dict[str, Any] = {
+        "resource": "issue/a", "fiber_id": name, "task_ref": "t", "fence": 1, "spawned_seq": 2,
+        "spawned_ms": START_MS,
+    }  # fmt: skip
+    return Fiber(**(whole | members))
 
 
 def an_instance(key: str, name: str) -> Instance:
@@ -100,6 +111,7 @@ def test_changes_survive_their_bytes() -> None:
         LeasePut(a_lease("a")),
         SubleasePut(a_sublease("a", "s")),
         InstancePut(an_instance("a", "w")),
+        FiberPut(a_fiber("f", result_ref="log:1")),
         Lapsed(START_MS + 1),
         Answered("r", "issue.add", "he1_", 1),
     )
@@ -144,6 +156,29 @@ def test_a_grant_with_a_new_fence_ends_what_hung_on_the_old_one() -> None:
     assert (state.subleases, state.instances) == ({}, {})
 
 
+def test_the_end_of_a_term_orphans_what_runs_and_forgets_the_rest() -> None:
+    ended = a_fiber("b", state=FiberState.JOINED, ended_seq=3)
+    state = state_of(
+        IssueAdded(an_issue("a")),
+        LeasePut(a_lease("a")),
+        *(FiberPut(each) for each in (a_fiber("a"), ended)),
+        LeasePut(a_lease("a", deadline_ms=START_MS + 1)),
+    )
+    assert [each.fiber_id for each in state.running("issue/a")] == ["a"]
+    apply(state, [LeasePut(a_lease("a", fence=2))])
+    check_invariants(state)
+    assert state.running("issue/a") == []
+    assert state.fibers == {"issue/a": {"a": a_fiber("a", state=FiberState.ORPHANED)}}
+    apply(state, [LeaseDropped("issue/a")])
+    assert state.fibers == {}, "an orphan is remembered for one term"
+
+
+def test_an_image_from_before_there_were_fibers_has_none() -> None:
+    members = msgspec.json.decode(dump(state_of(IssueAdded(an_issue("a")))))
+    del members["fibers"]
+    assert load(msgspec.json.encode(members)).fibers == {}
+
+
 def test_what_is_dropped_is_gone() -> None:
     state = state_of(
         IssueAdded(an_issue("a")),
@@ -152,8 +187,11 @@ def test_what_is_dropped_is_gone() -> None:
         InstancePut(an_instance("a", "w")),
         SubleaseDropped("issue/a", "s"),
         InstanceDropped("issue/a", "w"),
+        FiberPut(a_fiber("f")),
+        FiberDropped("issue/a", "f"),
     )
     check_invariants(state)
+    assert state.fibers["issue/a"] == {}
     assert (state.subleases["issue/a"], state.instances["issue/a"]) == ({}, {})
     apply(state, [LeaseDropped("issue/a")])
     assert (state.leases, state.torn, list(state.deadlines)) == ({}, set(), [])
@@ -207,6 +245,48 @@ def _break_orphan(state: State) -> None:
     state.subleases["issue/b"] = {"s": a_sublease("b", "s")}
 
 
+def _fiber(state: State, /, **members: Any) -> None:  # noqa: ANN401
+    fiber = a_fiber("f", **members)
+    state.fibers.setdefault(fiber.resource, {})["f"] = fiber
+
+
+def _break_fiber_term(state: State) -> None:
+    _fiber(state, fence=7)
+
+
+def _break_fiber_lease(state: State) -> None:
+    _fiber(state, resource="issue/b")
+
+
+def _break_orphan_term(state: State) -> None:
+    _fiber(state, state=FiberState.ORPHANED)
+
+
+def _break_fiber_end(state: State) -> None:
+    _fiber(state, state=FiberState.JOINED)
+
+
+def _break_fiber_start(state: State) -> None:
+    _fiber(state, ended_seq=4)
+
+
+def _break_fiber_scope(state: State) -> None:
+    above = a_fiber("above", state=FiberState.CANCELLED, ended_seq=4)
+    state.fibers["issue/a"] = {"above": above}
+    _fiber(state, parent_fiber_id="above", depth=2)
+
+
+def _break_fiber_depth(state: State) -> None:
+    state.fibers["issue/a"] = {"above": a_fiber("above")}
+    _fiber(state, parent_fiber_id="above")
+
+
+def _break_fiber_work(state: State) -> None:
+    state.issues["b"] = msgspec.structs.replace(state.issues["b"], status="closed")
+    state.ready.clear()
+    _fiber(state, resource="issue/b", state=FiberState.ORPHANED)
+
+
 def _break_ready(state: State) -> None:
     state.ready.clear()
 
@@ -228,6 +308,14 @@ def _break_deadline(state: State) -> None:
         (_break_ready, "I4"),
         (_break_file, "I5: a lease is filed"),
         (_break_deadline, "I5: issue/a has another"),
+        (_break_fiber_term, "I6: issue/a f is running in the wrong term"),
+        (_break_fiber_lease, "I6: issue/b f is running in the wrong term"),
+        (_break_orphan_term, "I6: issue/a f is orphaned in the wrong term"),
+        (_break_fiber_end, "I6: issue/a f ended"),
+        (_break_fiber_start, "I6: issue/a f ended"),
+        (_break_fiber_scope, "I6: issue/a f runs in an ended scope"),
+        (_break_fiber_depth, "I6: issue/a f lies at another depth"),
+        (_break_fiber_work, "I6: issue/b is closed"),
     ],
 )
 def test_each_invariant_is_noticed_when_it_breaks(damage: Any, words: str) -> None:  # noqa: ANN401

@@ -17,7 +17,7 @@ from understudy.contracts import rfc3339
 from understudy.contracts.records import BLOCKING_TYPES, Issue
 
 MOMENT = rfc3339.record_text(START_MS)
-NAMES = ("issue", "dependency", "lease", "sublease", "instance")
+NAMES = ("issue", "dependency", "lease", "sublease", "instance", "fiber")
 Shown = dict[str, list[tuple[Any, ...]]]
 
 
@@ -46,6 +46,7 @@ def expected(path: Path, state: State) -> Shown:
         "lease": list(state.leases.values()),
         "sublease": [one for each in state.subleases.values() for one in each.values()],
         "instance": [one for each in state.instances.values() for one in each.values()],
+        "fiber": [one for each in state.fibers.values() for one in each.values()],
     }
     return {
         name: sorted((cells(name, record) for record in records[name]), key=repr) for name in NAMES
@@ -100,15 +101,17 @@ def test_what_is_dropped_is_gone_from_the_tables_too(tmp_path: Path) -> None:
     desk.grant("sublease.grant", **ann, **lent)
     desk.grant("instance.open", **ann, instanceId="w")
     desk.grant("dep.add", **ann, dependsOnId="b")
+    desk.grant("fiber.spawn", **ann, taskRef="t", fiberId="f")
     tables = Tables(path)
     tables.follow(desk.journal)
-    assert [len(rows) for rows in shown(path).values()] == [2, 1, 1, 1, 1]
+    assert [len(rows) for rows in shown(path).values()] == [2, 1, 1, 1, 1, 1]
+    desk.grant("fiber.join", **ann, fiberId="f", resultRef="log:1")
     desk.grant("sublease.revoke", **ann, revokedSubleaseId="s")
     desk.grant("instance.close", **ann, instanceId="w")
     desk.grant("dep.remove", **ann, dependsOnId="b")
     desk.grant("issue.lease_release", **ann)
     tables.follow(desk.journal)
-    assert [len(rows) for rows in shown(path).values()] == [2, 0, 0, 0, 0]
+    assert [len(rows) for rows in shown(path).values()] == [2, 0, 0, 0, 0, 0]
     assert shown(path) == expected(path, desk.authority.state)
 
 
@@ -143,13 +146,32 @@ def test_a_reclaim_ends_in_the_tables_what_hung_on_the_old_term(tmp_path: Path) 
     ann = desk.claim("a", "ann", leaseTtlSeconds=30)
     desk.grant("sublease.grant", **ann, holder="h", capabilityScope=["issue.close"])
     desk.grant("instance.open", **ann, instanceId="w")
+    for name in ("joined", "running"):
+        desk.grant("fiber.spawn", **ann, taskRef="t", fiberId=name)
+    desk.grant("fiber.join", **ann, fiberId="joined")
     tables = Tables(path)
     tables.follow(desk.journal)
-    assert [len(rows) for rows in shown(path).values()] == [1, 0, 1, 1, 1]
+    assert [len(rows) for rows in shown(path).values()] == [1, 0, 1, 1, 1, 2]
     desk.time.passes(30_001)
     desk.claim("a", "bob")
     tables.follow(desk.journal)
-    assert [len(rows) for rows in shown(path).values()] == [1, 0, 1, 0, 0]
+    assert [len(rows) for rows in shown(path).values()] == [1, 0, 1, 0, 0, 1]
+    assert shown(path) == expected(path, desk.authority.state), "what ran is orphaned"
+
+
+def test_closed_work_has_no_fibers_in_the_tables(tmp_path: Path) -> None:
+    desk, path = Desk(), tmp_path / "t.db"
+    desk.grant("issue.add", id="a", title="t")
+    ann = desk.claim("a", "ann")
+    desk.grant("fiber.spawn", **ann, taskRef="t")
+    desk.grant("issue.lease_break", id="a", reason="stuck")
+    tables = Tables(path)
+    tables.follow(desk.journal)
+    assert len(shown(path)["fiber"]) == 1
+    desk.grant("issue.close", id="a")
+    tables.follow(desk.journal)
+    assert shown(path)["fiber"] == []
+    assert shown(path) == expected(path, desk.authority.state)
 
 
 def test_a_dependency_that_stands_twice_in_a_record_is_refused() -> None:

@@ -141,6 +141,18 @@ def test_variants_that_differ_are_noticed(tmp_path: Path) -> None:
     assert any("is not that of variant 1" in each for each in run_vector(vector).problems)
 
 
+def test_variants_of_a_decision_that_differ_are_noticed(tmp_path: Path) -> None:
+    vector = copied(tmp_path, "retry/invariance/however_an_attempt_ended")
+    vector.body["variants"][1]["rounds"][0]["seen"] = ["check_failed"]
+    assert run_vector(vector).problems == ("variant 2: the verdict is not that of variant 1",)
+
+
+def test_attempts_behind_the_last_one_are_noticed(tmp_path: Path) -> None:
+    attempts = [{"seen": ["check_failed"]}, {"seen": ["check_failed"]}]
+    vector = copied(tmp_path, "retry/golden/three_attempts_and_then_an_issue", attempts=attempts)
+    assert run_vector(vector).problems == ("ValueError: it goes on after a decision to escalate",)
+
+
 def test_a_vector_that_raises_is_a_failure_and_no_traceback(tmp_path: Path) -> None:
     result = run_vector(copied(tmp_path, "lease/golden/claim_grants_the_issue", kind="magic"))
     assert result.problems == ("ValueError: there is no kind of vector `magic`",)

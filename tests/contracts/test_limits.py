@@ -260,6 +260,47 @@ def test_a_lease_has_so_many_instances() -> None:
     assert desk.refusal("instance.open", **ann, instanceId="w") == "lease_instances_full"
 
 
+@stands_on("FIBERS_PER_LEASE_MAX")
+def test_so_many_fibers_run_under_a_lease() -> None:
+    desk = Desk()
+    desk.grant("issue.add", id="a", title="t")
+    ann = desk.claim("a", "ann")
+    for place in range(limits.FIBERS_PER_LEASE_MAX):
+        assert desk.refusal("fiber.spawn", **ann, taskRef="t", fiberId=f"f{place}") is None
+    assert desk.refusal("fiber.spawn", **ann, taskRef="t") == "fiber_scope_full"
+    everyone = [f"f{place}" for place in range(limits.FIBERS_PER_LEASE_MAX)]
+    assert fits("fiber.join", {"id": "a", "fiberId": "f0", "joinSet": everyone})
+    assert not fits("fiber.join", {"id": "a", "fiberId": "f0", "joinSet": [*everyone, "f"]})
+    desk.grant("fiber.join", **ann, fiberId="f0")
+    assert desk.refusal("fiber.spawn", **ann, taskRef="t") is None, "only those that run count"
+
+
+@stands_on("FIBERS_ENDED_MAX")
+def test_so_many_ended_fibers_are_remembered() -> None:
+    desk = Desk()
+    desk.grant("issue.add", id="a", title="t")
+    ann = desk.claim("a", "ann")
+    for place in range(limits.FIBERS_ENDED_MAX + 1):
+        desk.grant("fiber.spawn", **ann, taskRef="t", fiberId=f"f{place}")
+        if place == limits.FIBERS_ENDED_MAX:
+            assert desk.refusal("fiber.join", **ann, fiberId="f0") == "fiber_ended"
+        desk.grant("fiber.join", **ann, fiberId=f"f{place}")
+    assert desk.refusal("fiber.join", **ann, fiberId="f0") == "fiber_not_found"
+    assert desk.refusal("fiber.join", **ann, fiberId="f1") == "fiber_ended"
+
+
+@stands_on("FIBER_DEPTH_MAX")
+def test_fibers_lie_so_deep() -> None:
+    desk = Desk()
+    desk.grant("issue.add", id="a", title="t")
+    ann = desk.claim("a", "ann")
+    above: dict[str, str] = {}
+    for place in range(limits.FIBER_DEPTH_MAX):
+        spawned = desk.grant("fiber.spawn", **ann, taskRef="t", fiberId=f"f{place}", **above)
+        above = {"parentFiberId": spawned["fiberId"]}
+    assert desk.refusal("fiber.spawn", **ann, taskRef="t", **above) == "fiber_too_deep"
+
+
 # --- what the authority remembers -----------------------------------------------------------------
 
 

@@ -82,7 +82,7 @@ NARROW = {
     "issue.import": {"cli", "coordinator"},
     "policy.set": {"cli", "coordinator"},
 }
-BUILT = ("issue", "dep", "sublease", "instance", "policy", "world")
+BUILT = ("issue", "dep", "sublease", "instance", "fiber", "policy", "world")
 READS = {
     "dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check", "issue.list",
     "issue.ready", "issue.show", "issue.lease_projection", "world.route_binding",

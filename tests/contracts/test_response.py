@@ -104,6 +104,7 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     _dependencies(day)
     _leases(day)
     _lent(day, patch)
+    _fibers(day, patch)
     _reads(day)
     _doors(day)
     _garbage(day)
@@ -284,6 +285,42 @@ def _lent(day: Day, patch: pytest.MonkeyPatch) -> None:
     day.refuse(Reason.INSTANCE_MISSING, "instance.close", **held, instanceId="w1")
 
 
+def _fibers(day: Day, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits, "FIBERS_PER_LEASE_MAX", 4)
+    patch.setattr(limits, "FIBERS_ENDED_MAX", 2)
+    patch.setattr(limits, "FIBER_DEPTH_MAX", 2)
+    day.grant("issue.add", id="fib", title="t")
+    held = day.claim("fib")
+    day.refuse(Reason.FIBER_FIELD_MISSING, "fiber.spawn", **held, taskRef=" ")
+    day.grant("fiber.spawn", **held, taskRef="lint", scopeRef="batch-1", fiberId="a")
+    day.refuse(Reason.FIBER_EXISTS, "fiber.spawn", **held, taskRef="lint", fiberId="a")
+    day.grant("fiber.spawn", **held, taskRef="file", fiberId="b", parentFiberId="a")
+    day.refuse(Reason.FIBER_TOO_DEEP, "fiber.spawn", **held, taskRef="line", parentFiberId="b")
+    day.refuse(Reason.FIBER_PARENT_MISSING, "fiber.spawn", **held, taskRef="t", parentFiberId="x")
+    unnamed = day.grant("fiber.spawn", **held, taskRef="t")["fiberId"]
+    day.grant("fiber.spawn", **held, taskRef="t", fiberId="c")
+    day.refuse(Reason.FIBERS_FULL, "fiber.spawn", **held, taskRef="t")
+    day.refuse(Reason.FIBER_SCOPE_OPEN, "fiber.join", **held, fiberId="a")
+    day.refuse(Reason.FIBER_SCOPE_OPEN, "issue.close", **held)
+    day.refuse(Reason.FIBER_OUT_OF_SCOPE, "fiber.join", **held, fiberId="a", joinSet=["c"])
+    day.grant("issue.lease_projection")
+    result = {"resultClass": "rejected", "resultRef": "log:7"}
+    day.grant("fiber.join", **held, fiberId="a", joinSet=["b"], **result)
+    day.refuse(Reason.FIBER_ENDED, "fiber.join", **held, fiberId="a")
+    day.refuse(Reason.FIBER_SCOPE_ENDED, "fiber.spawn", **held, taskRef="t", parentFiberId="a")
+    day.refuse(Reason.FIBER_FIELD_MISSING, "fiber.cancel", **held)
+    day.grant("fiber.cancel", **held, fiberId=unnamed, reason="slow")
+    day.refuse(Reason.FIBER_MISSING, "fiber.cancel", **held, fiberId="a")
+    day.grant("issue.show", id="fib")
+    day.grant("fiber.cancel", **held, wholeScope=True)
+    day.grant("fiber.cancel", **held, wholeScope=True)
+    day.grant("fiber.spawn", **held, taskRef="t", fiberId="left")
+    assert day.grant("issue.lease_release", **held)["orphanedFibers"] == ["left"]
+    again = day.claim("fib", "bob")
+    day.refuse(Reason.FIBER_ORPHANED, "fiber.join", **again, fiberId="left")
+    day.grant("issue.show", id="fib")
+
+
 def _reads(day: Day) -> None:
     for issue_id in sorted(day.authority.state.issues):
         day.grant("issue.show", id=issue_id)
@@ -348,7 +385,8 @@ GARBAGE: dict[bytes, Reason] = {
     b'{"action":"issue.steal"}': Reason.ACTION_UNKNOWN,
     b'{"action":"issue.steal\\n\\u0007\\u2028\\"<b>"}': Reason.ACTION_UNKNOWN,
     b'{"action":"' + b"x" * 10_000 + b'"}': Reason.ACTION_UNKNOWN,
-    b'{"action":"fiber.spawn","payload":{}}': Reason.ACTION_UNIMPLEMENTED,
+    b'{"action":"instruction.run","payload":{}}': Reason.ACTION_UNIMPLEMENTED,
+    b'{"action":"fiber.spawn","payload":{}}': Reason.FIBER_PAYLOAD_INVALID,
     b'{"action":"issue.show","payload":[]}': Reason.ISSUE_PAYLOAD_INVALID,
     b'{"action":"issue.claim","payload":{"id":"\\u0001"}}': Reason.LEASE_PAYLOAD_INVALID,
     b'{"action":"dep.add"}': Reason.DEPENDENCY_PAYLOAD_INVALID,
@@ -372,6 +410,8 @@ def _invalid(action: str) -> Reason:
     family, _, verb = action.partition(".")
     if family == "dep":
         return Reason.DEPENDENCY_PAYLOAD_INVALID
+    if family == "fiber":
+        return Reason.FIBER_PAYLOAD_INVALID
     leases = family in ("sublease", "instance") or verb.startswith(("lease", "claim"))
     return Reason.LEASE_PAYLOAD_INVALID if leases else Reason.ISSUE_PAYLOAD_INVALID
 

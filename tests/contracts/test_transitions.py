@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.authority.pair import Pair
+from tests.authority.pair import LEASE_MOVES, Pair
 from tests.fakes.desk import Desk
 from understudy.authority.state import State
 from understudy.contracts.records import issue_resource
@@ -147,7 +147,7 @@ def _move(
 def watched() -> list[Watched]:
     walks = [Watched() for _ in range(200)]
     for seed, walk in enumerate(walks):
-        walk.wander(Random(seed), 80)
+        walk.wander(Random(seed), 80, LEASE_MOVES)
     return walks
 
 

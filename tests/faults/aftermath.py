@@ -11,7 +11,7 @@ import orjson
 from tests.faults.load import Load, Step
 from tests.surfaces.process import Dispatch, encoded, journal_rows, report_of
 
-_TABLES = ("issue", "dependency", "lease", "sublease", "instance", "watermark")
+_TABLES = ("issue", "dependency", "lease", "sublease", "instance", "fiber", "watermark")
 _TRAJECTORY = "harness_trajectory.jsonl"
 
 

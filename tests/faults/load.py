@@ -24,13 +24,18 @@ class Step:
 
 
 class Load:
-    """Work that is added, claimed, renewed, changed, lent, broken, released and closed."""
+    """Work that is added, claimed, renewed, changed, lent, broken, released and closed.
 
-    def __init__(self, seed: int) -> None:
+    With `splitting` it is also spread over fibers.
+    """
+
+    def __init__(self, seed: int, *, splitting: bool = False) -> None:
+        self._splitting = splitting
         self._random = random.Random(seed)
         self._open: list[str] = []
         self._held: list[dict[str, Any]] = []
         self._lost: list[dict[str, Any]] = []  # holders whose term is over
+        self._split: set[str] = set()  # leases under which fibers run
         self.steps: list[Step] = []
 
     def more(self, count: int) -> list[Step]:
@@ -55,6 +60,7 @@ class Load:
         if self._held:
             moves += [self._renew, self._renew, self._update, self._lend]
             moves += [self._close, self._release, self._break]
+            moves += [self._spawn] * self._splitting
         if self._lost:
             moves.append(self._haunt)
         return moves
@@ -80,8 +86,19 @@ class Load:
         lent = {"holder": "sub", "capabilityScope": ["issue.update"]}
         self._step("sublease.grant", self._random.choice(self._held) | lent)
 
+    def _spawn(self) -> None:
+        holder = self._random.choice(self._held)
+        self._step("fiber.spawn", holder | {"taskRef": "a part of it"})
+        self._split.add(holder["leaseId"])
+
     def _close(self) -> None:
-        self._step("issue.close", self._loser())
+        """Work is closed once nothing of it runs; until then this ends what does."""
+        split = [holder for holder in self._held if holder["leaseId"] in self._split]
+        if split:
+            self._split.remove(split[0]["leaseId"])
+            self._step("fiber.cancel", split[0] | {"wholeScope": True})
+        else:
+            self._step("issue.close", self._loser())
 
     def _release(self) -> None:
         holder = self._loser()

@@ -52,7 +52,7 @@ def test_every_failpoint_is_reached_by_one_of_these_tests() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_kills_at_random_moments_of_a_real_load_lose_nothing(state_dir: Path, seed: int) -> None:
     chance = random.Random(seed)
-    load = Load(seed)
+    load = Load(seed, splitting=True)
     heard: list[bytes] = []
     for _ in range(ceil(ROUNDS / len(SEEDS))):
         for _ in range(chance.choice([1, 1, 2])):
@@ -61,7 +61,7 @@ def test_kills_at_random_moments_of_a_real_load_lose_nothing(state_dir: Path, se
 
 
 def _die_at(state_dir: Path, failpoint: str, steps: int, window: int) -> None:
-    load = Load(steps)
+    load = Load(steps, splitting=True)
     with Dispatch(state_dir, failpoint=failpoint) as running:
         heard = pump(running, load.more(steps), window)
         assert running.finish() == -signal.SIGKILL, f"{failpoint} was not reached"

@@ -373,3 +373,23 @@ def test_requests_and_lines_may_take_turns(pair: Pair) -> None:
 
 def test_the_walks_begin_when_the_desk_opens() -> None:
     assert Walk(0).now_ms == START_MS
+
+
+def test_an_issue_is_the_references_while_it_has_fibers_and_orphans() -> None:
+    pair = Pair()
+    pair.ask("issue.add", id="a", title="t")
+    lease = pair.hot("issue.claim", id="a", assignee="ada")["issue"]["lease"]
+    held = {"id": "a", "assignee": "ada", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    pair.ask("fiber.spawn", **held, taskRef="t", fiberId="f")
+    assert pair.cold(Stop.ISSUE, "issue.close", **held)["failureClasses"] == ["fiber_scope_open"]
+    pair.cold(Stop.ISSUE, "issue.lease_renew", **held)
+    answer = pair.cold(Stop.ISSUE, "issue.lease_release", **held)
+    assert answer["orphanedFibers"] == ["f"]
+    for who in ("ada", "bob"):  # a term of its own each; the second has forgotten the orphan
+        lease = pair.ask("issue.claim", id="a", assignee=who)["issue"]["lease"]
+        held = {"id": "a", "assignee": who, "leaseId": lease["leaseId"], "fence": lease["fence"]}
+        orphaned = pair.ask("fiber.join", **held, fiberId="f")["failureClasses"]
+        assert orphaned == ["fiber_orphaned" if who == "ada" else "fiber_not_found"]
+        pair.ask("issue.lease_release", **held)
+    pair.hot("issue.close", id="a")
+    pair.prove()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from understudy.authority.conformance.vectors import Vector, load_vectors, run_vector
+from understudy.authority.conformance.vectors import Vector, asks, load_vectors, run_vector
 
-VECTORS = [each for each in load_vectors() if each.body["kind"] == "dispatch"]
+VECTORS = [each for each in load_vectors() if asks(each)]
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)

@@ -152,6 +152,10 @@ class Walk:
             ("dep.remove", {"id": one, "dependsOnId": other}),
             ("sublease.grant", {**held, "holder": "sub", "capabilityScope": ["issue.close"]}),
             ("instance.open", {**held, "instanceId": "i1"}),
+            ("fiber.spawn", {**held, "taskRef": "t", "fiberId": rng.choice(("f1", "f2"))}),
+            ("fiber.spawn", {**held, "taskRef": "t", "fiberId": "f3", "parentFiberId": "f1"}),
+            ("fiber.join", {**held, "fiberId": rng.choice(("f1", "f3"))}),
+            ("fiber.cancel", {**held, "wholeScope": True}),
         ]
         if rng.random() < 0.02:
             self.strict = True

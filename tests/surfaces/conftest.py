@@ -108,4 +108,7 @@ def scene(call: Run, tmp_path: Path) -> Scene:
     ):  # fmt: skip
         assert call(*arguments).code == 0
     torn_holder = ("--assignee", "tim", "--lease-id", "lease-t", "--fence", "1")
+    spawn = ("fiber", "spawn", "t", *torn_holder)
+    assert call(*spawn, "--task", "lint", "--fiber-id", "f1").code == 0
+    assert call(*spawn, "--task", "one file", "--fiber-id", "f2", "--parent", "f1").code == 0
     return Scene(call, holder, torn_holder, fence)

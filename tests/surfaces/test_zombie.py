@@ -44,6 +44,9 @@ MOVES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("sublease.revoke", {"revokedSubleaseId": "s1"}, ("sublease", "revoke", "x", "s1")),
     ("instance.open", {"instanceId": "t"}, ("instance", "open", "x", "t")),
     ("instance.close", {"instanceId": "t"}, ("instance", "close", "x", "t")),
+    ("fiber.spawn", {"taskRef": "r"}, ("fiber", "spawn", "x", "--task", "r")),
+    ("fiber.join", {"fiberId": "f"}, ("fiber", "join", "x", "f")),
+    ("fiber.cancel", {"fiberId": "f"}, ("fiber", "cancel", "x", "f")),
     ("dep.add", {"dependsOnId": "y"}, ("dep", "add", "x", "y")),
     ("dep.remove", {"dependsOnId": "y"}, ("dep", "remove", "x", "y")),
 ]  # fmt: skip

@@ -7,10 +7,10 @@ import pytest
 
 from understudy.authority import Office, native
 from understudy.authority.conformance import served
-from understudy.authority.conformance.vectors import Vector, load_vectors, run_vector
+from understudy.authority.conformance.vectors import Vector, asks, load_vectors, run_vector
 from understudy.authority.kernel import NativeOffice
 
-VECTORS = [each for each in load_vectors() if each.body["kind"] == "dispatch"]
+VECTORS = [each for each in load_vectors() if asks(each)]
 INVARIANCE = [each for each in VECTORS if each.shelf == "invariance"]
 
 
