@@ -23,10 +23,12 @@ import resource
 import socket
 import struct
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import cast
 
@@ -115,17 +117,20 @@ class Sidecar:
 
     def admit(self, asker: "Connection", lines: list[bytes]) -> int:
         """Queue as many of the lines as there is room for; how many they were."""
-        room = limits.QUEUE_MAX - self._waiting_count
-        if room <= 0 or self._waiting_bytes >= limits.QUEUE_BYTES_MAX or self._closed:
+        if self._closed:
             return 0
-        lines = lines[:room]
-        if not asker.lines:
-            self._askers.append(asker)
-        asker.lines += lines
-        self._waiting_count += len(lines)
-        self._waiting_bytes += sum(map(len, lines))
-        self._turn()
-        return len(lines)
+        lines = lines[: max(0, limits.QUEUE_MAX - self._waiting_count)]
+        ends = list(accumulate(map(len, lines), initial=self._waiting_bytes))
+        # The one that reaches the bound is still taken in.
+        count = min(bisect_left(ends, limits.QUEUE_BYTES_MAX), len(lines))
+        if count:
+            if not asker.lines:
+                self._askers.append(asker)
+            asker.lines += lines[:count]
+            self._waiting_count += count
+            self._waiting_bytes = ends[count]
+            self._turn()
+        return count
 
     @property
     def waiting_count(self) -> int:
