@@ -48,6 +48,8 @@ _TOO_LATE = (
     "it could not be renewed in time, so the command was stopped before the lease ends",
 )
 
+__all__ = ["HAND_BACK", "PASSED_ON", "Held", "Job", "Outcome", "Runner", "keeper", "report"]
+
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 Result = Literal[
     "completed",  # exit 0, and the issue is closed

@@ -122,20 +122,32 @@ class Keeper:
                     socket.send_fds(self._ready(), [b"+"], everything)
         return near
 
+    def wake(self) -> None:
+        """Let it go on, if somebody has stopped it."""
+        self._send(signal.SIGCONT)
+
     def kill(self) -> None:
         """End it without a say, and so every group below it."""
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
         with self._lock:
             if self._process is not None and self._owner == os.getpid():
-                self._process.kill()
+                self._process.send_signal(number)
 
     def close(self) -> None:
         """Let go of it. It leaves when the last group is gone; a while is waited for that."""
         with self._lock:
             self._forget()
 
+    def disown(self) -> None:
+        """In a fork: it is our parent's, and so is whatever a thread of our parent did with it."""
+        self._lock = threading.Lock()
+        self._process = self._control = None
+
     def _ready(self) -> socket.socket:
         if self._owner != os.getpid():
-            self._process = self._control = None  # our parent's, if we are a fork
+            self._process = self._control = None
         if self._process is not None and self._process.poll() is not None:
             self._forget()
         if self._control is None:
@@ -168,6 +180,7 @@ class Keeper:
 
 
 _ours: Final = Keeper()
+os.register_at_fork(after_in_child=_ours.disown)
 
 
 def keeper() -> Keeper:
@@ -236,10 +249,11 @@ class ProcessGroup:
     def terminate(self, grace_ms: int | None = None, number: int = signal.SIGTERM) -> None:
         """Begin to end it and all its descendants: the signal, the grace, KILL. Does not wait."""
         grace_ms = self.command.grace_ms if grace_ms is None else grace_ms
-        for pid in (self._keeper.pid, self.warden_pid):
-            if pid is not None and self.ended is None:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)  # who stopped a helper does not stop us
+        if self.ended is None:  # who stopped a helper does not stop us
+            self._keeper.wake()
+            if self._warden is not None:
+                with suppress(OSError):
+                    signal.pidfd_send_signal(self._warden, signal.SIGCONT)
         self._say(f"term {grace_ms:d} {number:d}")
         hurry_at_ms = now_ms() + grace_ms + _STUCK_MS
         self._hurry_at_ms = min(self._hurry_at_ms or hurry_at_ms, hurry_at_ms)

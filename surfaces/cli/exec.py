@@ -5,7 +5,7 @@ import secrets
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def exec_(session: Session, issue: str, command: tuple[str, ...], **options: Any
         keep_log=not options["no_log"],
         grace_ms=options["grace"] * 1000,
     )
-    with _signals() as wake:
+    with _signals() as wake, closing(runner.keeper()):
         outcome = runner.Runner(
             job,
             _asking(session, context(options)),

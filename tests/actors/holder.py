@@ -1,6 +1,7 @@
 """A holder as a process of its own, with an authority that is played: `holder.py FOLDER KIND TTL`.
 
-The authority grants a short lease, and is then away for good.
+The authority grants a short lease, and is then away for good. When it was asked, and when nothing
+of the command was left, stands in `FOLDER/asked` and `FOLDER/over`, in seconds that only grow.
 """
 
 import sys
@@ -19,6 +20,7 @@ TROUBLE = Path(__file__).with_name("trouble.py")
 def ask(action: str, payload: dict[str, Any]) -> dict[str, Any]:
     if action != "issue.claim":
         raise Unavailable(Reason.SIDECAR_UNREACHABLE, action)
+    (FOLDER / "asked").write_text(str(time.monotonic()))
     now_ms = time.time_ns() // 1_000_000
     lease = {"fence": 7, "leaseId": "l", "owner": payload["assignee"]}
     lease["expiresAt"] = rfc3339.answer_text(now_ms + TTL_MS)
@@ -28,5 +30,6 @@ def ask(action: str, payload: dict[str, Any]) -> dict[str, Any]:
 
 job = Job("x", "ada", [sys.executable, "-I", "-S", str(TROUBLE), KIND], grace_ms=300)
 outcome = Runner(job, ask, FOLDER).run()
+(FOLDER / "over").write_text(str(time.monotonic()))
 sys.stdout.write(f"{report(outcome)}\n")
 sys.exit(outcome.code)

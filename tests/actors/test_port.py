@@ -16,6 +16,7 @@ import pytest
 
 from tests.actors.litter import Mark
 from tests.patience import PATIENCE_SECONDS, eventually
+from understudy.actors.otp import port
 from understudy.actors.otp.cell import NORMAL, Reason
 from understudy.actors.otp.port import Command, Ended, Keeper, ProcessGroup, keeper
 from understudy.actors.otp.transcript import Gap, Transcript
@@ -277,6 +278,22 @@ def test_threads_share_a_keeper(mark: Mark) -> None:
     assert sorted(end.code for end in ends) == list(range(1, 9))
 
 
+def test_a_keeper_that_is_let_go_of_stays_for_its_groups(mark: Mark) -> None:
+    own = Keeper()
+    group = ProcessGroup(Command(["sleep", "1000"], env=mark.env, grace_ms=0), own)
+    assert group.wait_begun(PATIENCE_MS)
+    process = own._process
+    assert process is not None
+    assert own._control is not None
+    own._control.close()
+    assert group.wait(300) is None, "it runs on"
+    assert process.poll() is None
+    group.terminate()
+    ended(group)
+    assert process.wait(PATIENCE_SECONDS) == 0
+    own.close()
+
+
 def test_a_keeper_leaves_with_its_last_group(mark: Mark) -> None:
     own = Keeper()
     with ProcessGroup(Command(["sleep", "1000"], env=mark.env), own) as group:
@@ -376,6 +393,59 @@ def test_a_fork_of_the_owner_does_not_keep_its_commands_alive(mark: Mark, tmp_pa
         process.wait()
         eventually(lambda: len(mark.alive()) == 1)  # the fork itself
         os.kill(mark.alive()[0], signal.SIGKILL)
+
+
+# --- elsewhere ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
+    """A keeper as it is where there are process groups and nothing else."""
+    before, needle = port._BOOT, "from ward.keeper"
+    assert needle in before
+    elsewhere = (
+        f"import ward.kin; ward.kin.LINUX = False; del __import__('os').pidfd_open; {needle}"
+    )
+    monkeypatch.setattr(port, "_BOOT", before.replace(needle, elsewhere))
+    own = Keeper()
+    yield own
+    own.close()
+
+
+def test_elsewhere_a_group_is_ended_as_a_whole(mark: Mark, tmp_path: Path, plain: Keeper) -> None:
+    log = tmp_path / "log"
+    words = "trap '' TERM; (trap '' TERM; sleep 1000) & echo up; sleep 1000"
+    command = Command(["sh", "-c", words], env=mark.env, log=log, grace_ms=100)
+    group = ProcessGroup(command, plain)
+    eventually(lambda: log.exists() and log.read_bytes())
+    group.terminate()
+    assert ended(group).reason.code == signal.SIGKILL
+    assert mark.alive() == []
+    left = ProcessGroup(
+        Command(["sh", "-c", "sleep 1000 & exit 3"], env=mark.env, grace_ms=100), plain
+    )
+    assert ended(left).code == 3
+    assert mark.alive() == []
+
+
+def test_elsewhere_a_group_ends_with_its_owner(mark: Mark, tmp_path: Path) -> None:
+    needle = "from understudy.actors.otp.port import"
+    boot = "from ward.keeper"
+    elsewhere = (
+        "from understudy.actors.otp import port\n"
+        f"port._BOOT = port._BOOT.replace({boot!r}, 'import ward.kin; ward.kin.LINUX = False; '"
+        f"\n    'del __import__(\"os\").pidfd_open; {boot}')\n{needle}"
+    )
+    words = OWNER.replace(needle, elsewhere)
+    with subprocess.Popen(
+        [sys.executable, "-c", words, TROUBLE, tmp_path, "sleep", "deaf"],
+        env=mark.env, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        logs = [tmp_path / kind for kind in ("sleep", "deaf")]
+        eventually(lambda: all(log.exists() and log.read_bytes() for log in logs))
+        process.kill()
+        process.wait()
+        mark.gone()
 
 
 # --- output ---------------------------------------------------------------------------------------

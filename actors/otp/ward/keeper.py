@@ -53,7 +53,8 @@ class Keeper:
         self._wardens: dict[int, tuple[int, int]] = {}  # pid -> its channel, its grace
         self._lost: list[tuple[int, int]] = []  # channel and status of wardens that were killed
         self._sweep_until_ms = 0
-        self._leave_at_ms: int | None = None  # when the owner is gone: the end of all patience
+        self._leaving = False  # nothing more is started
+        self._hurry_at_ms: int | None = None  # when the owner is gone: the end of all patience
         self._poll = select.poll()
 
     def run(self) -> None:
@@ -65,7 +66,7 @@ class Keeper:
                 self._poll.register(each, select.POLLIN)
         if os.getppid() != self._owner_pid:
             return
-        while self._leave_at_ms is None or self._wardens or self._lost:
+        while not self._leaving or self._wardens or self._lost:
             self._hear(self._poll.poll(self._pause_ms()))
             self._reap()
             self._sweep()
@@ -74,31 +75,35 @@ class Keeper:
     def _pause_ms(self) -> int | None:
         if self._lost:
             return _SWEEP_TICK_MS
-        return _PARENTLESS_TICK_MS if self._owner is None or self._leave_at_ms else None
+        return _PARENTLESS_TICK_MS if self._owner is None or self._hurry_at_ms else None
 
     def _hear(self, events: list[tuple[int, int]]) -> None:
         ready = {file for file, _ in events}
         if self._wake in ready and set(os.read(self._wake, 4096)) - {signal.SIGCHLD}:
-            self._leave()
-            for pid in self._wardens:
-                kin.send(pid, signal.SIGTERM)
-        if self._owner in ready or os.getppid() != self._owner_pid:
-            self._leave()
-        if self._control.fileno() in ready and self._leave_at_ms is None:
+            self._bereaved(signal.SIGTERM)  # somebody asked this very process to end
+        elif self._owner in ready or os.getppid() != self._owner_pid:
+            self._bereaved(signal.SIGCONT)  # wardens see it for themselves, unless they are stopped
+        if not self._leaving and self._control.fileno() in ready:
             self._obey()
 
     def _leave(self) -> None:
-        """The owner is gone. Wardens see that for themselves, unless they are stopped."""
-        if self._leave_at_ms is not None:
+        """Start nothing more; an owner that is still there notices, and starts another keeper."""
+        if not self._leaving:
+            self._leaving = True
+            self._poll.unregister(self._control.fileno())
+            self._control.close()
+
+    def _bereaved(self, number: int) -> None:
+        self._leave()
+        if self._hurry_at_ms is not None:
             return
         grace_ms = max((grace for _, grace in self._wardens.values()), default=0)
-        self._leave_at_ms = kin.now_ms() + grace_ms + _PATIENCE_MS
-        self._poll.unregister(self._control.fileno())
-        self._control.close()  # an owner that is still there notices, and starts another keeper
+        self._hurry_at_ms = kin.now_ms() + grace_ms + _PATIENCE_MS
         if self._owner is not None:
             self._poll.unregister(self._owner)
         for pid in self._wardens:
             kin.send(pid, signal.SIGCONT)
+            kin.send(pid, number)
 
     def _obey(self) -> None:
         """Make a warden for an order: its channel, the order itself, then files of the command."""
@@ -177,7 +182,7 @@ class Keeper:
         self._lost.clear()
 
     def _hurry(self) -> None:
-        if self._leave_at_ms is not None and kin.now_ms() >= self._leave_at_ms:
+        if self._hurry_at_ms is not None and kin.now_ms() >= self._hurry_at_ms:
             for pid in self._wardens:
                 kin.send(pid, signal.SIGKILL)
 

@@ -93,7 +93,11 @@ class Warden:
         inputs, outputs, pipes = self._streams()
         report, failure = os.pipe()
         warden = os.getpid()
-        self._leader = os.fork()
+        try:
+            self._leader = os.fork()
+        except OSError as error:  # too many processes
+            self._say(f"no {error.errno} fork")
+            return False
         if self._leader == 0:
             self._become(warden, inputs, outputs, failure)
         for each in {failure, inputs, *outputs, *self._files} - {echo for _, echo in pipes}:
