@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from . import folder, journal, machine
+from . import folder, journal, machine, tree
 from .finding import Finding, Status, looked
 
 __all__ = ["Finding", "Status", "examine"]
@@ -28,6 +28,7 @@ def examine(state_dir: Path, wanted: str | None = None) -> Iterator[Finding]:
             "state": partial(folder.reach, state_dir),
             "lock": partial(folder.lock, state_dir),
             "sidecar": lambda: sidecars,
+            "tree": partial(tree.running, state_dir),
             "journal": partial(journal.written, state_dir),
         }
     for name, look in checks.items():

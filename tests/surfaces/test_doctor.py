@@ -24,7 +24,7 @@ from understudy.surfaces.doctor import Finding, examine, folder, journal, machin
 
 CHECKS = [
     "program", "boundary", "contract", "sqlite", "files", "disk", "state", "lock", "sidecar",
-    "journal", "snapshot", "clock", "trajectory", "tables",
+    "tree", "journal", "snapshot", "clock", "trajectory", "tables",
 ]  # fmt: skip
 
 

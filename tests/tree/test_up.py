@@ -307,3 +307,19 @@ def test_status_tree_and_top_show_it(state_dir: Path) -> None:
             "authority_client", "evidence_writer", "worker_sup", "lease_dispatcher",
         ]  # fmt: skip
         up.terminate()
+
+
+def test_the_doctor_sees_a_tree_that_runs_and_one_whose_program_died(state_dir: Path) -> None:
+    def said() -> dict[str, str]:
+        found = orjson.loads(understudy("doctor", "--json", "--state-dir", state_dir).stdout)
+        (tree,) = [each for each in found["findings"] if each["check"] == "tree"]
+        return {"status": tree["status"], "detail": tree["detail"]}
+
+    assert said()["status"] == "ok"
+    with Up(state_dir, "--exec", "true") as up:
+        up.ready()
+        assert f"process {up.pid} runs a tree" in said()["detail"]
+        system = up.picture()["system"]
+        up.kill()
+        eventually(lambda: up.left(system) == [])
+    assert said()["status"] == "problem"
