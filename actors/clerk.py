@@ -1,8 +1,8 @@
-"""Carries what the dispatcher asks to the authority, through the coordinator's door, and answers back.
+"""Carries what the dispatcher asks through the coordinator's door, and brings the answers back.
 
 `calls_of` and `events_of` say how each effect is spelled as host actions and what their answers
-mean; they are pure. `Clerk` has the connection. It blocks while the authority is slow or away, so it
-runs beside the dispatcher, not in its way: in a cell or a thread of its own.
+mean; they are pure. `Clerk` has the connection. It blocks while the authority is slow or away, and
+so belongs beside the dispatcher, not in its way: into a cell or a thread of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,12 @@ from types import TracebackType
 from typing import Any, Self, assert_never, get_args
 
 from ..authority import Unavailable, client
-from ..authority.client import Call
 from ..contracts import BY_WIRE, Reason, contract_digest, host_actions, rfc3339
 from . import orders
 from .orders import Ask, Effect, Event, Holder
 
 Answer = dict[str, Any]
+Call = client.Call
 
 _ASKS = get_args(Ask)
 _CALLS_MAX = 1_024  # in flight at once
@@ -172,7 +172,17 @@ def events_of(ask: Ask, answers: Sequence[Answer]) -> list[Event]:
         failure_class = _class(answer)
         if failure_class is not None:
             return [_failed(ask.token, failure_class, answer)]
+    if isinstance(ask, orders.Claim) and not _is_current(*answers):
+        return [
+            orders.Refused(ask.token, Reason.FENCE_STALE.wire, "it was granted, and lost since")
+        ]
     return [_event(ask, answers)]
+
+
+def _is_current(claim: Answer, show: Answer) -> bool:
+    """Whether a grant stands: a claim that is asked again gets its first answer, however old."""
+    lease = show["issue"].get("lease", {})
+    return bool(lease.get("fence") == claim["issue"]["lease"]["fence"])
 
 
 def _event(ask: Ask, answers: Sequence[Answer]) -> Event:

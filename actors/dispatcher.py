@@ -199,7 +199,10 @@ class Dispatcher:
         now_ms = self._now_ms
         term = Term(lease.holder, lease.attempts, now_ms, now_ms, now_ms, lease.labels)
         self._terms[lease.holder.fence] = term
-        detail = "its worker did not outlive its dispatcher"
+        self._lay_down(term, "its worker did not outlive its dispatcher")
+
+    def _lay_down(self, term: Term, detail: str) -> None:
+        """Nobody works under this lease, and nobody will."""
         failure = lost(term.worker, detail, term.attempt, self._policy)
         self._carry_out(term, failed(failure, term.labels))
 
@@ -238,7 +241,8 @@ class Dispatcher:
     def _claimed(self, event: orders.Claimed) -> None:
         errand = self._errands.done(event.token)
         holder, now_ms = event.holder, self._now_ms
-        if holder.fence in self._terms:
+        is_ours = holder.assignee.startswith(self._settings.worker(""))
+        if holder.fence in self._terms or (errand is None and is_ours):
             return  # the answer came twice
         asked_ms = now_ms - self._timing.ttl_ms if errand is None else errand.asked_ms
         renew_ms = self._timing.renew_ms(asked_ms, self._dice())
@@ -248,10 +252,12 @@ class Dispatcher:
         self._search.granted(holder.issue_id)
         candidate = None if errand is None else errand.candidate
         is_late = now_ms >= self._timing.stop_ms(asked_ms)
-        if candidate is None or self._stop is not None or is_late:
-            self._carry_out(term, Verdict((Step.RELEASE,)))
+        if candidate is None:
+            self._lay_down(term, "nobody waited for its claim any more")
         elif candidate.is_exhausted:
             self._exhausted(term, candidate)
+        elif self._stop is not None or is_late:
+            self._carry_out(term, Verdict((Step.RELEASE,)))
         else:
             until_ms = self._timing.until_ms(asked_ms)
             self._effects.append(orders.StartWorker(holder, term.attempt, event.issue, until_ms))
@@ -363,7 +369,8 @@ class Dispatcher:
         if step in _STABLE:
             token = f"{self._settings.name}.{step.value}.{holder.issue_id}.{holder.fence}"
         else:
-            token = self._token(step.value, holder.fence)
+            self._serial += 1
+            token = self._token(step.value, self._serial)
         effect = effect_of(step, term, token, self._policy)
         self._send(token, Errand(effect, self._now_ms, term=term))
 
@@ -435,6 +442,8 @@ class Dispatcher:
 
     def _watch(self, term: Term) -> None:
         now_ms = self._now_ms
+        if term.exit is not None:
+            return  # there is no worker, only its end
         if term.phase is Phase.RUNNING:
             if now_ms >= self._timing.stop_ms(term.asked_ms):
                 self._report("lease not confirmed", "its worker is stopped", term.holder.issue_id)
@@ -457,6 +466,8 @@ class Dispatcher:
 
     def _moments(self) -> Iterator[int]:
         for term in self._terms.values():
+            if term.exit is not None:
+                continue
             if term.phase is Phase.RUNNING:
                 yield self._timing.stop_ms(term.asked_ms)
                 yield self._job_ms(term)
@@ -466,7 +477,8 @@ class Dispatcher:
                 yield term.renew_ms
         yield from self._errands.moments()
         if self._stop is not None:
-            yield from (each for each in (self._drain_ms, self._farewell_ms) if each is not None)
+            ends = (self._drain_ms, self._farewell_ms)
+            yield from (each for each in ends if each is not None and each > self._now_ms)
         elif self._resumed and self._free() > 0 and not self._errands.is_looking():
             yield self._search.next_ms()
 

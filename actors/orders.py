@@ -243,8 +243,8 @@ class Story:
     attempts: int
     quiet_ms: int  # since its record was changed, or since its lease lapsed
     is_lapsed: bool
-    notes: str
-    labels: tuple[str, ...]
+    notes: str = ""
+    labels: tuple[str, ...] = ()
     issue_type: str = "task"
 
 
@@ -309,7 +309,8 @@ class Unanswered:
 class WorkerExited:
     """A worker has ended, with all its descendants; without code and signal it was lost.
 
-    `failure_classes` are what it said of itself; they come before what its end says.
+    `failure_classes` are what it said of itself; they come before what its end says. `was_stopped`
+    where it was told to end, by us, by a dispatcher before us, or because its time was over.
     """
 
     worker: str
@@ -317,6 +318,7 @@ class WorkerExited:
     signal: int | None = None
     failure_classes: tuple[str, ...] = ()
     detail: str = ""  # for people: the end of what it printed
+    was_stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,5 +52,6 @@ class Settings:
         """How the names of our workers begin, in this run and in all others."""
         return f"{self.name}/"
 
-    def worker(self, serial: int) -> str:
+    def worker(self, serial: int | str) -> str:
+        """The name of a worker of this run; with nothing for its number, how they all begin."""
         return f"{self.name}/{self.run}/{serial}"

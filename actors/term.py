@@ -121,7 +121,7 @@ class Term:
     @property
     def is_ours(self) -> bool:
         """Whether it makes sense to ask for more time."""
-        return self.phase is not Phase.SETTLING and self.why is not Why.LOST
+        return self.is_working and self.why is not Why.LOST
 
     def summary(self) -> Mapping[str, Any]:
         """For people who look at the tree."""

@@ -6,6 +6,7 @@
 | nobody confirmed it    | anything        | handed back: the lease may still be ours           |
 | the dispatcher stops   | anything        | handed back                                        |
 | its time was up        | anything        | failed: `job_timeout`                              |
+| we do not know why     | anything        | handed back: an earlier dispatcher knew            |
 | not at all             | 0               | done                                               |
 | not at all             | 75              | handed back, and left alone for a while            |
 | not at all             | another code    | failed: `job_failed`                               |
@@ -48,6 +49,8 @@ def judge(
             return Verdict((Step.RELEASE,))
         case Why.TIMEOUT:
             failure = _failure(event, (*said, "job_timeout"), "time was up", attempt, policy)
+        case None if event.was_stopped:
+            return Verdict((Step.RELEASE,))
         case None if event.code == 0:
             return Verdict((Step.CLOSE,))
         case None if event.code == HAND_BACK:

@@ -1,0 +1,75 @@
+"""Hundreds of small worlds in which dispatchers, workers and answers go wrong in every way.
+
+A failing seed is printed. `UNDERSTUDY_SEED=1234 pytest tests/actors/test_dispatch_simulator.py`
+runs that world alone; `UNDERSTUDY_SEEDS=10000` runs as many.
+"""
+
+import os
+from types import ModuleType
+
+import pytest
+
+from tests.actors.dispatch_world import World
+from tests.fakes.mutant import break_rule
+from understudy.actors import dispatcher, errands, escalation, verdict
+
+CHUNK = 25
+COUNT = int(os.environ.get("UNDERSTUDY_SEEDS", "300"))
+ONLY = os.environ.get("UNDERSTUDY_SEED")
+CHUNKS = [range(int(ONLY), int(ONLY) + 1)] if ONLY else [
+    range(first, first + CHUNK) for first in range(0, COUNT, CHUNK)
+]  # fmt: skip
+
+
+def run(seed: int) -> str:
+    try:
+        return World(seed).run()
+    except BaseException as error:
+        error.add_note(f"seed {seed}: run it again with UNDERSTUDY_SEED={seed}")
+        raise
+
+
+@pytest.mark.parametrize("seeds", CHUNKS, ids=lambda seeds: f"{seeds.start}+{len(seeds)}")
+def test_every_issue_ends_as_it_should_whatever_dies_on_the_way(seeds: range) -> None:
+    for seed in seeds:
+        run(seed)
+
+
+@pytest.mark.parametrize("seed", [111, 152, 319, 638, 1380, 2069])
+def test_seeds_that_once_found_something_find_nothing(seed: int) -> None:
+    run(seed)
+
+
+def test_a_seed_gives_the_same_effects_again() -> None:
+    assert run(7) == run(7)
+    assert len({run(seed) for seed in range(5)}) == 5
+
+
+RANDOM = "__import__('random').randrange(9)"
+MUTANTS = [
+    (dispatcher, "Dispatcher._free", "- len(self._errands.claims())", ""),
+    (dispatcher, "Dispatcher._taken", "return held.union", "return set().union"),
+    (dispatcher, "Dispatcher._step_refused", 'failure_class == "issue_id_exists"', "False"),
+    (errands, "Errands.due", "each[1].again_ms <= now_ms", "False"),
+    (errands, "Errands.done", "self._open.pop(token, None)", "self._open.get(token)"),
+    (escalation, "filed_id", "notes.splitlines().count(_MARK)", RANDOM),
+    (verdict, "judge", "(Step.CLOSE,)", "(Step.RELEASE,)"),
+    (verdict, "failed", "if decision.retry", "if True"),
+    (verdict, "failed", "Step.READ, Step.FILE, Step.BLOCK", "Step.READ, Step.BLOCK"),
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "where", "right", "wrong"), MUTANTS, ids=[f"{m[1]}:{m[2][:24]}" for m in MUTANTS]
+)
+def test_a_broken_rule_does_not_survive_the_simulator(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, where: str, right: str, wrong: str
+) -> None:
+    break_rule(monkeypatch, module, where, right, wrong)
+
+    def worlds() -> None:
+        for seed in range(150):
+            run(seed)
+
+    with pytest.raises((AssertionError, LookupError, AttributeError)):
+        worlds()
