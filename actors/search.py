@@ -25,6 +25,7 @@ LOST = ("job_worker_lost",)  # what a worker counts as of whom nothing more is k
 STORIES_MAX = 64  # issues that are read whole at once
 _IDLE_MS = 100  # after a look that found nothing; doubled every time
 _IDLE_MS_MAX = 5_000
+_CONTENDED_MS_MAX = 100  # a part of this, after others were faster
 _SPACING_MS = 20  # between two looks, whatever is said
 _WAKE_MS_MAX = 100  # news reaches everybody at once; so each waits for a part of this
 _STALE_MS = 1_000  # news makes a list of this age worth replacing
@@ -66,6 +67,7 @@ class Search:
     misses: int = 0
     spread: int = 1
     candidates: list[Candidate] = field(default_factory=list)
+    _is_contended: bool = False  # somebody else was faster at the last list
     _due: dict[str, tuple[int, int]] = field(default_factory=dict)  # issue -> attempts, due_ms
 
     # --- looking --------------------------------------------------------------------------------
@@ -100,6 +102,9 @@ class Search:
             else:
                 unknown.append(each.issue_id)
         unknown += [each for each in listed.lapsed_ids if each not in taken]
+        if not self._is_contended:
+            self.spread = max(1, self.spread // 2)
+        self._is_contended = False
         self._pause(now_ms, dice)
         return tuple(unknown[:STORIES_MAX])
 
@@ -145,13 +150,14 @@ class Search:
 
     def granted(self, issue_id: str) -> None:
         self._due.pop(issue_id, None)
-        self.spread = max(1, self.spread // 2)
 
     def contended(self, now_ms: int, dice: Dice) -> None:
         """Somebody was faster. The list is old, and others have the same one."""
+        if self._is_contended:
+            return  # that is known of this list
+        self._is_contended = True
         self.candidates.clear()
-        pause_ms = min(_IDLE_MS * self.spread, _IDLE_MS_MAX)
-        self.look_ms = max(self.look_ms, now_ms + pause_ms * dice() // 1_000)
+        self.look_ms = max(self.look_ms, now_ms + _CONTENDED_MS_MAX * dice() // 1_000)
         self.spread = min(2 * self.spread, _SPREAD_MAX)
 
     def put_off(self, issue_id: str, attempts: int, due_ms: int) -> None:
