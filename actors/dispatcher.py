@@ -172,6 +172,7 @@ class Dispatcher:
             # As if little time were left; the answers say how much it really is.
             asked_ms = now_ms + self._timing.ttl_ms // 6 - self._timing.stop_ms(0)
             self._terms[holder.fence] = Term(holder, 0, asked_ms, now_ms, now_ms)
+        assert all(event.dead), "everybody's name begins with nothing"
         prefixes = (self._settings.prefix, *event.dead)
         self._ask(lambda token: orders.AskHeld(token, prefixes))
 
@@ -181,8 +182,10 @@ class Dispatcher:
         for fence, term in list(self._terms.items()):
             if fence in leases:
                 self._known(term, leases[fence], asked_ms)
-            elif term.attempt == 0 and held.is_whole:
+            elif held.is_whole:
                 self._lose(term, "it had no lease any more when we started")
+            else:  # as far as we know; a renewal tells whether it is ours
+                self._known(term, orders.HeldIssue(term.holder, 1, 0), asked_ms)
         for fence, lease in leases.items():
             if fence not in self._terms and lease.remaining_ms > 0:  # else it is found as lapsed
                 self._bury(lease)

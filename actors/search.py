@@ -144,8 +144,9 @@ class Search:
         reach = list(islice(due, count * self.spread))
         while len(reach) > count:
             del reach[dice() * len(reach) // 1_001]
-        picked = {each.issue_id for each in reach}
-        self.candidates = [each for each in self.candidates if each.issue_id not in picked]
+        if reach:
+            picked = {each.issue_id for each in reach}
+            self.candidates = [each for each in self.candidates if each.issue_id not in picked]
         return reach
 
     def granted(self, issue_id: str) -> None:

@@ -12,8 +12,8 @@ and pays for it with a fight over the interpreter's lock at every row.
 
     I1  No answer leaves before its row is on disk, nor before the answers ahead of it. What is
         refused at the door (too long, too many) overtakes them; `id` tells which one it was.
-    I2  The queue, every connection's share of it, every output buffer and how far the trajectory
-        may be behind are bounded.
+    I2  The queue, every connection's share of it, every output buffer and, where it is ours to
+        write, how far the trajectory may be behind are bounded.
     I3  After a failed commit nothing is answered any more, and the process ends.
 """
 
