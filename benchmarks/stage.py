@@ -24,7 +24,6 @@ from typing import Any, TypeVar
 
 from benchmarks.progress import Progress
 from benchmarks.systems.understudy import fill
-from understudy.actors.handlers import Job
 from understudy.actors.otp import (
     ChildInfo,
     ChildSpec,
@@ -59,11 +58,6 @@ class Idle(GenServer):
         self.name = name
 
 
-def work(job: Job) -> None:
-    """A handler that has nothing to do."""
-    assert job.fence > 0
-
-
 def measure(folder: Path, rounds: int, issues: int, progress: Progress) -> Found:
     folder.mkdir()
     found: Found = {}
@@ -93,7 +87,7 @@ def measure(folder: Path, rounds: int, issues: int, progress: Progress) -> Found
     return found
 
 
-_HANDLER = "benchmarks.stage:work"
+_HANDLER = "benchmarks.handler:work"
 
 
 # --- supervision ----------------------------------------------------------------------------------
@@ -107,9 +101,10 @@ def _restarts(system: Troupe, count: int) -> list[float]:
 
 def _restart(system: Troupe) -> float:
     def child() -> ChildInfo:
-        (found,) = system.call("sup", WhichChildren(), 5_000)  # type: ignore[misc]
-        assert isinstance(found, ChildInfo)
-        return found
+        children = system.call("sup", WhichChildren(), 5_000)
+        assert isinstance(children, list)
+        assert isinstance(children[0], ChildInfo)
+        return children[0]
 
     before = _until(lambda: child() if child().pid else None)
     assert before.pid is not None

@@ -282,8 +282,8 @@ class LeaseDispatcher(GenServer):
             self._serve(self._post(answer.ref))
         elif self._unmanned:
             effect = self._unmanned.popleft()
-            said = f"no worker: {answer}"
-            self._step(orders.WorkerExited(effect.holder.assignee, detail=said))
+            name, classes = effect.holder.assignee, (worker.UNAVAILABLE,)
+            self._step(orders.WorkerExited(name, failure_classes=classes, detail=str(answer)))
 
     def _serve(self, post: _Post) -> None:
         """Give an idle cell the job that waits the longest."""

@@ -23,6 +23,7 @@ from ..otp.port import Command, Ended, ProcessGroup, keeper
 from ..runner import Held
 from .plan import Plan
 
+UNAVAILABLE: Final = "executor_unavailable"  # as the retry policy knows it
 _LOOK_MS = 25  # between looks whether it has ended, where nobody tells us
 _WATCHED_MS = 1_000  # where somebody does
 _SAY_AGAIN_MS = 1_000
@@ -175,7 +176,7 @@ class Worker(GenServer):
             self._group = self._opened.enter_context(ProcessGroup(self._command(order)))
         except OSError as error:
             self._opened.close()
-            self._finish(WorkerExited(order.holder.assignee, detail=f"not started: {error}"))
+            self._finish(_not_started(order.holder.assignee, str(error)))
             return
         self._wait()
 
@@ -226,7 +227,7 @@ class Worker(GenServer):
             code=None if kind == "signal" else code or 0,
             signal=signal,
             detail=ended.reason.detail if not ended.began else self._tail(),
-            was_stopped=self._halted,
+            was_stopped=self._halted or ended.late,
         )
 
     def _tail(self) -> str:
@@ -284,6 +285,10 @@ class Worker(GenServer):
         group = self._group
         pids = (None, None) if group is None else (group.pid, group.warden_pid)
         return Doing(self._holder, *pids, self._exited)
+
+
+def _not_started(name: str, detail: str) -> WorkerExited:
+    return WorkerExited(name, failure_classes=(UNAVAILABLE,), detail=f"not started: {detail}")
 
 
 WORKER_SHUTDOWN_SLACK_MS: Final = 5_000  # beyond the grace of its command

@@ -60,8 +60,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
 }
 # They need no state directory, take their time, or print what others say; most have own files.
 APART = {
-    "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority status",
-    "exec", "logs",
+    "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority evidence",
+    "authority status", "exec", "logs", "up", "down", "status", "tree", "top",
 }  # fmt: skip
 EXIT_CODES = (
     "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",

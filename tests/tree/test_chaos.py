@@ -142,10 +142,12 @@ def _prove_once(state_dir: Path, names: list[str]) -> None:
         assert len(set(claims[name])) == len(claims[name])
         if found[name]["status"] == "closed":
             assert closes[name] == claims[name][-1:], name
-            assert len(claims[name]) <= ATTEMPTS, name
+            assert len(claims[name]) <= ATTEMPTS + 1, name
         else:
             assert found[name]["status"] == "blocked", name
-            assert (len(claims[name]), filed[name], closes[name]) == (ATTEMPTS, 1, []), name
+            # Where the lease of the last attempt lapsed, one more claim is made to say so.
+            assert len(claims[name]) in (ATTEMPTS, ATTEMPTS + 1), name
+            assert (filed[name], closes[name]) == (1, []), name
     closed = sum(found[name]["status"] == "closed" for name in names)
     assert closed >= ISSUES * 9 // 10, "the storm was the exception"
 
