@@ -23,6 +23,7 @@ C_TIDY := $(patsubst %.c,$(SCRATCH)/tidy/%.ok,$(filter %.c,$(C_FILES)))
 FUZZ_SECONDS ?= 10
 CHAOS_ROUNDS ?= 400
 CHAOS_SECONDS ?= 30
+CHAOS_TREE_SECONDS ?= 600
 
 # A command that succeeds if there is a compiler, and says so if there is none.
 CC_FOUND = { command -v $(CC) > /dev/null || { echo "$@: no C compiler, native/ is left out"; false; }; }
@@ -51,9 +52,10 @@ test: $(READY) ## run the tests; ARGS="-k fence" is handed to pytest
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 # Kills at random moments, and fairness alone: other tests beside it would be its competitors.
-chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them for CHAOS_SECONDS
+chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them, and storm a tree for CHAOS_TREE_SECONDS
 	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -n $(WORKERS) tests/faults/test_kill.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
+	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
 
 power: $(READY) ## cut the power at every event of a commit, for minutes
 	@UNDERSTUDY_POWER_SEEDS=40 $(BIN)/python -m pytest -n $(WORKERS) tests/faults/test_power.py $(ARGS)

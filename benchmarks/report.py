@@ -12,6 +12,7 @@ from benchmarks.bars import REFERENCE, Bar, bars, ratio
 from benchmarks.cycles import OURS, SHAPES, Figures
 from benchmarks.load import Shape
 from benchmarks.results import Results
+from benchmarks.stage import SYSTEMS, summary
 
 
 def as_json(results: Results) -> dict[str, Any]:
@@ -32,6 +33,8 @@ def as_text(results: Results) -> str:
         parts.append(_restarts(results))
     if results.growth:
         parts.append(_growth(results))
+    if results.stage:
+        parts.append(_stage(results))
     parts.append(_checklist(results))
     return "\n\n".join(parts)
 
@@ -133,6 +136,16 @@ def _growth(results: Results) -> str:
         costs = {count: 1e6 / statistics.median(rates) for count, rates in found.items()}
         rows.append([name, *(f"{costs[count]:.2f}" if count in costs else "-" for count in counts)])
     return _table(heads, rows)
+
+
+def _stage(results: Results) -> str:
+    medians = summary(results.stage)
+    systems = [each for each in SYSTEMS if any(each in found for found in medians.values())]
+    rows = [
+        [name, *(f"{found[each]:,.3g}" if each in found else "-" for each in systems)]
+        for name, found in medians.items()
+    ]
+    return _table(["6. supervision, and the whole tree", *systems], rows)
 
 
 def _checklist(results: Results) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.cycles import Figures
 from benchmarks.restart import Restart
+from benchmarks.stage import Found
 from tests.services.server import file_system
 
 
@@ -25,6 +26,7 @@ class Results:
     missing: dict[str, str] = field(default_factory=dict)
     restarts: list[Restart] = field(default_factory=list)
     growth: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+    stage: Found = field(default_factory=dict)
 
 
 def machine(folder: Path) -> dict[str, Any]:
