@@ -168,6 +168,9 @@ class Cell(Protocol):
     def now_ms(self) -> int:
         """A clock that never goes back."""
 
+    def backlog(self) -> int:
+        """How many messages wait in our mailbox."""
+
 
 @dataclass(frozen=True, slots=True)
 class Located:

@@ -313,6 +313,7 @@ class GenServer:
         names = ("call", "cast", "in", "reply", "expired", "unexpected")
         return {
             "up_ms": self.cell.now_ms() - self.observer.started_ms,
+            "mailbox": self.cell.backlog(),
             **{name: counts[name] for name in names},
             "late_replies": self.calls.late,
             "foreign_replies": self.calls.foreign,

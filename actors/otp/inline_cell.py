@@ -134,6 +134,9 @@ class InlineCell:
     def cancel(self, timer: str) -> None:
         self.timers.pop(timer, None)
 
+    def backlog(self) -> int:
+        return len(self._inbox)
+
     def watch(self, fd: int) -> bool:  # noqa: ARG002 - its time is not the system's
         return False
 

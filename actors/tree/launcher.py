@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from ...authority import Unavailable, client
 from ..dispatch import orders
-from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, WhichChildren
+from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, Statistics, Target, WhichChildren
 from ..otp.troupe import SystemEnded, Troupe, mooring
 from . import authority_client, control, evidence_writer, lease_dispatcher, tree
 from .plan import Plan
@@ -25,6 +25,7 @@ from .plan import Plan
 STOP_MS: Final = 60_000
 _START_MS = 60_000
 _LOOK_MS = 2_000
+_LOOKED_AT_MAX = 64  # children of one supervisor that a picture asks how they are
 
 
 class Occupied(OtpError):
@@ -124,15 +125,18 @@ class Tree:
         found = self._asked(name, WhichChildren())
         if not isinstance(found, list):
             return []
-        children = [_child(each) for each in found if isinstance(each, ChildInfo)]
-        for child in children:
+        infos = [each for each in found if isinstance(each, ChildInfo)]
+        children = [_child(each) for each in infos]
+        for info, child in list(zip(infos, children, strict=True))[:_LOOKED_AT_MAX]:
+            known = {} if info.ref is None else self._asked(info.ref, Statistics())
+            child |= {"upMs": known.get("up_ms"), "mailbox": known.get("mailbox")}
             if child["type"] == "supervisor":
                 child["children"] = self._children(child["id"])
         return sorted(children, key=lambda child: _ORDER.get(child["id"], 99))
 
-    def _asked(self, name: str, request: object) -> Any:  # noqa: ANN401 - as it answers
+    def _asked(self, target: Target, request: object) -> Any:  # noqa: ANN401 - as it answers
         try:
-            return self._system.call(name, request, _LOOK_MS)
+            return self._system.call(target, request, _LOOK_MS)
         except CallFailed as error:
             return {"missing": error.reason.kind}
         except SystemEnded as error:
@@ -160,7 +164,6 @@ def _child(info: ChildInfo) -> dict[str, Any]:
         "type": info.type,
         "pid": info.pid,
         "restarts": info.restarts,
-        "sinceMs": info.since_ms,
     }
 
 

@@ -57,13 +57,20 @@ def _branch(
 ) -> Iterator[tuple[str, str | None]]:
     pid = f"pid {child['pid']}" if child["pid"] else ""
     restarts = f"{child['restarts']} restarts" if child["restarts"] else ""
-    words = [child["state"], pid, restarts, _more(child["id"], picture)]
+    mail = f"{child['mailbox']} in its mailbox" if child.get("mailbox") else ""
+    words = [child["state"], pid, _age(child), restarts, mail, _more(child["id"], picture)]
     text = f"{joint}{child['id']:<17} " + "  ".join(word for word in words if word)
     yield text, _STATE_COLOURS.get(child["state"], "red")
     grandchildren = child.get("children", [])
     for place, each in enumerate(grandchildren):
         corner = "└─ " if place == len(grandchildren) - 1 else "├─ "
-        yield f"{below}{corner}{each['id']:<14} {each['state']}  pid {each['pid']}", "dim"
+        about = f"{each['state']}  pid {each['pid']}  {_age(each)}"
+        yield f"{below}{corner}{each['id']:<14} {about}", "dim"
+
+
+def _age(child: dict[str, Any]) -> str:
+    up_ms = child.get("upMs")
+    return "" if up_ms is None else f"up {_duration(up_ms // 1000)}"
 
 
 def _more(name: str, picture: dict[str, Any]) -> str:

@@ -92,6 +92,9 @@ class Solo:
     def cancel(self, timer: str) -> None:
         self._never(timer)
 
+    def backlog(self) -> int:
+        return 0
+
     def watch(self, fd: int) -> bool:
         return False
 

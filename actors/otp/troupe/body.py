@@ -152,6 +152,9 @@ class Body:
 
     # --- beyond it --------------------------------------------------------------------------------
 
+    def backlog(self) -> int:
+        return len(self._inbox)
+
     def watch(self, fd: int) -> bool:
         self._vigil.watch_file(fd)
         return True
