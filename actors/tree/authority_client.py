@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...authority import Unavailable, client, open_journal
-from ..otp import LATER, Caller, GenServer, Next, Reason, Stop, Word
+from ..otp import LATER, Caller, GenServer, Next, Readable, Reason, Stop, Word
 from ..otp.port import Command, Ended, ProcessGroup
 from ..otp.restart import Window
 from ..otp.ward.kin import now_ms
@@ -55,6 +55,7 @@ class AuthorityClient(GenServer):
         self._window = Window()
         self._silent = 0
         self._begun_ms = self._asked_ms = 0
+        self._timer: str | None = None
         self.restarts = 0
 
     def init(self) -> Next | Word:
@@ -68,7 +69,7 @@ class AuthorityClient(GenServer):
         return super().handle_call(request, caller)
 
     def handle_info(self, message: object) -> Next:
-        if not isinstance(message, _Check):
+        if not isinstance(message, _Check | Readable):
             return super().handle_info(message)
         assert self._group is not None
         ended = self._group.poll()
@@ -78,7 +79,7 @@ class AuthorityClient(GenServer):
             self._greet()
         elif now_ms() >= self._asked_ms + _HEALTH_MS:
             self._ask()
-        self.cell.after(_LOOK_MS, _Check())
+        self._look_again()
         return None
 
     def terminate(self, reason: Reason) -> None:  # noqa: ARG002
@@ -101,7 +102,15 @@ class AuthorityClient(GenServer):
         self._greeting, self._silent, self._begun_ms = None, 0, now_ms()
         log = plan.run_dir / LOG
         self._group = ProcessGroup(Command(words, log=log, grace_ms=_STOP_GRACE_MS))
-        self.cell.after(_LOOK_MS, _Check())
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Soon, while it starts; then when it ends, or when it is to be asked again."""
+        assert self._group is not None
+        is_watched = self._greeting is not None and self.cell.watch(self._group.fileno())
+        if self._timer is not None:
+            self.cell.cancel(self._timer)
+        self._timer = self.cell.after(_HEALTH_MS if is_watched else _LOOK_MS, _Check())
 
     def _greet(self) -> None:
         """It is up when it says so itself."""
@@ -136,6 +145,7 @@ class AuthorityClient(GenServer):
 
     def _ended(self, ended: Ended) -> Next:
         assert self._group is not None
+        self.cell.unwatch(self._group.fileno())
         self._group.close()
         said = f"the sidecar ended: {ended.reason.kind} {ended.code}; see {LOG}"
         if self._greeting is None and not self.restarts:
