@@ -1,4 +1,6 @@
-"""What all tests share: one profile for Hypothesis, and the switch that rewrites vectors."""
+"""What all tests share: signals, a profile for Hypothesis, the switch that rewrites vectors."""
+
+import signal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -13,6 +15,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("house")
+
+# Whoever starts the tests in the background may have them ignored, and so would what we start.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
