@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..dispatch.clerk import listing as listing
     from ..dispatch.search import Wanted as Wanted
     from ..otp.troupe import AlreadyRunning as AlreadyRunning
+    from ..otp.troupe import end_by_force as end_by_force
     from .control import NoTree as NoTree
     from .control import ask as ask
     from .launcher import Occupied as Occupied
@@ -36,6 +37,7 @@ _HOMES = {
     "Tree": ".launcher",
     "Wanted": "..dispatch.search",
     "ask": ".control",
+    "end_by_force": "..otp.troupe",
     "handler_command": ".plan",
     "left_of": ".launcher",
     "listing": "..dispatch.clerk",
@@ -51,6 +53,7 @@ __all__ = [
     "Tree",
     "Wanted",
     "ask",
+    "end_by_force",
     "handler_command",
     "left_of",
     "listing",

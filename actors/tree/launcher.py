@@ -177,8 +177,6 @@ def _refuse_served(state_dir: Path) -> None:
     raise Occupied(f"process {pid} serves {state_dir} already; stop it, or use it as it is")
 
 
-def left_of(system: str, *, force: bool) -> list[int]:
-    """Processes of a tree that has stopped, of which there should be none; killed, if so wanted."""
-    if force:
-        mooring.sweep(system)
+def left_of(system: str) -> list[int]:
+    """Processes of a tree that has stopped, of which there should be none."""
     return [each.pid for each in mooring.members(system)]

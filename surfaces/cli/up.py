@@ -24,6 +24,7 @@ from .session import Leave, Session, common, print_json
 _TURN_MS = 200
 _DRAW_SECONDS = 0.5
 _DETACH_SECONDS = 90.0
+_STOP_SECONDS = 120.0
 _LOG = "up.log"
 _CLEAR = "\033[H\033[J"
 
@@ -78,7 +79,9 @@ def up(session: Session, **options: Any) -> None:  # noqa: ANN401
 
 @click.command()
 @click.option("--drain", type=click.IntRange(0), help="Seconds for workers to finish first.")
-@click.option("--force", is_flag=True, help="Kill what does not end.")
+@click.option(
+    "--force", is_flag=True, help="Kill it: leases are left to lapse, or to the next tree."
+)
 @common
 def down(session: Session, drain: int | None, *, force: bool) -> None:
     """Stop the tree: hand leases back, in reverse order of its start, and prove nothing is left.
@@ -86,15 +89,7 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
     Exit 7 where no tree runs.
     """
     run_dir = session.state_dir.absolute() / RUN_FOLDER
-    before = _asked(session, {"ask": "picture"})
-    request = {"ask": "stop", "drainMs": (drain or 0) * 1000}
-    timeout_s = (drain or 0) + 120.0
-    try:
-        trees.ask(run_dir, request, timeout_s)
-    except trees.NoTree as error:
-        if not force:
-            raise click.ClickException(f"it does not stop: {error}; try --force") from None
-    left = _left(before["system"], force=force)
+    left = trees.end_by_force(run_dir) if force else _stopped(session, run_dir, drain or 0)
     answer = {"result": "rejected" if left else "accepted", "failureClasses": [], "left": left}
     if session.as_json:
         print_json(answer)
@@ -260,7 +255,7 @@ class _View:
         self._moves = sys.stdout.isatty() and not session.as_json
         self._as_json = session.as_json
         self._drawn = 0.0
-        self._seen_ms = -1
+        self._said: list[dict[str, Any]] = []  # of the dispatcher's reports, those of the last look
 
     def say(self, text: str) -> None:
         if not self._as_json:
@@ -272,11 +267,12 @@ class _View:
                 self._drawn = time.monotonic()
                 _draw(found)
             return
-        for row in found["dispatcher"].get("reports", []):
-            if row["at_ms"] > self._seen_ms:
-                self._seen_ms = row["at_ms"]
+        reports = found["dispatcher"].get("reports", [])
+        for row in reports:
+            if row not in self._said:
                 about = f"{row['issue']}: " if row.get("issue") else ""
                 self.say(f"{row['what']}  {about}{row['detail']}")
+        self._said = reports or self._said
 
     def end(self) -> None:
         if self._moves:
@@ -304,9 +300,18 @@ def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
         raise Leave(Exit.UNREACHABLE) from None
 
 
-def _left(system: str, *, force: bool) -> list[int]:
-    """Processes of a tree that has stopped; there should be none."""
-    return trees.left_of(system, force=force)
+def _stopped(session: Session, run_dir: Path, drain_seconds: int) -> list[int]:
+    """Ask a tree to stop, and wait until it has; the processes that are left."""
+    system = _asked(session, {"ask": "picture"})["system"]
+    stop = {"ask": "stop", "drainMs": drain_seconds * 1000}
+    try:
+        trees.ask(run_dir, stop, drain_seconds + _STOP_SECONDS)
+    except trees.NoTree as error:
+        click.echo(
+            f"error: it does not stop: {error}; `understudy down --force` kills it", err=True
+        )
+        raise Leave(Exit.FAILED) from None
+    return trees.left_of(system)
 
 
 def _detach(session: Session, plan: Plan) -> None:

@@ -115,6 +115,18 @@ def test_down_hands_leases_back_and_leaves_nothing(state_dir: Path) -> None:
     prove(state_dir)
 
 
+def test_a_tree_that_is_frozen_is_ended_by_force(state_dir: Path) -> None:
+    add(state_dir, "a")
+    with Up(state_dir, "--exec", "sleep 300") as up:
+        up.ready()
+        eventually(up.terms)
+        system = up.picture()["system"]
+        up.halt()
+        assert report_of("down", "--force", "--state-dir", state_dir)["left"] == []
+        assert up.wait() == -signal.SIGKILL
+        assert up.left(system) == []
+
+
 def test_ctrl_c_ends_it_as_down_does(state_dir: Path) -> None:
     add(state_dir, "a")
     with Up(state_dir, "--exec", "sleep 300") as up:

@@ -14,8 +14,16 @@ if TYPE_CHECKING:
     from .system import StartupFailed as StartupFailed
     from .system import SystemEnded as SystemEnded
     from .system import Troupe as Troupe
+    from .system import end_by_force as end_by_force
 
-__all__ = ["AlreadyRunning", "PortTaken", "StartupFailed", "SystemEnded", "Troupe"]
+__all__ = [
+    "AlreadyRunning",
+    "PortTaken",
+    "StartupFailed",
+    "SystemEnded",
+    "Troupe",
+    "end_by_force",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -390,6 +390,16 @@ class Troupe:
         shutil.rmtree(self.run_dir / LIVE, ignore_errors=True)
 
 
+def end_by_force(run_dir: Path) -> list[int]:
+    """Kill the program of a system and every process of it; the pids of those that are left."""
+    run = _read_run_file(run_dir)
+    if run is None or run["boot"] != boot_id():
+        return []
+    Identity(**run["program"]).kill()
+    mooring.sweep(run["system"])
+    return [each.pid for each in mooring.members(run["system"])]
+
+
 def build_digest() -> str:
     """Of the code that carries cells; systems with another one do not host ours."""
     digest = hashlib.sha256(metadata.version("thespian").encode())
