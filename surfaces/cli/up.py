@@ -79,9 +79,7 @@ def up(session: Session, **options: Any) -> None:  # noqa: ANN401
 
 @click.command()
 @click.option("--drain", type=click.IntRange(0), help="Seconds for workers to finish first.")
-@click.option(
-    "--force", is_flag=True, help="Kill it: leases are left to lapse, or to the next tree."
-)
+@click.option("--force", is_flag=True, help="Kill it; its leases are left to the next tree.")
 @common
 def down(session: Session, drain: int | None, *, force: bool) -> None:
     """Stop the tree: hand leases back, in reverse order of its start, and prove nothing is left.
