@@ -2,7 +2,8 @@
 # PYTHON=python3.13 picks another interpreter; run `make clean` first if .venv was made with one.
 
 PYTHON ?= python3
-WORKERS ?= auto
+# One more than there are cores: most tests wait for some process.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 ARGS ?=
 LOCK_FLAGS ?=
 
