@@ -1,0 +1,55 @@
+"""A picture of a tree as text, from what a tree says of itself."""
+
+from typing import Any
+
+from understudy.surfaces.cli.picture import drawn, summary
+
+
+def picture(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
+    child = {"state": "running", "type": "worker", "pid": 7, "restarts": 0, "upMs": 61_000}
+    workers = [child | {"id": "worker"}]
+    return {
+        "upSeconds": 3_700,
+        "tree": [
+            child | {"id": "authority_client", "mailbox": 0},
+            child | {"id": "worker_sup", "type": "supervisor", "children": workers},
+            child | {"id": "lease_dispatcher", "restarts": 2, "mailbox": 5},
+        ],
+        "authority": {"pid": 9, "boundary": "native", "epoch": 3, "restarts": 1},
+        "evidence": {"seq": 12},
+        "dispatcher": {
+            "slots": 4,
+            "stopping": None,
+            "terms": [
+                {"issue": "us-1", "worker": "c/r/1", "fence": 5, "attempt": 2, "phase": "running",
+                 "remainingMs": 59_000, "pid": 8},
+            ],
+            "reports": [{"what": "attempt failed", "detail": "exit code 3", "issue": "us-1"}],
+        },
+    } | changes  # fmt: skip
+
+
+def text(found: dict[str, Any]) -> str:
+    return "\n".join(line for line, _ in drawn(found))
+
+
+def test_everything_that_matters_is_in_it() -> None:
+    shown = text(picture())
+    for word in (
+        "up 1h01m", "1 of 4 workers busy", "row 12", "3 restarts", "sidecar 9, native, epoch 3",
+        "started again 1 times", "pid 7", "up 1m01s", "2 restarts", "5 in its mailbox",
+        "us-1", "59s", "c/r/1", "attempt failed", "exit code 3",
+    ):  # fmt: skip
+        assert word in shown, word
+
+
+def test_a_tree_that_stops_says_why() -> None:
+    stopping = picture()["dispatcher"] | {"stopping": "asked to"}
+    assert "stopping: asked to" in summary(picture(dispatcher=stopping))
+
+
+def test_parts_that_do_not_answer_leave_the_rest_visible() -> None:
+    gone = {"missing": "noproc"}
+    shown = text(picture(authority=gone, evidence=gone, dispatcher=gone))
+    assert "authority_client" in shown
+    assert "row ?" in shown
