@@ -393,6 +393,7 @@ def test_a_fork_of_the_owner_does_not_keep_its_commands_alive(mark: Mark, tmp_pa
         process.wait()
         eventually(lambda: len(mark.alive()) == 1)  # the fork itself
         os.kill(mark.alive()[0], signal.SIGKILL)
+        mark.gone()  # somebody else reaps it, in time
 
 
 # --- elsewhere ------------------------------------------------------------------------------------
