@@ -183,8 +183,9 @@ def _victims(kind: str, picture: dict[str, Any], program: int) -> Iterator[moori
         ],
     }
     for pid in pids[kind]():
-        with suppress(OSError, TypeError):
-            yield mooring.identity(pid)
+        if pid is not None:  # else it is being started; and `identity` of nobody is our own
+            with suppress(OSError):
+                yield mooring.identity(pid)
 
 
 def _children(pid: int | None) -> list[int]:
