@@ -6,10 +6,12 @@ a slice. Only who wants them one by one pays for that.
 
 from itertools import pairwise
 
+from .journal import Bytes
+
 
 class Answers:
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._parts: list[Bytes] = []
         self._ends = [0]
 
     def __len__(self) -> int:
@@ -20,7 +22,7 @@ class Answers:
         self._parts.append(answer + b"\n")
         self._ends.append(self._ends[-1] + len(answer) + 1)
 
-    def extend(self, lines: bytes, ends: list[int]) -> None:
+    def extend(self, lines: Bytes, ends: list[int]) -> None:
         """Many more, each with its line break; the first one begins at 0."""
         before = self._ends[-1]
         self._parts.append(lines)
@@ -28,14 +30,14 @@ class Answers:
 
     def run(self, start: int, stop: int) -> bytes:
         """The lines of some requests that follow one another."""
-        return self._joined()[self._ends[start] : self._ends[stop]]
+        return bytes(self._joined()[self._ends[start] : self._ends[stop]])
 
     def lines(self) -> list[bytes]:
         """One by one, without line breaks."""
         data = self._joined()
-        return [data[start : end - 1] for start, end in pairwise(self._ends)]
+        return [bytes(data[start : end - 1]) for start, end in pairwise(self._ends)]
 
-    def _joined(self) -> bytes:
+    def _joined(self) -> Bytes:
         if len(self._parts) != 1:
             self._parts = [b"".join(self._parts)]
         return self._parts[0]

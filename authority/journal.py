@@ -18,6 +18,8 @@ from .outcome import Change, decode_changes
 GENESIS = "row1_" + "0" * 64  # what the first row is chained to
 STATE_GENESIS = "st1_" + "0" * 64
 
+Bytes = bytes | memoryview  # many at once may be lent instead of copied
+
 
 class Row(NamedTuple):
     """One decided request, in the order of the journal's columns. The blobs are canonical JSON."""
@@ -42,7 +44,7 @@ class Packed(NamedTuple):
     epoch: int
     node: str
     table: bytes  # a `us_row` of native/lease.h for each
-    text: bytes  # which those have their slices of
+    text: Bytes  # which those have their slices of
 
     def rows(self) -> Iterator[Row]:
         """One by one."""
@@ -55,9 +57,9 @@ class Packed(NamedTuple):
                 wall_ms,
                 counter,
                 self.node,
-                self.text[request:request_end],
-                self.text[response:end],
-                self.text[changes:response],
+                bytes(self.text[request:request_end]),
+                bytes(self.text[response:end]),
+                bytes(self.text[changes:response]),
                 digest.decode(),
                 state.decode(),
             )

@@ -13,7 +13,7 @@ import secrets
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,7 +153,7 @@ class NativeAuthority(Authority):
         after_seq = self.head.seq
         try:
             for door, run in groupby(runs, itemgetter(0)):
-                self._answer_run([line for _, lines in run for line in lines], door, made)
+                self._answer_run(list(chain.from_iterable(map(itemgetter(1), run))), door, made)
         except BaseException as error:
             self._failed = error
             raise

@@ -10,11 +10,11 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import finalize
 
 from ..contracts import canonical as profile
-from .journal import Packed
+from .journal import Bytes, Packed
 
 if TYPE_CHECKING:
     from ._lease import CData
@@ -26,6 +26,7 @@ try:
 except ImportError as error:
     _why_not: str | None = f"the C library was not built: {error}"
 else:
+    _uncleared = ffi.new_allocator(should_clear_after_alloc=False)
     _why_not = None if lib.US_ABI == ABI else f"the C library has ABI {lib.US_ABI}, not {ABI}"
 
 
@@ -153,9 +154,9 @@ class Decided(NamedTuple):
     """What came of some lines."""
 
     packed: Packed | None  # their rows, if there are any
-    answers: bytes  # a line each
+    answers: Bytes  # a line each
     ends: list[int]  # of those
-    steps: bytes  # the rows' lines of the trajectory
+    steps: Bytes  # the rows' lines of the trajectory
     answered: bytes  # the changes that remember answers, with commas between
     answered_count: int
     stop: Stop
@@ -165,18 +166,46 @@ _ROW_WORDS, _ANSWER_END_WORD = 50, 11  # of 32 bits, in `us_row`
 _OUT_BYTES = 4 * 1_048_576  # of rows in one call; twice what a full batch has
 _STEPS_BYTES = _ANSWERS_BYTES = 2 * 1_048_576
 _ANSWERED_BYTES = 524_288
+_LENT_BYTES_MIN = 65_536
 
 
 class Lines:
     """Request lines through one door, laid out for C."""
 
     def __init__(self, lines: Sequence[bytes], door: int, *, frozen: bool) -> None:
-        lens = array("I", map(len, lines))
-        self.count = len(lens)
+        self._sizes = array("I", map(len, lines))
+        self.count = len(lines)
         self.door, self.frozen = door, frozen
-        self.starts = [0, *accumulate(lens)]
-        self.data = ffi.from_buffer("uint8_t[]", b"".join(lines))
-        self.lens = ffi.from_buffer("uint32_t[]", lens)
+        self._data = ffi.from_buffer("uint8_t[]", b"".join(lines))
+        self._lens = ffi.from_buffer("uint32_t[]", self._sizes)
+        self._start = self._offset = 0
+
+    def behind(self, start: int) -> "tuple[CData, CData]":
+        """The lines from this one on, and their lengths; it never goes back."""
+        self._offset += sum(self._sizes[self._start : start])
+        self._start = start
+        return self._data + self._offset, self._lens + start
+
+
+class Slabs:
+    """Memory for C to write into, lent out, and used again when nobody looks at it any more.
+
+    Fresh memory costs more than a decision does: the system clears every page of it.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._free: list[CData] = []
+        self.slab = _uncleared("uint8_t[]", size)
+
+    def lend(self, size: int) -> Bytes:
+        """What was written. Of a little it gives a copy, and C goes on in the same slab."""
+        if size < _LENT_BYTES_MIN:
+            return _bytes(self.slab, size)
+        lent = ffi.buffer(self.slab, size)
+        finalize(lent, self._free.append, self.slab).atexit = False
+        self.slab = self._free.pop() if self._free else _uncleared("uint8_t[]", self.size)
+        return memoryview(lent)
 
 
 class Kernel:
@@ -197,16 +226,10 @@ class Kernel:
         self._batch = ffi.new("us_batch *")
         self._node, self._row_max = node, row_max
         self._rows = ffi.new("us_row[]", row_max)
-        self._out = ffi.new("uint8_t[]", _OUT_BYTES)
-        self._steps = ffi.new("uint8_t[]", _STEPS_BYTES)
-        self._answers = ffi.new("uint8_t[]", _ANSWERS_BYTES)
+        self._out, self._steps = Slabs(_OUT_BYTES), Slabs(_STEPS_BYTES)
+        self._answers = Slabs(_ANSWERS_BYTES)
         self._answered = ffi.new("uint8_t[]", _ANSWERED_BYTES)
         self._room = ffi.new("us_room *")
-        self._room.rows = self._rows
-        self._room.out, self._room.out_max = self._out, _OUT_BYTES
-        self._room.steps, self._room.steps_max = self._steps, _STEPS_BYTES
-        self._room.answers, self._room.answers_max = self._answers, _ANSWERS_BYTES
-        self._room.answered, self._room.answered_max = self._answered, _ANSWERED_BYTES
         self._row_size = ffi.sizeof("us_row")
 
     def put_issue(self, numbers: Sequence[int], text: bytes) -> None:
@@ -238,23 +261,25 @@ class Kernel:
         batch, count = self._batch, min(lines.count - start, self._row_max)
         _refuse_flaw(lib.us_reserve(self._kernel, count))
         batch[0] = [count, lines.door, int(lines.frozen), 0, physical_ms]
-        handled = lib.us_dispatch(
-            self._kernel,
-            batch,
-            lines.data + lines.starts[start],
-            lines.lens + start,
-            self._room,
-        )
+        out, steps, answers = self._out, self._steps, self._answers
+        self._room[0] = [
+            self._rows,
+            *(out.slab, out.size),
+            *(steps.slab, steps.size),
+            *(answers.slab, answers.size),
+            *(self._answered, _ANSWERED_BYTES),
+        ]
+        handled = lib.us_dispatch(self._kernel, batch, *lines.behind(start), self._room)
         return self._decided(handled, epoch)
 
     def settle(self) -> Iterator[bytes]:
         """What all rows since the last call changed together, but for what is remembered."""
         while True:
-            size = lib.us_settle(self._kernel, self._out, _OUT_BYTES)
+            size = lib.us_settle(self._kernel, self._out.slab, _OUT_BYTES)
             _refuse_flaw(size)
             if size == len(b"[]"):
                 return
-            yield _bytes(self._out, size)
+            yield _bytes(self._out.slab, size)
 
     def image(self) -> bytes:
         """All that the kernel knows; what was decided must be settled before."""
@@ -267,7 +292,7 @@ class Kernel:
         _checked(lib.us_import(self._kernel, image, len(image)))
 
     def _decided(self, handled: int, epoch: int) -> Decided:
-        """Copies of what was written, as the next call writes over it."""
+        """What was written, out of the way of the next call."""
         batch, packed, ends = self._batch, None, list[int]()
         if handled:
             table = _bytes(self._rows, handled * self._row_size)
@@ -278,14 +303,14 @@ class Kernel:
                 epoch,
                 self._node,
                 table,
-                _bytes(self._out, batch.out_len),
+                self._out.lend(batch.out_len),
             )
             ends = memoryview(table).cast("I")[_ANSWER_END_WORD::_ROW_WORDS].tolist()
         return Decided(
             packed,
-            _bytes(self._answers, batch.answers_len),
+            self._answers.lend(batch.answers_len),
             ends,
-            _bytes(self._steps, batch.steps_len),
+            self._steps.lend(batch.steps_len),
             _bytes(self._answered, batch.answered_len),
             batch.answered_count,
             Stop(batch.stop),

@@ -13,7 +13,7 @@ import orjson
 
 from ..contracts import Reason, canonical, evidence_routes, factor, rfc3339
 from .failpoint import failpoint
-from .journal import GENESIS, Journal, Row, Unavailable
+from .journal import GENESIS, Bytes, Journal, Row, Unavailable
 
 STEP_KIND = "premath.harness.step.v1"
 _TAIL_BYTES = 65_536  # more than a line; a longer last line is found by reading further back
@@ -58,7 +58,7 @@ class Steps(NamedTuple):
 
     first_seq: int
     last_seq: int
-    data: bytes
+    data: Bytes
 
 
 class Trajectory:

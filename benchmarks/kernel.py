@@ -50,11 +50,7 @@ def _reference(resources: int, cycles: int) -> float:
     authority = Authority(Nowhere())
     _fill(authority, resources)
     lines = _lines(resources, cycles)
-    begun = time.perf_counter()
-    answers = [_made(authority, authority.propose([parse(line, _DOOR)])) for line in lines]
-    passed = time.perf_counter() - begun
-    _check(answers)
-    return len(lines) / passed
+    return _rate(authority, lines, 1, lambda some: authority.propose([parse(some[0], _DOOR)]))
 
 
 def _native(batch: int) -> Callable[[int, int], float]:
@@ -63,14 +59,7 @@ def _native(batch: int) -> Callable[[int, int], float]:
         _fill(authority, resources)
         authority.learn()
         lines = _lines(resources, cycles)
-        begun = time.perf_counter()
-        answers = [
-            _made(authority, authority.propose_lines([(_DOOR, lines[start : start + batch])]))
-            for start in range(0, len(lines), batch)
-        ]
-        passed = time.perf_counter() - begun
-        _check(answers)
-        return len(lines) / passed
+        return _rate(authority, lines, batch, lambda some: authority.propose_lines([(_DOOR, some)]))
 
     return measure
 
@@ -117,13 +106,24 @@ def _line(action: str, payload: dict[str, object], number: int) -> bytes:
     return orjson.dumps({"id": number, "action": action, "payload": payload})
 
 
-def _made(authority: Authority, proposal: Proposal) -> Answers:
-    authority.commit(proposal)
-    return proposal.answers
+def _rate(
+    authority: Authority,
+    lines: list[bytes],
+    batch: int,
+    propose: Callable[[list[bytes]], Proposal],
+) -> float:
+    """Lines a second. Answers are read, outside of the time, and let go: a sidecar sends them."""
+    passed = 0.0
+    for start in range(0, len(lines), batch):
+        some = lines[start : start + batch]
+        begun = time.perf_counter()
+        proposal = propose(some)
+        authority.commit(proposal)
+        passed += time.perf_counter() - begun
+        _check(proposal.answers)
+    return len(lines) / passed
 
 
-def _check(answers: list[Answers]) -> None:
-    for some in answers:
-        for answer in some.lines():
-            if b'"result":"accepted"' not in answer:
-                raise Refused(answer.decode())
+def _check(answers: Answers) -> None:
+    if answers.run(0, len(answers)).count(b'"result":"accepted"') != len(answers):
+        raise Refused(b"\n".join(answers.lines()).decode())

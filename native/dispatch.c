@@ -105,10 +105,11 @@ static enum us_stop look_up(us_kernel *k, us_request *request)
 {
     if (request->request_id.len != 0) {
         request->request_hash = us_request_hash(request->request_id);
-        if (us_memory_has(&k->memory, request->request_hash))
-            return US_STOP_REPEAT;
+        us_memory_fetch(&k->memory, request->request_hash);
     }
     const us_issue *issue = us_index_find(k, request->id, us_hash(k->setup.seed, request->id));
+    if (request->request_id.len != 0 && us_memory_has(&k->memory, request->request_hash))
+        return US_STOP_REPEAT;
     if (issue == NULL)
         return US_STOP_END;
     request->issue = &k->issues[issue - k->issues];

@@ -246,6 +246,7 @@ uint64_t us_hash(const uint64_t seed[2], us_bytes bytes);
 us_issue *us_index_find(const us_kernel *k, us_bytes id, uint64_t hash);
 void us_index_add(us_kernel *k, uint32_t issue);
 uint64_t us_request_hash(us_bytes request_id);
+void us_memory_fetch(const us_memory *memory, uint64_t hash);
 bool us_memory_has(const us_memory *memory, uint64_t hash);
 uint64_t us_memory_at(const us_memory *memory, uint32_t place);
 void us_memory_add(us_memory *memory, uint64_t hash);

@@ -99,6 +99,17 @@ uint64_t us_request_hash(us_bytes request_id)
     return hash + (hash == 0);
 }
 
+/* Both tables are larger than a cache: who is about to look into one lets the other one come. */
+void us_memory_fetch(const us_memory *memory, uint64_t hash)
+{
+#if defined(__GNUC__)
+    __builtin_prefetch(&memory->slots[memory_home(memory, hash)]);
+#else
+    (void)memory;
+    (void)hash;
+#endif
+}
+
 bool us_memory_has(const us_memory *memory, uint64_t hash)
 {
     return memory->slots[memory_slot(memory, hash)] != 0;

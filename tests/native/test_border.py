@@ -102,3 +102,45 @@ def test_without_the_library_the_border_says_why(monkeypatch: pytest.MonkeyPatch
     assert module.why_not().startswith("the C library was not built: ")
     assert native.available()
     assert native.why_not() is None
+
+
+def test_a_slab_that_somebody_looks_at_is_not_written_over() -> None:
+    slabs = native.Slabs(1_000_000)
+    first = slabs.slab
+    first[0] = 7
+    seen = slabs.lend(100_000)
+    assert isinstance(seen, memoryview)
+
+    assert slabs.slab is not first
+
+    second = slabs.slab
+    slabs.slab[0] = 8
+    assert seen[0] == 7
+    del seen
+    slabs.lend(100_000)
+    assert slabs.slab is not second
+
+
+def test_a_slab_that_nobody_looks_at_is_used_again() -> None:
+    slabs = native.Slabs(1_000_000)
+    first = slabs.slab
+    part = slabs.lend(100_000)[50:60]
+    other = slabs.slab
+    again = slabs.lend(100_000)
+    assert slabs.slab not in (first, other)
+
+    del part
+
+    last = slabs.lend(100_000)
+    assert slabs.slab is first
+    assert len(again) == len(last) == 100_000
+
+
+def test_a_little_is_copied() -> None:
+    slabs = native.Slabs(1_000_000)
+    first = slabs.slab
+    slabs.slab[0] = 7
+
+    assert slabs.lend(10)[0] == 7
+    assert isinstance(slabs.lend(10), bytes)
+    assert slabs.slab is first
