@@ -339,7 +339,7 @@ def test_the_doctor_sees_a_tree_that_runs_and_one_whose_program_died(state_dir: 
 
 def test_a_worker_that_prints_without_end_costs_a_bounded_log(state_dir: Path) -> None:
     add(state_dir, "a")
-    with Up(state_dir, "--exec", "head -c 300000000 /dev/zero", "--until-done") as up:
+    with Up(state_dir, "--exec", "head -c 1000000000 /dev/zero", "--until-done") as up:
         assert up.wait() == 0, up.complaint()
     assert statuses(state_dir) == {"a": "closed"}
     kept = sum(path.stat().st_size for path in (state_dir / "logs").rglob("*") if path.is_file())
