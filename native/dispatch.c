@@ -5,7 +5,16 @@
 
 #include <string.h>
 
-static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
+/* A line that was read. The next one is read before the one in front of it is decided, so that what
+ * it will need of the tables comes meanwhile. */
+typedef struct reading {
+    us_request request;
+    enum us_stop stop;
+} reading;
+
+static void read_ahead(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
+                       us_json *doc, reading *ahead);
+static enum us_stop answer(us_kernel *k, const us_batch *batch, reading *now, const reading *ahead,
                            us_pen *pen, us_row *row);
 static void say_lengths(us_batch *batch, const us_pen *pen);
 static us_writer writer_over(uint8_t *out, uint64_t out_max);
@@ -20,6 +29,7 @@ int64_t us_dispatch(us_kernel *k, us_batch *batch, const uint8_t *in, const uint
                     const us_room *room)
 {
     us_pen pen; /* its evidence is loaded as there is some */
+    reading readings[2];
     uint32_t count = 0;
 
     pen.out = writer_over(room->out, room->out_max);
@@ -30,12 +40,20 @@ int64_t us_dispatch(us_kernel *k, us_batch *batch, const uint8_t *in, const uint
     batch->stop = US_STOP_END;
     batch->answered_count = 0;
     say_lengths(batch, &pen);
+    if (batch->count != 0)
+        read_ahead(k, batch, in, lens[0], &k->docs[0], &readings[0]);
     while (count < batch->count) {
-        batch->stop = answer(k, batch, in, lens[count], &pen, &room->rows[count]);
+        uint32_t next = (count + 1) % 2;
+        reading *now = &readings[count % 2], *ahead = NULL;
+        in += lens[count];
+        if (count + 1 < batch->count) {
+            ahead = &readings[next];
+            read_ahead(k, batch, in, lens[count + 1], &k->docs[next], ahead);
+        }
+        batch->stop = answer(k, batch, now, ahead, &pen, &room->rows[count]);
         if (batch->stop != US_STOP_END)
             break;
-        batch->answered_count += room->rows[count].answered_at != 0;
-        in += lens[count++];
+        batch->answered_count += room->rows[count++].answered_at != 0;
         say_lengths(batch, &pen);
     }
     us_close_chain(&pen, k);
@@ -56,31 +74,49 @@ static us_writer writer_over(uint8_t *out, uint64_t out_max)
     return us_writer_over(out, (size_t)(out_max < UINT32_MAX ? out_max : UINT32_MAX));
 }
 
-static enum us_stop answer(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
+static void read_ahead(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
+                       us_json *doc, reading *ahead)
+{
+    us_request *request = &ahead->request;
+
+    ahead->stop = us_read_request(k, batch, line, len, doc, request);
+    if (ahead->stop != US_STOP_END)
+        return;
+    request->id_hash = us_hash(k->setup.seed, request->id);
+    us_index_fetch(k, request->id_hash);
+    if (request->request_id.len != 0) {
+        request->request_hash = us_request_hash(request->request_id);
+        us_memory_fetch(&k->memory, request->request_hash);
+    }
+}
+
+static enum us_stop answer(us_kernel *k, const us_batch *batch, reading *now, const reading *ahead,
                            us_pen *pen, us_row *row)
 {
-    us_request request;
+    us_request *request = &now->request;
     us_stamp stamp = {0};
     us_outcome outcome;
     us_projection projection;
 
     if (!k->open)
         return US_STOP_POLICY;
-    enum us_stop stop = us_read_request(k, batch, line, len, &request);
+    enum us_stop stop = now->stop;
     if (stop == US_STOP_END)
-        stop = next_stamp(k, batch, &request, &stamp);
+        stop = next_stamp(k, batch, request, &stamp);
     if (stop == US_STOP_END)
-        stop = look_up(k, &request);
+        stop = look_up(k, request);
     if (stop != US_STOP_END)
         return stop;
-    decide(k, &request, stamp, &outcome);
+    decide(k, request, stamp, &outcome);
     if (outcome.move != US_MOVE_NONE && outcome.move != US_MOVE_COMPLETE &&
-        !us_project(k, request.issue, stamp.wall_ms, &projection))
+        !us_project(k, request->issue, stamp.wall_ms, &projection))
         return US_STOP_PROJECTION;
-    us_seal(pen, k, &request, &outcome, stamp, &projection, row);
+    if (ahead != NULL && ahead->stop == US_STOP_END)
+        us_issue_fetch(k, ahead->request.id_hash);
+    us_seal(pen, k, request, &outcome, stamp, &projection, row);
     if (us_pen_full(pen))
         return US_STOP_OUT_FULL;
-    us_apply(k, &request, &outcome, stamp);
+    us_apply(k, request, &outcome, stamp);
     advance(k, row);
     return US_STOP_END;
 }
@@ -103,13 +139,9 @@ static enum us_stop next_stamp(const us_kernel *k, const us_batch *batch, const 
 /* Whether the records that the request is about are all here. */
 static enum us_stop look_up(us_kernel *k, us_request *request)
 {
-    if (request->request_id.len != 0) {
-        request->request_hash = us_request_hash(request->request_id);
-        us_memory_fetch(&k->memory, request->request_hash);
-    }
-    const us_issue *issue = us_index_find(k, request->id, us_hash(k->setup.seed, request->id));
     if (request->request_id.len != 0 && us_memory_has(&k->memory, request->request_hash))
         return US_STOP_REPEAT;
+    const us_issue *issue = us_index_find(k, request->id, request->id_hash);
     if (issue == NULL)
         return US_STOP_END;
     request->issue = &k->issues[issue - k->issues];

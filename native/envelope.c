@@ -110,7 +110,7 @@ static void put_request(seal *s)
     }
     US_PUT(w, ",\"payload\":");
     uint32_t args_at = us_position(w);
-    us_put_value(w, &s->k->doc, s->request->payload);
+    us_put_value(w, s->request->doc, s->request->payload);
     us_bytes args = put_since(s, args_at);
     us_put_bytes(w, us_shared_bytes(s->k, US_TEXT_POLICY));
     s->row->request_end = us_position(w);
@@ -372,7 +372,7 @@ static void put_answer(seal *s)
 
     if (s->request->mark != NULL) {
         US_PUT(w, "{\"id\":");
-        us_put_value(w, &s->k->doc, s->request->mark);
+        us_put_value(w, s->request->doc, s->request->mark);
         us_put_byte(w, ',');
         us_put_raw(w, response.at + 1, response.len - 1);
     } else {

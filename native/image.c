@@ -389,8 +389,8 @@ static void swap(us_kernel *left, us_kernel *right)
 
     *left = *right;
     *right = held;
-    us_own_document(left);
-    us_own_document(right);
+    us_own_documents(left);
+    us_own_documents(right);
 }
 
 static void hash(const us_kernel *k, const uint8_t *data, size_t len, uint8_t *digest)

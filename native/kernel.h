@@ -109,6 +109,8 @@ typedef struct us_request {
     us_bytes expires_at; /* trimmed */
     us_bytes request_id;
     uint64_t request_hash;
+    uint64_t id_hash;
+    const us_json *doc; /* what the nodes below are of */
     const us_node *payload;
     const us_node *mark; /* NULL without one */
     us_issue *issue;     /* NULL where there is none with this id */
@@ -192,9 +194,9 @@ struct us_kernel {
     uint32_t touched_count;
     us_memory memory;
 
-    us_json doc;
-    us_node nodes[US_NODE_MAX];
-    uint8_t doc_text[US_LINE_MAX];
+    us_json docs[2]; /* of the line that is decided, and of the next one */
+    us_node nodes[2][US_NODE_MAX];
+    uint8_t doc_text[2][US_LINE_MAX];
 };
 
 static inline us_bytes us_action_bytes(const us_kernel *k, enum us_action action, uint32_t text)
@@ -247,6 +249,8 @@ us_issue *us_index_find(const us_kernel *k, us_bytes id, uint64_t hash);
 void us_index_add(us_kernel *k, uint32_t issue);
 uint64_t us_request_hash(us_bytes request_id);
 void us_memory_fetch(const us_memory *memory, uint64_t hash);
+void us_index_fetch(const us_kernel *k, uint64_t hash);
+void us_issue_fetch(const us_kernel *k, uint64_t hash);
 bool us_memory_has(const us_memory *memory, uint64_t hash);
 uint64_t us_memory_at(const us_memory *memory, uint32_t place);
 void us_memory_add(us_memory *memory, uint64_t hash);
@@ -257,8 +261,8 @@ void us_heap_drop(us_kernel *k, uint32_t lease);
 void us_heap_move(us_kernel *k, uint32_t lease);
 
 /* request.c */
-enum us_stop us_read_request(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
-                             us_request *request);
+enum us_stop us_read_request(const us_kernel *k, const us_batch *batch, const uint8_t *line,
+                             size_t len, us_json *doc, us_request *request);
 
 /* lease.c */
 enum us_reason us_hold(const us_kernel *k, const us_request *request, us_stamp stamp,
@@ -298,7 +302,7 @@ void us_close_chain(us_pen *pen, us_kernel *k);
 /* state.c; `us_open` for those who asked the processor already */
 us_kernel *us_open_on(uint32_t sha256_path, const us_setup *setup, const uint8_t *text,
                       uint64_t len);
-void us_own_document(us_kernel *k);
+void us_own_documents(us_kernel *k);
 void us_apply(us_kernel *k, const us_request *request, const us_outcome *outcome, us_stamp stamp);
 void us_untouch(us_kernel *k, us_issue *issue);
 

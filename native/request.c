@@ -1,7 +1,7 @@
 /* From a line to a request, where it is plainly hot: the mirror of `contracts/request.py`.
  *
  * What is refused there is cold here; so is what is merely unusual. The texts of a request stay in
- * the line or in the kernel's document, and live until the next line is read.
+ * the line or in its document, and live until the document is used again.
  */
 
 #include "kernel.h"
@@ -54,8 +54,8 @@ static enum us_stop read_action(const us_kernel *k, const us_node *node, us_requ
 static enum us_stop read_now(const us_kernel *k, const us_batch *batch, const us_node *node,
                              us_request *request);
 static enum us_stop read_mark(const us_node *node, us_request *request);
-static enum us_stop read_context(const us_kernel *k, const us_node *node, us_request *request);
-static enum us_stop read_payload(const us_kernel *k, us_request *request);
+static enum us_stop read_context(const us_node *node, us_request *request);
+static enum us_stop read_payload(us_request *request);
 static enum us_stop read_member(const us_json *doc, const us_node *node, enum member member,
                                 us_request *request);
 static bool admitted(const us_kernel *k, const us_request *request);
@@ -71,16 +71,15 @@ static bool spells(us_bytes bytes, const char *text, size_t len);
 
 #define SPELLS(bytes, literal) spells((bytes), (literal), sizeof(literal) - 1)
 
-enum us_stop us_read_request(us_kernel *k, const us_batch *batch, const uint8_t *line, size_t len,
-                             us_request *request)
+enum us_stop us_read_request(const us_kernel *k, const us_batch *batch, const uint8_t *line,
+                             size_t len, us_json *doc, us_request *request)
 {
     const us_node *action = NULL, *context = NULL;
-    us_json *doc = &k->doc;
 
     if (len > US_LINE_MAX || us_json_read(doc, line, len) != US_SOUND ||
         doc->nodes[0].kind != US_OBJECT)
         return US_STOP_LINE;
-    *request = (us_request){.door = batch->door, .transport = batch->door};
+    *request = (us_request){.door = batch->door, .transport = batch->door, .doc = doc};
     request->escalated_from = US_NONE;
     for (uint32_t i = doc->nodes[0].as.children.first; i != 0; i = doc->nodes[i].next) {
         const us_node *node = &doc->nodes[i];
@@ -103,9 +102,9 @@ enum us_stop us_read_request(us_kernel *k, const us_batch *batch, const uint8_t 
     }
     enum us_stop stop = read_action(k, action, request);
     if (stop == US_STOP_END)
-        stop = read_context(k, context, request);
+        stop = read_context(context, request);
     if (stop == US_STOP_END)
-        stop = read_payload(k, request);
+        stop = read_payload(request);
     if (stop == US_STOP_END && !admitted(k, request))
         stop = US_STOP_DOOR;
     return stop;
@@ -115,7 +114,7 @@ static enum us_stop read_action(const us_kernel *k, const us_node *node, us_requ
 {
     if (node == NULL || node->kind != US_STRING)
         return US_STOP_ACTION;
-    us_bytes bytes = string_of(&k->doc, node);
+    us_bytes bytes = string_of(request->doc, node);
     for (uint32_t i = 0; i < US_ACTION_COUNT; i++) {
         if (us_same(bytes, us_action_bytes(k, (enum us_action)i, US_TEXT_ACTION))) {
             request->action = (enum us_action)i;
@@ -151,9 +150,9 @@ static enum us_stop read_mark(const us_node *node, us_request *request)
     return US_STOP_END;
 }
 
-static enum us_stop read_context(const us_kernel *k, const us_node *node, us_request *request)
+static enum us_stop read_context(const us_node *node, us_request *request)
 {
-    const us_json *doc = &k->doc;
+    const us_json *doc = request->doc;
 
     if (node == NULL || node->kind == US_NULL)
         return US_STOP_END;
@@ -182,9 +181,9 @@ static enum us_stop read_context(const us_kernel *k, const us_node *node, us_req
     return US_STOP_END;
 }
 
-static enum us_stop read_payload(const us_kernel *k, us_request *request)
+static enum us_stop read_payload(us_request *request)
 {
-    const us_json *doc = &k->doc;
+    const us_json *doc = request->doc;
 
     if (request->payload == NULL || request->payload->kind != US_OBJECT)
         return US_STOP_MEMBER;

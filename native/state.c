@@ -61,17 +61,18 @@ static us_kernel *opened(uint32_t sha256_path, const us_setup *setup)
     k->setup = *setup;
     k->sha256_path = sha256_path;
     k->lease_free = US_NONE;
-    us_own_document(k);
+    us_own_documents(k);
     return k;
 }
 
-/* The room for a document is part of the kernel: it stays behind when a kernel is copied. */
-void us_own_document(us_kernel *k)
+/* The room for documents is part of the kernel: it stays behind when a kernel is copied. */
+void us_own_documents(us_kernel *k)
 {
-    k->doc = (us_json){.nodes = k->nodes,
-                       .node_max = US_NODE_MAX,
-                       .text = k->doc_text,
-                       .text_max = sizeof k->doc_text};
+    for (uint32_t i = 0; i < 2; i++)
+        k->docs[i] = (us_json){.nodes = k->nodes[i],
+                               .node_max = US_NODE_MAX,
+                               .text = k->doc_text[i],
+                               .text_max = sizeof k->doc_text[i]};
 }
 
 static bool take_texts(us_kernel *k, const us_setup *setup, const uint8_t *text, uint64_t len)

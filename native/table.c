@@ -8,6 +8,13 @@
 
 #include <string.h>
 
+/* The tables are larger than a cache: who knows what he will look at lets it come. */
+#if defined(__GNUC__)
+#define US_FETCH(at) __builtin_prefetch(at)
+#else
+#define US_FETCH(at) ((void)(at))
+#endif
+
 static uint64_t rotate(uint64_t word, unsigned int by);
 static void sip_round(uint64_t v[4]);
 static uint32_t memory_home(const us_memory *memory, uint64_t hash);
@@ -65,6 +72,22 @@ static uint64_t rotate(uint64_t word, unsigned int by)
 /* ---- issues by id -----------------------------------------------------------------------------
  */
 
+void us_index_fetch(const us_kernel *k, uint64_t hash)
+{
+    if (k->index.slots != NULL)
+        US_FETCH(&k->index.slots[(uint32_t)hash & k->index.mask]);
+}
+
+/* The slot has come meanwhile, and says where the issue is; mostly it is that one. */
+void us_issue_fetch(const us_kernel *k, uint64_t hash)
+{
+    if (k->index.slots == NULL)
+        return;
+    uint32_t slot = k->index.slots[(uint32_t)hash & k->index.mask];
+    if (slot != US_NONE)
+        US_FETCH(&k->issues[slot]);
+}
+
 us_issue *us_index_find(const us_kernel *k, us_bytes id, uint64_t hash)
 {
     if (k->index.slots == NULL)
@@ -99,15 +122,9 @@ uint64_t us_request_hash(us_bytes request_id)
     return hash + (hash == 0);
 }
 
-/* Both tables are larger than a cache: who is about to look into one lets the other one come. */
 void us_memory_fetch(const us_memory *memory, uint64_t hash)
 {
-#if defined(__GNUC__)
-    __builtin_prefetch(&memory->slots[memory_home(memory, hash)]);
-#else
-    (void)memory;
-    (void)hash;
-#endif
+    US_FETCH(&memory->slots[memory_home(memory, hash)]);
 }
 
 bool us_memory_has(const us_memory *memory, uint64_t hash)
