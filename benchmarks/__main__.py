@@ -108,7 +108,9 @@ def _measure(options: argparse.Namespace, folder: Path) -> Results:
         _measure_growth(results, options, progress)
     if "stage" in options.sections:
         issues, rounds = (20, 1) if options.quick else (200, min(options.rounds, 3))
-        results.stage = stage.measure(folder / "stage", rounds, issues, progress)
+        results.stage = stage.measure(
+            folder / "stage", rounds, issues, progress, quick=options.quick
+        )
     progress.clear()
     return results
 
