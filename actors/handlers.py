@@ -18,7 +18,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,6 +68,8 @@ def find(name: str) -> Handler:
         if found is None and attribute in _registered:
             return _registered[attribute]
     else:
+        from importlib import metadata  # noqa: PLC0415 - takes as long as all the rest
+
         entries = [each for each in metadata.entry_points(group=GROUP) if each.name == name]
         found = entries[0].load() if entries else _registered.get(name)
     if not callable(found):
