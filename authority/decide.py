@@ -7,7 +7,7 @@ Order: the door, the caller's clock, the evidence, the memory of request ids, th
 from dataclasses import replace
 
 from ..contracts import Policy, Reason, Request, Stamp, shapes
-from . import dependency, fiber, lease, projection, sublease, work
+from . import dependency, fiber, handover, lease, projection, sublease, work
 from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
 from .state import State
 
@@ -119,6 +119,8 @@ def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:
             return work.close(state, asked, stamp)
         case shapes.DiscoverIssue() as asked:
             return work.discover(state, asked, stamp)
+        case shapes.HandOverIssue() as asked:
+            return handover.hand_over(state, asked, stamp)
         case shapes.ImportIssues() as asked:
             return work.import_issues(state, asked, stamp)
         case shapes.AddDependency() as asked:

@@ -53,6 +53,7 @@ from .outcome import (
     DependencyDropped,
     FiberDropped,
     FiberPut,
+    HandoverPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -404,7 +405,7 @@ def _touched(state: State, change: Change) -> Iterator[str]:
         case DependencyAdded(dependency) | DependencyDropped(dependency):
             yield dependency.issue_id
             yield dependency.depends_on_id
-        case Lapsed() | PolicySet() | Answered():
+        case Lapsed() | PolicySet() | Answered() | HandoverPut():
             pass
 
 

@@ -14,6 +14,7 @@ from ..contracts import (
     FAILURES,
     Dependency,
     Fiber,
+    Handover,
     Instance,
     Issue,
     Lease,
@@ -83,6 +84,12 @@ class FiberDropped(Struct, frozen=True, tag_field="change", tag="fiber.dropped")
     fiber_id: str
 
 
+class HandoverPut(Struct, frozen=True, tag_field="change", tag="handover.put"):
+    """The newest hand-over of an issue; the oldest one beyond the limit is forgotten."""
+
+    handover: Handover
+
+
 class DependencyAdded(Struct, frozen=True, tag_field="change", tag="dependency.added"):
     dependency: Dependency
 
@@ -116,6 +123,7 @@ Change = (
     | InstanceDropped
     | FiberPut
     | FiberDropped
+    | HandoverPut
     | DependencyAdded
     | DependencyDropped
     | PolicySet

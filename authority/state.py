@@ -26,6 +26,7 @@ from ..contracts import (
     Fiber,
     FiberMove,
     FiberState,
+    Handover,
     Instance,
     Issue,
     Lease,
@@ -43,6 +44,7 @@ from .outcome import (
     DependencyDropped,
     FiberDropped,
     FiberPut,
+    HandoverPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -82,6 +84,7 @@ class State:
         "dependencies",
         "fibers",
         "forgetting",
+        "handovers",
         "instances",
         "issues",
         "leases",
@@ -100,6 +103,7 @@ class State:
         self.subleases: dict[str, dict[str, Sublease]] = {}
         self.instances: dict[str, dict[str, Instance]] = {}
         self.fibers: dict[str, dict[str, Fiber]] = {}
+        self.handovers: dict[str, tuple[Handover, ...]] = {}  # by issue, oldest first
         self.policy = Policy()
         self.answers: dict[str, Answer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
@@ -171,6 +175,9 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
                 state.fibers.setdefault(fiber.resource, {})[fiber.fiber_id] = fiber
             case FiberDropped(resource, fiber_id):
                 del state.fibers[resource][fiber_id]
+            case HandoverPut(handover):
+                left = (*state.handovers.get(handover.issue_id, ()), handover)
+                state.handovers[handover.issue_id] = left[-limits.HANDOVERS_PER_ISSUE_MAX :]
             case DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case DependencyDropped(dependency):
@@ -318,7 +325,9 @@ class Image(msgspec.Struct, frozen=True):
     instances: list[Instance]
     policy: Policy
     answers: list[tuple[str, str, str, int]]
-    fibers: list[Fiber] = []  # an image from before there were fibers has none
+    # An image from before there were any has none of these.
+    fibers: list[Fiber] = []
+    handovers: list[Handover] = []
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -336,6 +345,7 @@ def dump(state: State) -> bytes:
         policy=state.policy,
         answers=[(key, *state.answers[key]) for key in state.forgetting],
         fibers=_flat(state.fibers),
+        handovers=[one for key in sorted(state.handovers) for one in state.handovers[key]],
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -351,6 +361,7 @@ def load(data: bytes) -> State:
     apply(state, [SubleasePut(each) for each in image.subleases])
     apply(state, [InstancePut(each) for each in image.instances])
     apply(state, [FiberPut(each) for each in image.fibers])
+    apply(state, [HandoverPut(each) for each in image.handovers])
     apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
     return state
 

@@ -19,6 +19,7 @@ from .outcome import (
     DependencyDropped,
     FiberDropped,
     FiberPut,
+    HandoverPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -157,7 +158,7 @@ class Tables:
             case DependencyDropped(one):
                 query = "DELETE FROM dependency WHERE (issue_id, depends_on_id, type) = (?, ?, ?)"
                 self._run(query, one.issue_id, one.depends_on_id, one.type)
-            case PolicySet() | Answered() | Lapsed():
+            case PolicySet() | Answered() | Lapsed() | HandoverPut():
                 pass  # the tables show work and leases
             case _:
                 assert_never(change)

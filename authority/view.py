@@ -6,6 +6,7 @@ from typing import Any
 from ..contracts import (
     Dependency,
     Fiber,
+    Handover,
     Instance,
     Issue,
     Lease,
@@ -95,6 +96,25 @@ def fiber_view(fiber: Fiber) -> dict[str, Any]:
         "reason": fiber.reason,
     }
     return view | {name: text for name, text in given.items() if text}
+
+
+def handover_view(handover: Handover) -> dict[str, Any]:
+    left = handover.checkpoint
+    checkpoint: dict[str, Any] = {"summary": left.summary}
+    for name in ("done", "next", "artifacts"):
+        if items := getattr(left, name):
+            checkpoint[name] = list(items)
+    if left.notes:
+        checkpoint["notes"] = left.notes
+    return {
+        "issueId": handover.issue_id,
+        "owner": handover.owner,
+        "leaseId": handover.lease_id,
+        "fence": handover.fence,
+        "seq": handover.seq,
+        "at": rfc3339.answer_text(handover.at_ms),
+        "checkpoint": checkpoint,
+    }
 
 
 def orphaned_view(state: State, resource: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from . import canonical, check, documents, jsonl, limits, pins, rfc3339, shapes
 from .check import check_all, startup_check
 from .evidence import evidence_routes, factor, parse_routes, route_findings
 from .fiber import FIBER_TRANSITIONS, FiberMove, FiberState
+from .harness import Handover
 from .jsonl import record_problem
 from .reason import BY_WIRE, FAILURES, Exit, Reason
 from .records import (
@@ -49,12 +50,14 @@ from .shapes import (
     Break,
     CallerStamp,
     CancelFiber,
+    Checkpoint,
     Claim,
     ClaimNext,
     CloseInstance,
     CloseIssue,
     DiscoverIssue,
     GrantSublease,
+    HandOverIssue,
     Held,
     ImportIssues,
     JoinFiber,
@@ -94,6 +97,7 @@ __all__ = [
     "Break",
     "CallerStamp",
     "CancelFiber",
+    "Checkpoint",
     "Claim",
     "ClaimNext",
     "CloseInstance",
@@ -107,6 +111,8 @@ __all__ = [
     "FiberState",
     "Garbage",
     "GrantSublease",
+    "HandOverIssue",
+    "Handover",
     "Held",
     "HostAction",
     "ImportIssues",

@@ -28,6 +28,12 @@ FIBERS_PER_LEASE_MAX = 256  # that run at once
 FIBERS_ENDED_MAX = 256  # that have ended and are still told from those that never were
 FIBER_DEPTH_MAX = 16  # a fiber of a fiber of a fiber
 
+# --- what workers leave behind -------------------------------------------------------------------
+SUMMARY_LENGTH_MAX = 4_096  # what a hand-over, a session or a step says of itself
+CHECKPOINT_NOTES_MAX = 16_384
+CHECKPOINT_ITEMS_MAX = 32  # things done, things to do, artefacts
+HANDOVERS_PER_ISSUE_MAX = 4  # the newest ones
+
 # --- what the authority remembers --------------------------------------------------------------
 ISSUES_MAX = 4_194_304
 DEPENDENCIES_PER_ISSUE_MAX = 256

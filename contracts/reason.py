@@ -151,6 +151,8 @@ class Reason(IntEnum):
     RETRY_POLICY_NOT_JSON = 232
     RETRY_POLICY_SHAPE = 233
     RETRY_POLICY_DIGEST = 234
+    # Hand-overs, sessions, features, steps.
+    HANDOVER_SUMMARY_MISSING = 340
 
     @property
     def wire(self) -> str:
@@ -500,6 +502,10 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.RETRY_POLICY_DIGEST, "retry_policy_invalid_digest", _US, _NEVER, Exit.CHECK_FAILED,
      None, "the retry policy does not have the digest that binds it",
      "after an edit, `python -m understudy.contracts --write`"),
+
+    (Reason.HANDOVER_SUMMARY_MISSING, "handover_summary_missing", _CALLER, _NEVER, Exit.USAGE,
+     None, "a hand-over says in a summary how far the work is, and this one is blank",
+     "say it in `checkpoint.summary`"),
 )
 # fmt: on
 

@@ -33,6 +33,7 @@ ROUTES = (
             "op/mcp.issue_lease_renew": "issue.lease_renew",
             "op/mcp.issue_lease_release": "issue.lease_release",
             "op/mcp.issue_discover": "issue.discover",
+            "op/mcp.issue_handover": "issue.handover",
             "op/transport.issue_claim_next": "issue.claim_next",
             "op/mcp.issue_lease_reconcile": "issue.lease_reconcile",
             "op/mcp.issue_lease_break": "issue.lease_break",

@@ -22,6 +22,7 @@ Mark = Annotated[  # a name that is there
 ]
 Title = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.TITLE_LENGTH_MAX)]
 Text = Annotated[str, Meta(max_length=limits.TEXT_LENGTH_MAX)]
+Summary = Annotated[str, Meta(max_length=limits.SUMMARY_LENGTH_MAX)]
 ReasonText = Annotated[str, Meta(max_length=limits.REASON_LENGTH_MAX)]
 Ref = Annotated[str, Meta(pattern=LINE_PATTERN, max_length=limits.REF_LENGTH_MAX)]
 Label = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.ID_LENGTH_MAX)]
@@ -201,6 +202,22 @@ class DiscoverIssue(Held, frozen=True, kw_only=True):
     labels: Labels = ()
 
 
+class Checkpoint(Shape, frozen=True, kw_only=True):
+    """How far the work is, in the words of whoever did it."""
+
+    summary: Summary
+    done: Annotated[tuple[ReasonText, ...], Meta(max_length=limits.CHECKPOINT_ITEMS_MAX)] = ()
+    next: Annotated[tuple[ReasonText, ...], Meta(max_length=limits.CHECKPOINT_ITEMS_MAX)] = ()
+    artifacts: Annotated[tuple[Ref, ...], Meta(max_length=limits.CHECKPOINT_ITEMS_MAX)] = ()
+    notes: Annotated[str, Meta(max_length=limits.CHECKPOINT_NOTES_MAX)] = ""
+
+
+class HandOverIssue(Held, frozen=True, kw_only=True):
+    """What the holder leaves for whoever works on the issue next."""
+
+    checkpoint: Checkpoint
+
+
 class RecordedLease(Struct, frozen=True, forbid_unknown_fields=True):
     """A lease as it stands in `issues.jsonl`."""
 
@@ -349,6 +366,7 @@ SHAPES: dict[str, type[Shape]] = {
     "issue.update": UpdateIssue,
     "issue.close": CloseIssue,
     "issue.discover": DiscoverIssue,
+    "issue.handover": HandOverIssue,
     "issue.import": ImportIssues,
     "issue.list": ListIssues,
     "issue.show": ShowIssue,

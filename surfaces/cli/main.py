@@ -19,6 +19,7 @@ _COMMANDS = {
     "tree": ("up", "tree", "Draw the tree."),
     "top": ("up", "top", "Draw the tree again and again."),
     "issue": ("issue", "issue", "Add, find, claim, change and close work."),
+    "resume": ("handover", "resume", "Show what the last holder of an issue left."),
     "dep": ("dep", "dep", "Say which issue waits for which."),
     "sublease": ("sublease", "sublease", "Lend parts of a lease to subagents."),
     "instance": ("sublease", "instance", "Name the worktree or runtime that works under a lease."),

@@ -301,6 +301,35 @@ def test_fibers_lie_so_deep() -> None:
     assert desk.refusal("fiber.spawn", **ann, taskRef="t", **above) == "fiber_too_deep"
 
 
+# --- what workers leave behind --------------------------------------------------------------------
+
+
+@stands_on("SUMMARY_LENGTH_MAX", "CHECKPOINT_NOTES_MAX", "CHECKPOINT_ITEMS_MAX")
+def test_a_checkpoint_has_a_greatest_size() -> None:
+    def taken(**members: object) -> bool:
+        return fits("issue.handover", {"id": "a", "checkpoint": {"summary": "s", **members}})
+
+    assert taken(summary="s" * limits.SUMMARY_LENGTH_MAX)
+    assert not taken(summary="s" * (limits.SUMMARY_LENGTH_MAX + 1))
+    assert taken(notes="s" * limits.CHECKPOINT_NOTES_MAX)
+    assert not taken(notes="s" * (limits.CHECKPOINT_NOTES_MAX + 1))
+    for name in ("done", "next", "artifacts"):
+        assert taken(**{name: ["x"] * limits.CHECKPOINT_ITEMS_MAX})
+        assert not taken(**{name: ["x"] * (limits.CHECKPOINT_ITEMS_MAX + 1)})
+
+
+@stands_on("HANDOVERS_PER_ISSUE_MAX")
+def test_so_many_handovers_of_an_issue_are_kept() -> None:
+    desk = Desk()
+    desk.grant("issue.add", id="a", title="t")
+    ann = desk.claim("a", "ann")
+    for place in range(limits.HANDOVERS_PER_ISSUE_MAX + 1):
+        desk.grant("issue.handover", **ann, checkpoint={"summary": f"number {place}"})
+        kept = desk.authority.state.handovers["a"]
+        assert len(kept) == min(place + 1, limits.HANDOVERS_PER_ISSUE_MAX)
+    assert kept[0].checkpoint.summary == "number 1", "the oldest is gone"
+
+
 # --- what the authority remembers -----------------------------------------------------------------
 
 

@@ -64,6 +64,7 @@ OURS = {
     "issue.add": "op/mcp.issue_add",
     "issue.show": "op/mcp.issue_show",
     "issue.close": "op/mcp.issue_close",
+    "issue.handover": "op/mcp.issue_handover",
     "issue.import": "op/cli.issue_import",
     "issue.lease_projection": "op/mcp.issue_lease_projection",
     "issue.lease_reconcile": "op/mcp.issue_lease_reconcile",
@@ -142,7 +143,7 @@ def test_issue_and_dependency_records_change_outside_any_world() -> None:
 def test_every_lease_action_lies_in_the_lease_world() -> None:
     names = {name for name, row in host_actions().items() if row.world_id == "world.lease.v1"}
     assert names == {
-        "issue.claim", "issue.claim_next", "issue.discover", "issue.lease_renew",
+        "issue.claim", "issue.claim_next", "issue.discover", "issue.handover", "issue.lease_renew",
         "issue.lease_release", "issue.lease_reconcile", "issue.lease_break", "sublease.grant",
         "sublease.revoke", "instance.open", "instance.close",
     }  # fmt: skip

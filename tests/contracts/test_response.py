@@ -103,6 +103,7 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     _work(day)
     _dependencies(day)
     _leases(day)
+    _handed_over(day)
     _lent(day, patch)
     _fibers(day, patch)
     _reads(day)
@@ -256,6 +257,17 @@ def _leases(day: Day) -> None:
     day.grant("issue.lease_break", id="i3", reason="it hangs")
     day.grant("issue.close", **day.claim("i3"))
     day.refuse(Reason.ISSUE_CLOSED, "issue.claim", id="i3", assignee="ann")
+
+
+def _handed_over(day: Day) -> None:
+    day.grant("issue.add", id="hand", title="t")
+    held = day.claim("hand")
+    day.refuse(
+        Reason.HANDOVER_SUMMARY_MISSING, "issue.handover", **held, checkpoint={"summary": ""}
+    )
+    whole = {"summary": "s", "done": ["a"], "next": ["b"], "artifacts": ["c"], "notes": "n"}
+    day.grant("issue.handover", **held, checkpoint=whole)
+    day.grant("issue.handover", **held, checkpoint={"summary": "s"})
 
 
 def _lent(day: Day, patch: pytest.MonkeyPatch) -> None:

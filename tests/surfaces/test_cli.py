@@ -33,6 +33,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "issue break": (["w", "--reason", "gone"], "broke the lease of w"),
     "issue update": (["w", "HOLDER", "--notes", "half"], "updated w"),
     "issue discover": (["w", "found", "HOLDER", "--new-id", "n"], "discovered n"),
+    "issue handover": (["w", "HOLDER", "--summary", "half", "--next", "more"], "left for w, row "),
+    "resume": (["t"], "left by tim, fence 1"),
     "issue close": (["w", "HOLDER", "--reason", "done"], "closed w"),
     "dep add": (["a", "w", "--type", "related"], "a related w"),
     "dep remove": (["b", "a"], "no longer: b blocks a"),
