@@ -13,6 +13,7 @@ from msgspec import Struct
 from ..contracts import (
     FAILURES,
     Dependency,
+    Feature,
     Fiber,
     Handover,
     Instance,
@@ -20,6 +21,7 @@ from ..contracts import (
     Lease,
     Policy,
     Reason,
+    Session,
     Sublease,
 )
 
@@ -90,6 +92,20 @@ class HandoverPut(Struct, frozen=True, tag_field="change", tag="handover.put"):
     handover: Handover
 
 
+class SessionPut(Struct, frozen=True, tag_field="change", tag="session.put"):
+    session: Session
+
+
+class SessionDropped(Struct, frozen=True, tag_field="change", tag="session.dropped"):
+    """A session that stopped long ago is forgotten, with its ledger."""
+
+    worker: str
+
+
+class FeaturePut(Struct, frozen=True, tag_field="change", tag="feature.put"):
+    feature: Feature
+
+
 class DependencyAdded(Struct, frozen=True, tag_field="change", tag="dependency.added"):
     dependency: Dependency
 
@@ -124,6 +140,9 @@ Change = (
     | FiberPut
     | FiberDropped
     | HandoverPut
+    | SessionPut
+    | SessionDropped
+    | FeaturePut
     | DependencyAdded
     | DependencyDropped
     | PolicySet
@@ -146,13 +165,18 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Not granted, for the first reason that applies."""
+    """Not granted, for the first reason that applies; a check names the others too."""
 
     reason: Reason
     detail: str
     issue_id: str | None = None
     fence: int | None = None  # the fence that is current, where the refusal is about fences
     changes: tuple[Change, ...] = ()  # nothing but the memory of the answer itself
+    others: tuple[Reason, ...] = ()
+
+    @property
+    def classes(self) -> list[str]:
+        return [reason.wire for reason in (self.reason, *self.others)]
 
     @property
     def diagnostic(self) -> str:

@@ -23,6 +23,7 @@ from ..contracts import (
     BLOCKING_TYPES,
     FIBER_TRANSITIONS,
     Dependency,
+    Feature,
     Fiber,
     FiberMove,
     FiberState,
@@ -31,6 +32,7 @@ from ..contracts import (
     Issue,
     Lease,
     Policy,
+    Session,
     Sublease,
     issue_of,
     issue_resource,
@@ -42,6 +44,7 @@ from .outcome import (
     Change,
     DependencyAdded,
     DependencyDropped,
+    FeaturePut,
     FiberDropped,
     FiberPut,
     HandoverPut,
@@ -53,6 +56,8 @@ from .outcome import (
     LeaseDropped,
     LeasePut,
     PolicySet,
+    SessionDropped,
+    SessionPut,
     SubleaseDropped,
     SubleasePut,
 )
@@ -82,6 +87,7 @@ class State:
         "blocks",
         "deadlines",
         "dependencies",
+        "features",
         "fibers",
         "forgetting",
         "handovers",
@@ -92,6 +98,7 @@ class State:
         "policy",
         "ranks",
         "ready",
+        "sessions",
         "subleases",
         "torn",
     )
@@ -104,6 +111,8 @@ class State:
         self.instances: dict[str, dict[str, Instance]] = {}
         self.fibers: dict[str, dict[str, Fiber]] = {}
         self.handovers: dict[str, tuple[Handover, ...]] = {}  # by issue, oldest first
+        self.sessions: dict[str, Session] = {}  # by worker
+        self.features: dict[str, dict[str, Feature]] = {}
         self.policy = Policy()
         self.answers: dict[str, Answer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
@@ -178,6 +187,13 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
             case HandoverPut(handover):
                 left = (*state.handovers.get(handover.issue_id, ()), handover)
                 state.handovers[handover.issue_id] = left[-limits.HANDOVERS_PER_ISSUE_MAX :]
+            case SessionPut(session):
+                state.sessions[session.worker] = session
+            case SessionDropped(worker):
+                del state.sessions[worker]
+                state.features.pop(worker, None)
+            case FeaturePut(feature):
+                state.features.setdefault(feature.worker, {})[feature.feature_id] = feature
             case DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case DependencyDropped(dependency):
@@ -328,6 +344,8 @@ class Image(msgspec.Struct, frozen=True):
     # An image from before there were any has none of these.
     fibers: list[Fiber] = []
     handovers: list[Handover] = []
+    sessions: list[Session] = []
+    features: list[Feature] = []
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -346,6 +364,8 @@ def dump(state: State) -> bytes:
         answers=[(key, *state.answers[key]) for key in state.forgetting],
         fibers=_flat(state.fibers),
         handovers=[one for key in sorted(state.handovers) for one in state.handovers[key]],
+        sessions=[state.sessions[key] for key in sorted(state.sessions)],
+        features=_flat(state.features),
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -362,6 +382,8 @@ def load(data: bytes) -> State:
     apply(state, [InstancePut(each) for each in image.instances])
     apply(state, [FiberPut(each) for each in image.fibers])
     apply(state, [HandoverPut(each) for each in image.handovers])
+    apply(state, [SessionPut(each) for each in image.sessions])
+    apply(state, [FeaturePut(each) for each in image.features])
     apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
     return state
 

@@ -91,6 +91,7 @@ ROUTES = (
             "op/harness.session_bootstrap": "harness.session.bootstrap",
             "op/harness.session_read": "harness.session.read",
             "op/harness.trajectory_query": "harness.trajectory.query",
+            "op/harness.join_check": "harness.join.check",
             "op/mcp.observe_instruction": "observe.instruction",
             "op/mcp.observe_latest": "observe.latest",
             "op/mcp.observe_needs_attention": "observe.needs_attention",

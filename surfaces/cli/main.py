@@ -24,6 +24,8 @@ _COMMANDS = {
     "sublease": ("sublease", "sublease", "Lend parts of a lease to subagents."),
     "instance": ("sublease", "instance", "Name the worktree or runtime that works under a lease."),
     "fiber": ("fiber", "fiber", "Run parts of one piece of work side by side."),
+    "harness": ("harness", "harness", "Say where a worker stands, what it plans and did."),
+    "observe": ("observe", "observe", "See the newest, what needs somebody, and the whole."),
     "policy": ("state", "policy", "Show or set how strict this authority is."),
     "authority": ("authority", "authority", "Run the authority as a process of its own."),
     "exec": ("exec", "exec_", "Run a command under a lease, and stop it when the lease is lost."),
