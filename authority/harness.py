@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..contracts import Stamp
-from . import features, joining, observe, session, steps
+from . import features, join, observe, session, steps
 from .outcome import Outcome
 from .past import Past
 from .state import State
@@ -18,7 +18,7 @@ RULES: dict[str, Callable[[State, Any, Stamp], Outcome]] = {
     "harness.feature.check": features.check,
     "harness.feature.next": features.next_,
     "harness.trajectory.append": steps.append,
-    "harness.join.check": joining.check,
+    "harness.join.check": join.check,
 }
 LOOKING_BACK: dict[str, Callable[[State, Any, Stamp, Past], Outcome]] = {
     "harness.trajectory.query": steps.query,

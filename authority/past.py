@@ -27,7 +27,6 @@ class Done(NamedTuple):
     issue_id: str | None
     worker: str
     instruction_refs: tuple[str, ...]
-    diagnostic: str
     step: dict[str, Any] | None
 
 
@@ -59,11 +58,10 @@ def glean(row: Row) -> Done:
             action=step["action"] if step else effect["action"],
             result_class=step["resultClass"] if step else effect["resultClass"],
             issue_id=effect["issueId"],
-            worker=payload.get("worker") or payload.get("assignee") or "",
+            worker=(payload.get("worker") or payload.get("assignee") or "").strip(),
             instruction_refs=tuple(
                 sorted(refs | set(step.get("instructionRefs", ()) if step else ()))
             ),
-            diagnostic=response.get("diagnostic", ""),
             step=step,
         )
     except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -7,6 +7,7 @@
     I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
     I6  A fiber runs under the lease whose fence it has, and in a scope that runs; orphans are of
         earlier terms, and closed work has no fibers.
+    I7  Hand-overs are of issues that exist, and a ledger hangs on its worker's session.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -393,7 +394,7 @@ def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I6; slow, for tests and for `issue.check`."""
+    """Assert I1 to I7; slow, for tests and for `issue.check`."""
     for resource, lease in state.leases.items():
         issue = state.issues[issue_of(resource)]
         assert issue.status != "closed", f"I1: {resource} is closed and leased"
@@ -411,6 +412,8 @@ def check_invariants(state: State) -> None:
         assert state.leases[key].deadline_ms == deadline_ms, f"I5: {key} has another deadline"
     for resource, fibers in state.fibers.items():
         _check_fibers(state, resource, fibers)
+    assert state.handovers.keys() <= state.issues.keys(), "I7: a hand-over of nothing"
+    assert state.features.keys() <= state.sessions.keys(), "I7: a ledger of nobody"
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

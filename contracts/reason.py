@@ -565,7 +565,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
      "the worker's session has another id: somebody else uses the name",
      "take a name of your own, or read the session first"),
     (Reason.SESSIONS_FULL, "harness_sessions_full",
-     _US, _LATER, Exit.CONFLICT, None,
+     _US, _NEVER, Exit.CONFLICT, None,
      "as many sessions are active as the authority keeps",
      "stop one that is over"),
     (Reason.FEATURES_FULL, "harness_features_full",

@@ -355,7 +355,7 @@ class LedgerFeature(Shape, frozen=True, kw_only=True):
 
 
 class Ledger(Shape, frozen=True, kw_only=True):
-    schema: Literal[1] = 1
+    schema: Annotated[int, Meta(ge=1, le=1)] = 1
     ledger_kind: Literal["premath.harness.feature_ledger.v1"]
     session_ref: Name = ""
     updated_at: Name

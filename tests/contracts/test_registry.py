@@ -65,6 +65,7 @@ OURS = {
     "issue.show": "op/mcp.issue_show",
     "issue.close": "op/mcp.issue_close",
     "issue.handover": "op/mcp.issue_handover",
+    "harness.join.check": "op/harness.join_check",
     "issue.import": "op/cli.issue_import",
     "issue.lease_projection": "op/mcp.issue_lease_projection",
     "issue.lease_reconcile": "op/mcp.issue_lease_reconcile",
@@ -83,10 +84,15 @@ NARROW = {
     "issue.import": {"cli", "coordinator"},
     "policy.set": {"cli", "coordinator"},
 }
-BUILT = ("issue", "dep", "sublease", "instance", "fiber", "policy", "world")
+BUILT = (
+    "issue", "dep", "sublease", "instance", "fiber", "harness", "observe", "policy", "world",
+)  # fmt: skip
 READS = {
     "dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check", "issue.list",
     "issue.ready", "issue.show", "issue.lease_projection", "world.route_binding",
+    "harness.feature.check", "harness.feature.next", "harness.feature.read", "harness.join.check",
+    "harness.session.bootstrap", "harness.session.read", "harness.trajectory.query",
+    "observe.instruction", "observe.latest", "observe.needs_attention", "observe.projection",
 }  # fmt: skip
 
 
