@@ -7,20 +7,24 @@ Order: the door, the caller's clock, the evidence, the memory of request ids, th
 from dataclasses import replace
 
 from ..contracts import Policy, Reason, Request, Stamp, shapes
-from . import dependency, fiber, lease, projection, sublease, work
+from . import dependency, fiber, handover, harness, lease, projection, sublease, work
 from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
+from .past import Past
 from .state import State
 
 
-def decide(state: State, request: Request, stamp: Stamp) -> Outcome:
-    """What becomes of a request at this place of the journal."""
+def decide(state: State, request: Request, stamp: Stamp, past: Past = ()) -> Outcome:
+    """What becomes of a request at this place of the journal.
+
+    The past is for those who look back; nobody else is shown it.
+    """
     refusal = _admit(state, request, stamp)
     if refusal is not None:
         return refusal
     memory = _recall(state, request)
     if memory is not None:
         return memory
-    outcome = _rule(state, request, stamp)
+    outcome = _rule(state, request, stamp, past)
     if request.request_id is None or isinstance(outcome, Repeated):
         return outcome
     answered = Answered(request.request_id, request.action.action, request.args_digest, stamp.seq)
@@ -83,7 +87,16 @@ def _recall(state: State, request: Request) -> Repeated | Refused | None:
     return Refused(Reason.REQUEST_ID_CONFLICT, detail)
 
 
-def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:
+def looks_back(request: Request) -> bool:
+    """Whether the rule of a request reads the past."""
+    return request.action.action in harness.LOOKING_BACK
+
+
+def _rule(state: State, request: Request, stamp: Stamp, past: Past) -> Outcome:
+    if looks_back(request):
+        return harness.LOOKING_BACK[request.action.action](state, request.payload, stamp, past)
+    if request.action.action in harness.RULES:
+        return harness.RULES[request.action.action](state, request.payload, stamp)
     match request.payload:
         case shapes.Claim() as asked:
             return lease.claim(state, asked, stamp)
@@ -119,6 +132,8 @@ def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:
             return work.close(state, asked, stamp)
         case shapes.DiscoverIssue() as asked:
             return work.discover(state, asked, stamp)
+        case shapes.HandOverIssue() as asked:
+            return handover.hand_over(state, asked, stamp)
         case shapes.ImportIssues() as asked:
             return work.import_issues(state, asked, stamp)
         case shapes.AddDependency() as asked:

@@ -100,7 +100,7 @@ def _effect(
     request: Request, outcome: Accepted | Refused, stamp: Stamp, state_digest: str
 ) -> dict[str, Any]:
     action, context = request.action, request.context
-    failures = [outcome.reason.wire] if isinstance(outcome, Refused) else []
+    failures = outcome.classes if isinstance(outcome, Refused) else []
     args_digest = request.args_digest
     effect: dict[str, Any] = {
         "schema": EFFECT_SCHEMA,
@@ -157,7 +157,7 @@ def _response(request: Request, outcome: Accepted | Refused, stamp: Stamp) -> di
             "morphismRowId": action.morphism_row_id,
         }
     if isinstance(outcome, Refused):
-        failures = {"result": "rejected", "failureClasses": [outcome.reason.wire]}
+        failures = {"result": "rejected", "failureClasses": outcome.classes}
         return response | failures | {"diagnostic": outcome.diagnostic}
     return response | outcome.body | {"result": "accepted", "failureClasses": []}
 

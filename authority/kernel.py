@@ -22,6 +22,7 @@ from ..contracts import (
     DISPATCH_KIND,
     FAILURES,
     PROFILE_ID,
+    STEP_KIND,
     STRENGTH,
     Door,
     Garbage,
@@ -51,8 +52,10 @@ from .outcome import (
     Change,
     DependencyAdded,
     DependencyDropped,
+    FeaturePut,
     FiberDropped,
     FiberPut,
+    HandoverPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -61,13 +64,15 @@ from .outcome import (
     LeaseDropped,
     LeasePut,
     PolicySet,
+    SessionDropped,
+    SessionPut,
     SubleaseDropped,
     SubleasePut,
     decode_changes,
 )
 from .service import Authority, Office, Proposal, Run
 from .state import State, apply
-from .trajectory import STEP_KIND, Steps
+from .trajectory import Steps
 
 # `enum us_action`, in order.
 HOT = ("issue.claim", "issue.lease_renew", "issue.lease_release", "issue.close")
@@ -405,6 +410,8 @@ def _touched(state: State, change: Change) -> Iterator[str]:
             yield dependency.issue_id
             yield dependency.depends_on_id
         case Lapsed() | PolicySet() | Answered():
+            pass
+        case HandoverPut() | SessionPut() | SessionDropped() | FeaturePut():
             pass
 
 

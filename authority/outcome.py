@@ -13,12 +13,15 @@ from msgspec import Struct
 from ..contracts import (
     FAILURES,
     Dependency,
+    Feature,
     Fiber,
+    Handover,
     Instance,
     Issue,
     Lease,
     Policy,
     Reason,
+    Session,
     Sublease,
 )
 
@@ -83,6 +86,26 @@ class FiberDropped(Struct, frozen=True, tag_field="change", tag="fiber.dropped")
     fiber_id: str
 
 
+class HandoverPut(Struct, frozen=True, tag_field="change", tag="handover.put"):
+    """The newest hand-over of an issue; the oldest one beyond the limit is forgotten."""
+
+    handover: Handover
+
+
+class SessionPut(Struct, frozen=True, tag_field="change", tag="session.put"):
+    session: Session
+
+
+class SessionDropped(Struct, frozen=True, tag_field="change", tag="session.dropped"):
+    """A session that stopped long ago is forgotten, with its ledger."""
+
+    worker: str
+
+
+class FeaturePut(Struct, frozen=True, tag_field="change", tag="feature.put"):
+    feature: Feature
+
+
 class DependencyAdded(Struct, frozen=True, tag_field="change", tag="dependency.added"):
     dependency: Dependency
 
@@ -116,6 +139,10 @@ Change = (
     | InstanceDropped
     | FiberPut
     | FiberDropped
+    | HandoverPut
+    | SessionPut
+    | SessionDropped
+    | FeaturePut
     | DependencyAdded
     | DependencyDropped
     | PolicySet
@@ -138,13 +165,18 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Not granted, for the first reason that applies."""
+    """Not granted, for the first reason that applies; a check names the others too."""
 
     reason: Reason
     detail: str
     issue_id: str | None = None
     fence: int | None = None  # the fence that is current, where the refusal is about fences
     changes: tuple[Change, ...] = ()  # nothing but the memory of the answer itself
+    others: tuple[Reason, ...] = ()
+
+    @property
+    def classes(self) -> list[str]:
+        return [reason.wire for reason in (self.reason, *self.others)]
 
     @property
     def diagnostic(self) -> str:

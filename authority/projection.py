@@ -26,6 +26,7 @@ from .view import (
     contended_ids,
     dependency_view,
     fiber_view,
+    handover_view,
     instance_view,
     issue_view,
     lease_projection,
@@ -80,6 +81,8 @@ def show(state: State, request: ShowIssue, stamp: Stamp) -> Outcome:
         "instances": _views(state.instances, resource, instance_view),
         "fibers": _fibers(state, resource),
     }
+    if left := state.handovers.get(issue.id):
+        view["handover"] = handover_view(left[-1])
     if issue.metadata:
         view["metadata"] = orjson.Fragment(issue.metadata)
     return Accepted(body={"issue": view}, issue_id=issue.id)

@@ -1,13 +1,15 @@
 """Replay: fold the journal from nothing, decide every request again, and compare the bytes."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..contracts import Garbage, Reason, Stamp, limits, restore
-from .decide import decide
+from .decide import decide, looks_back
 from .envelope import sealed
 from .journal import Head, Journal, Row, Snapshot
 from .outcome import Repeated
+from .past import glean
 from .state import State, apply, dump
 
 
@@ -29,8 +31,9 @@ def replay(journal: Journal, progress: Callable[[int], None] = lambda _: None) -
     state, head = State(), Head()
     snapshot = journal.snapshot()
     epoch = 1
+    before: deque[Row] = deque(maxlen=limits.PAST_ROWS_MAX)
     for row in journal.read():
-        problem, head_after = _step(state, row, head)
+        problem, head_after = _step(state, row, head, before)
         if not epoch <= row.epoch <= journal.epoch():
             problem = (
                 f"its epoch {row.epoch} comes after {epoch}, and the newest is {journal.epoch()}"
@@ -41,13 +44,14 @@ def replay(journal: Journal, progress: Callable[[int], None] = lambda _: None) -
         if problem is not None:
             return Replayed(head.seq, head, f"row {head.seq + 1}: {problem}")
         head = head_after
+        before.append(row)
         progress(head.seq)
     if snapshot is not None and snapshot.head.seq > head.seq:
         return Replayed(head.seq, head, f"row {head.seq + 1}: the snapshot is ahead of the journal")
     return Replayed(head.seq, head)
 
 
-def _step(state: State, row: Row, head: Head) -> tuple[str | None, Head]:
+def _step(state: State, row: Row, head: Head, before: Iterable[Row]) -> tuple[str | None, Head]:
     if row.seq != head.seq + 1:
         return "it is missing", head
     if not 0 <= row.wall_ms <= limits.NOW_MS_MAX + limits.COUNTER_MAX:
@@ -59,7 +63,8 @@ def _step(state: State, row: Row, head: Head) -> tuple[str | None, Head]:
     if isinstance(request, Garbage):
         return f"its request is none: {request.detail}", head
     stamp = Stamp(row.seq, row.wall_ms, row.counter, row.node)
-    outcome = decide(state, request, stamp)
+    past = [glean(each) for each in before] if looks_back(request) else ()
+    outcome = decide(state, request, stamp, past)
     if isinstance(outcome, Repeated):
         return f"its request id was answered by row {outcome.seq}", head
     again, head_after = sealed(request, outcome, stamp, head, row.epoch)

@@ -23,7 +23,7 @@ import orjson
 from ..contracts import Door, Garbage, Reason, Request, Transport, limits, parse, startup_check
 from .answers import Answers
 from .clock import HybridClock, SteadyClock
-from .decide import decide
+from .decide import decide, looks_back
 from .envelope import chain_state, glimpsed, is_sound, refused_garbage, sealed, with_mark
 from .failpoint import failpoint
 from .journal import (
@@ -38,6 +38,7 @@ from .journal import (
     unpacked,
 )
 from .outcome import Repeated
+from .past import Past, look_back
 from .sqlite import SqliteJournal, flush_folder
 from .state import State, apply, dump, load
 from .trajectory import Steps, Trajectory, last_seq, refuse_rewound
@@ -174,7 +175,7 @@ class Authority:
             caller=asked.context.stamp,
             timeless=asked.action.action in _TIMELESS and asked.context.stamp is None,
         )
-        outcome = decide(self.state, asked, stamp)
+        outcome = decide(self.state, asked, stamp, self._past(asked))
         if isinstance(outcome, Repeated):
             return with_mark(self._first_answer(outcome.seq), asked.id)
         if not recorded:
@@ -187,6 +188,12 @@ class Authority:
         rows.append(row)
         self._uncommitted.append(row)
         return with_mark(row.response, asked.id)
+
+    def _past(self, asked: Request) -> Past:
+        """What the rows so far say, where the rule looks back."""
+        if not looks_back(asked):
+            return ()
+        return look_back(self.journal, self.head.seq, tuple(self._uncommitted))
 
     def _first_answer(self, seq: int) -> bytes:
         for entry in self._uncommitted:

@@ -7,6 +7,7 @@
     I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
     I6  A fiber runs under the lease whose fence it has, and in a scope that runs; orphans are of
         earlier terms, and closed work has no fibers.
+    I7  Hand-overs are of issues that exist, and a ledger hangs on its worker's session.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -23,13 +24,16 @@ from ..contracts import (
     BLOCKING_TYPES,
     FIBER_TRANSITIONS,
     Dependency,
+    Feature,
     Fiber,
     FiberMove,
     FiberState,
+    Handover,
     Instance,
     Issue,
     Lease,
     Policy,
+    Session,
     Sublease,
     issue_of,
     issue_resource,
@@ -41,8 +45,10 @@ from .outcome import (
     Change,
     DependencyAdded,
     DependencyDropped,
+    FeaturePut,
     FiberDropped,
     FiberPut,
+    HandoverPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -51,6 +57,8 @@ from .outcome import (
     LeaseDropped,
     LeasePut,
     PolicySet,
+    SessionDropped,
+    SessionPut,
     SubleaseDropped,
     SubleasePut,
 )
@@ -80,8 +88,10 @@ class State:
         "blocks",
         "deadlines",
         "dependencies",
+        "features",
         "fibers",
         "forgetting",
+        "handovers",
         "instances",
         "issues",
         "leases",
@@ -89,6 +99,7 @@ class State:
         "policy",
         "ranks",
         "ready",
+        "sessions",
         "subleases",
         "torn",
     )
@@ -100,6 +111,9 @@ class State:
         self.subleases: dict[str, dict[str, Sublease]] = {}
         self.instances: dict[str, dict[str, Instance]] = {}
         self.fibers: dict[str, dict[str, Fiber]] = {}
+        self.handovers: dict[str, tuple[Handover, ...]] = {}  # by issue, oldest first
+        self.sessions: dict[str, Session] = {}  # by worker
+        self.features: dict[str, dict[str, Feature]] = {}
         self.policy = Policy()
         self.answers: dict[str, Answer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
@@ -171,6 +185,16 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
                 state.fibers.setdefault(fiber.resource, {})[fiber.fiber_id] = fiber
             case FiberDropped(resource, fiber_id):
                 del state.fibers[resource][fiber_id]
+            case HandoverPut(handover):
+                left = (*state.handovers.get(handover.issue_id, ()), handover)
+                state.handovers[handover.issue_id] = left[-limits.HANDOVERS_PER_ISSUE_MAX :]
+            case SessionPut(session):
+                state.sessions[session.worker] = session
+            case SessionDropped(worker):
+                del state.sessions[worker]
+                state.features.pop(worker, None)
+            case FeaturePut(feature):
+                state.features.setdefault(feature.worker, {})[feature.feature_id] = feature
             case DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case DependencyDropped(dependency):
@@ -318,7 +342,11 @@ class Image(msgspec.Struct, frozen=True):
     instances: list[Instance]
     policy: Policy
     answers: list[tuple[str, str, str, int]]
-    fibers: list[Fiber] = []  # an image from before there were fibers has none
+    # An image from before there were any has none of these.
+    fibers: list[Fiber] = []
+    handovers: list[Handover] = []
+    sessions: list[Session] = []
+    features: list[Feature] = []
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -336,6 +364,9 @@ def dump(state: State) -> bytes:
         policy=state.policy,
         answers=[(key, *state.answers[key]) for key in state.forgetting],
         fibers=_flat(state.fibers),
+        handovers=[one for key in sorted(state.handovers) for one in state.handovers[key]],
+        sessions=[state.sessions[key] for key in sorted(state.sessions)],
+        features=_flat(state.features),
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -351,6 +382,9 @@ def load(data: bytes) -> State:
     apply(state, [SubleasePut(each) for each in image.subleases])
     apply(state, [InstancePut(each) for each in image.instances])
     apply(state, [FiberPut(each) for each in image.fibers])
+    apply(state, [HandoverPut(each) for each in image.handovers])
+    apply(state, [SessionPut(each) for each in image.sessions])
+    apply(state, [FeaturePut(each) for each in image.features])
     apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
     return state
 
@@ -360,7 +394,7 @@ def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I6; slow, for tests and for `issue.check`."""
+    """Assert I1 to I7; slow, for tests and for `issue.check`."""
     for resource, lease in state.leases.items():
         issue = state.issues[issue_of(resource)]
         assert issue.status != "closed", f"I1: {resource} is closed and leased"
@@ -378,6 +412,8 @@ def check_invariants(state: State) -> None:
         assert state.leases[key].deadline_ms == deadline_ms, f"I5: {key} has another deadline"
     for resource, fibers in state.fibers.items():
         _check_fibers(state, resource, fibers)
+    assert state.handovers.keys() <= state.issues.keys(), "I7: a hand-over of nothing"
+    assert state.features.keys() <= state.sessions.keys(), "I7: a ledger of nobody"
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

@@ -17,8 +17,10 @@ from .outcome import (
     Change,
     DependencyAdded,
     DependencyDropped,
+    FeaturePut,
     FiberDropped,
     FiberPut,
+    HandoverPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
@@ -27,6 +29,8 @@ from .outcome import (
     LeaseDropped,
     LeasePut,
     PolicySet,
+    SessionDropped,
+    SessionPut,
     SubleaseDropped,
     SubleasePut,
 )
@@ -157,8 +161,10 @@ class Tables:
             case DependencyDropped(one):
                 query = "DELETE FROM dependency WHERE (issue_id, depends_on_id, type) = (?, ?, ?)"
                 self._run(query, one.issue_id, one.depends_on_id, one.type)
-            case PolicySet() | Answered() | Lapsed():
+            case Lapsed() | PolicySet() | Answered():
                 pass  # the tables show work and leases
+            case HandoverPut() | SessionPut() | SessionDropped() | FeaturePut():
+                pass
             case _:
                 assert_never(change)
 

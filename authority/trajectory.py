@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ..contracts import Reason, canonical, evidence_routes, factor, rfc3339
+from ..contracts import STEP_KIND, Reason, canonical, evidence_routes, factor, rfc3339
 from .failpoint import failpoint
 from .journal import GENESIS, Bytes, Journal, Row, Unavailable
+from .past import step_id
 
-STEP_KIND = "premath.harness.step.v1"
 _TAIL_BYTES = 65_536  # more than a line; a longer last line is found by reading further back
 _RUN_BYTES = 4 * 1_048_576  # written between two flushes, and a step more
 _DOUBT_BYTES = 2 * _RUN_BYTES  # looked at again after a crash
@@ -24,17 +24,17 @@ _DOUBT_BYTES = 2 * _RUN_BYTES  # looked at again after a crash
 def line(row: Row) -> bytes:
     """The trajectory's line for a row; a row without exactly one route to Ev is refused."""
     try:
-        effect = orjson.loads(row.response)["effect"]
-        return _step(row, effect)
+        response = orjson.loads(row.response)
+        return _step(row, response["effect"], response.get("step"))
     except (ValueError, LookupError, TypeError) as error:
         raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {row.seq}: its answer") from error
 
 
-def _step(row: Row, effect: dict[str, Any]) -> bytes:
+def _step(row: Row, effect: dict[str, Any], reported: dict[str, Any] | None) -> bytes:
     step: dict[str, Any] = {
         "schema": 1,
         "stepKind": STEP_KIND,
-        "stepId": f"{row.node}.{row.seq}.{effect['action']}",
+        "stepId": step_id(row.node, row.seq, effect["action"]),
         "action": effect["action"],
         "resultClass": effect["resultClass"],
         "witnessRefs": effect["witnessRefs"],
@@ -43,6 +43,8 @@ def _step(row: Row, effect: dict[str, Any]) -> bytes:
         "effect": effect,
         "digest": row.digest,
     }
+    if reported is not None:
+        step["step"] = reported  # in the words of the worker
     if effect["issueId"] is not None:
         step["issueId"] = effect["issueId"]
     if effect["instructionRef"] is not None:

@@ -4,11 +4,15 @@ from itertools import islice
 from typing import Any
 
 from ..contracts import (
+    SESSION_KIND,
     Dependency,
+    Feature,
     Fiber,
+    Handover,
     Instance,
     Issue,
     Lease,
+    Session,
     Sublease,
     issue_of,
     limits,
@@ -94,6 +98,62 @@ def fiber_view(fiber: Fiber) -> dict[str, Any]:
         "resultRef": fiber.result_ref,
         "reason": fiber.reason,
     }
+    return view | {name: text for name, text in given.items() if text}
+
+
+def handover_view(handover: Handover) -> dict[str, Any]:
+    left = handover.checkpoint
+    checkpoint: dict[str, Any] = {"summary": left.summary}
+    for name in ("done", "next", "artifacts"):
+        if items := getattr(left, name):
+            checkpoint[name] = list(items)
+    if left.notes:
+        checkpoint["notes"] = left.notes
+    return {
+        "issueId": handover.issue_id,
+        "owner": handover.owner,
+        "leaseId": handover.lease_id,
+        "fence": handover.fence,
+        "seq": handover.seq,
+        "at": rfc3339.answer_text(handover.at_ms),
+        "checkpoint": checkpoint,
+    }
+
+
+def session_view(session: Session) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "schema": 1,
+        "sessionKind": SESSION_KIND,
+        "sessionId": session.session_id,
+        "worker": session.worker,
+        "state": session.state,
+        "instructionRefs": list(session.instruction_refs),
+        "witnessRefs": list(session.witness_refs),
+        "lineageRefs": list(session.lineage_refs),
+        "startedAt": rfc3339.answer_text(session.started_ms),
+        "updatedAt": rfc3339.answer_text(session.updated_ms),
+    }
+    if session.stopped_ms is not None:
+        view["stoppedAt"] = rfc3339.answer_text(session.stopped_ms)
+    given = {
+        "issueId": session.issue_id,
+        "summary": session.summary,
+        "nextStep": session.next_step,
+        "issuesPath": session.issues_path,
+        "issuesSnapshotRef": session.issues_snapshot_ref,
+    }
+    return view | {name: text for name, text in given.items() if text}
+
+
+def feature_view(feature: Feature) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "featureId": feature.feature_id,
+        "status": feature.status,
+        "instructionRefs": list(feature.instruction_refs),
+        "verificationRefs": list(feature.verification_refs),
+        "updatedAt": rfc3339.answer_text(feature.updated_ms),
+    }
+    given = {"issueId": feature.issue_id, "summary": feature.summary}
     return view | {name: text for name, text in given.items() if text}
 
 

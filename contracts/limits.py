@@ -28,6 +28,21 @@ FIBERS_PER_LEASE_MAX = 256  # that run at once
 FIBERS_ENDED_MAX = 256  # that have ended and are still told from those that never were
 FIBER_DEPTH_MAX = 16  # a fiber of a fiber of a fiber
 
+# --- what workers leave behind -------------------------------------------------------------------
+SUMMARY_LENGTH_MAX = 4_096  # what a hand-over, a session or a step says of itself
+CHECKPOINT_NOTES_MAX = 16_384
+CHECKPOINT_ITEMS_MAX = 32  # things done, things to do, artefacts
+HANDOVERS_PER_ISSUE_MAX = 4  # the newest ones
+SESSIONS_MAX = 32_768  # workers whose session is known; one that stopped makes room for a new one
+FEATURES_PER_WORKER_MAX = 256
+REFS_MAX = 64  # references of one kind in a session, a feature or a step
+PAST_ROWS_MAX = 1_024  # rows that a look back sees
+QUERY_ITEMS_MAX = 100  # steps in one answer
+ATTENTION_ITEMS_MAX = 256
+ATTENTION_ATTEMPTS = 3  # grants after which work that is not done needs somebody
+JOIN_SECTIONS_MAX = 64
+JOIN_PATHS_MAX = 1_024  # changed paths of one section
+
 # --- what the authority remembers --------------------------------------------------------------
 ISSUES_MAX = 4_194_304
 DEPENDENCIES_PER_ISSUE_MAX = 256

@@ -151,6 +151,50 @@ class Reason(IntEnum):
     RETRY_POLICY_NOT_JSON = 232
     RETRY_POLICY_SHAPE = 233
     RETRY_POLICY_DIGEST = 234
+    # Hand-overs, sessions, features, steps.
+    HANDOVER_SUMMARY_MISSING = 340
+    HARNESS_PAYLOAD_INVALID = 341
+    HARNESS_FIELD_MISSING = 342
+    SESSION_MISSING = 343
+    SESSION_MISMATCH = 344
+    SESSIONS_FULL = 345
+    FEATURES_FULL = 346
+    STEP_TIME_INVALID = 347
+    STEP_ACTION_RESERVED = 348
+    INSTRUCTION_UNSEEN = 349
+    # The laws of a feature ledger.
+    LEDGER_UPDATED_AT_EMPTY = 350
+    LEDGER_EMPTY = 351
+    LEDGER_FEATURE_ID_EMPTY = 352
+    LEDGER_FEATURE_DUPLICATE = 353
+    LEDGER_FEATURE_UPDATED_AT_EMPTY = 354
+    LEDGER_STATUS_INVALID = 355
+    LEDGER_UNVERIFIED = 356
+    LEDGER_INSTRUCTION_REF_EMPTY = 357
+    LEDGER_VERIFICATION_REF_EMPTY = 358
+    LEDGER_IN_PROGRESS_TWICE = 359
+    LEDGER_CLOSURE_INCOMPLETE = 360
+    # Joins.
+    JOIN_INPUT_INVALID = 361
+    JOIN_RESULT_MISSING = 362
+    JOIN_RESULT_ORPHAN = 363
+    JOIN_USE_MISSING = 364
+    JOIN_USE_UNKNOWN = 365
+    JOIN_INCOMPLETE = 366
+    JOIN_TRUNCATED = 367
+    JOIN_ERROR_SHAPELESS = 368
+    JOIN_STOP_REASON = 369
+    JOIN_PARALLEL_ORDER = 370
+    JOIN_DECOMPOSITION = 371
+    JOIN_INJECTION_POINT = 372
+    JOIN_QUEUE_POLICY = 373
+    JOIN_HANDOFF_ARTIFACT = 374
+    JOIN_HANDOFF_TARGET = 375
+    JOIN_HANDOFF_RETURN = 376
+    JOIN_CLAIM_ID = 377
+    JOIN_POLICY_UNPINNED = 378
+    JOIN_POLICY_MISMATCH = 379
+    JOIN_OVERLAP = 380
 
     @property
     def wire(self) -> str:
@@ -500,6 +544,170 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.RETRY_POLICY_DIGEST, "retry_policy_invalid_digest", _US, _NEVER, Exit.CHECK_FAILED,
      None, "the retry policy does not have the digest that binds it",
      "after an edit, `python -m understudy.contracts --write`"),
+
+    (Reason.HANDOVER_SUMMARY_MISSING, "handover_summary_missing", _CALLER, _NEVER, Exit.USAGE,
+     None, "a hand-over says in a summary how far the work is, and this one is blank",
+     "say it in `checkpoint.summary`"),
+    (Reason.HARNESS_PAYLOAD_INVALID, "harness_invalid_payload",
+     _CALLER, _NEVER, Exit.USAGE, None,
+     "the payload of a harness action has a wrong, missing or unknown member",
+     "correct the member that is named"),
+    (Reason.HARNESS_FIELD_MISSING, "harness_field_missing",
+     _CALLER, _NEVER, Exit.USAGE, None,
+     "a member that must say something is blank or left out",
+     "say it; the message names it"),
+    (Reason.SESSION_MISSING, "harness_session_not_found",
+     _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "the worker has no session",
+     "begin one with harness.session.write"),
+    (Reason.SESSION_MISMATCH, "harness_session_mismatch",
+     _PEER, _NEVER, Exit.CONFLICT, None,
+     "the worker's session has another id: somebody else uses the name",
+     "take a name of your own, or read the session first"),
+    (Reason.SESSIONS_FULL, "harness_sessions_full",
+     _US, _NEVER, Exit.CONFLICT, None,
+     "as many sessions are active as the authority keeps",
+     "stop one that is over"),
+    (Reason.FEATURES_FULL, "harness_features_full",
+     _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the worker's ledger has as many features as a ledger may have",
+     "put several into one"),
+    (Reason.STEP_TIME_INVALID, "harness_step_time_invalid",
+     _CALLER, _NEVER, Exit.USAGE, None,
+     "a time of the step is no RFC 3339 moment, or it ended before it began",
+     "correct the time, or leave it out"),
+    (Reason.STEP_ACTION_RESERVED, "harness_step_action_reserved",
+     _CALLER, _NEVER, Exit.DENIED, None,
+     "a step takes the name of a host action, which leaves evidence of its own",
+     "name what the worker itself did"),
+    (Reason.INSTRUCTION_UNSEEN, "observe_instruction_unknown",
+     _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "nothing that is kept or was decided lately names this instruction",
+     "look into the trajectory for what is older"),
+    (Reason.LEDGER_UPDATED_AT_EMPTY, "harness_feature_ledger.updated_at.empty",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the ledger does not say when it was written",
+     "write updatedAt"),
+    (Reason.LEDGER_EMPTY, "harness_feature_ledger.empty",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the ledger has no features",
+     "write what is planned"),
+    (Reason.LEDGER_FEATURE_ID_EMPTY, "harness_feature_ledger.feature_id.empty",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "a feature has no id",
+     "name it"),
+    (Reason.LEDGER_FEATURE_DUPLICATE, "harness_feature_ledger.feature_id.duplicate",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "two features have the same id",
+     "leave one"),
+    (Reason.LEDGER_FEATURE_UPDATED_AT_EMPTY, "harness_feature_ledger.feature.updated_at.empty",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "a feature does not say when it was written",
+     "write its updatedAt"),
+    (Reason.LEDGER_STATUS_INVALID, "harness_feature_ledger.status.invalid",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "a feature has a status that there is not",
+     "use pending, in_progress, blocked or completed"),
+    (Reason.LEDGER_UNVERIFIED, "harness_feature_ledger.completed_missing_verification_ref",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "a completed feature names nothing that verifies it",
+     "add a verification ref"),
+    (Reason.LEDGER_INSTRUCTION_REF_EMPTY, "harness_feature_ledger.instruction_ref.empty",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "an instruction ref is blank",
+     "leave it out"),
+    (Reason.LEDGER_VERIFICATION_REF_EMPTY, "harness_feature_ledger.verification_ref.empty",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "a verification ref is blank",
+     "leave it out"),
+    (Reason.LEDGER_IN_PROGRESS_TWICE, "harness_feature_ledger.in_progress.non_contractible",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "one worker has more than one feature in progress",
+     "finish one, or give it to another worker"),
+    (Reason.LEDGER_CLOSURE_INCOMPLETE, "harness_feature_ledger.closure_incomplete",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "closure is required, and a feature is not completed",
+     "`understudy harness feature next` names what to go on with"),
+    (Reason.JOIN_INPUT_INVALID, "harness_join_check_invalid",
+     _CALLER, _NEVER, Exit.USAGE, None,
+     "the input of a join check has a wrong, missing, unknown or contradictory member",
+     "correct the member that is named"),
+    (Reason.JOIN_RESULT_MISSING, "tool.result_missing",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "a tool was called and gave no result",
+     "wait for the result, or record an error"),
+    (Reason.JOIN_RESULT_ORPHAN, "tool.result_orphan",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "there is a result of a tool that was not called",
+     "drop the result"),
+    (Reason.JOIN_USE_MISSING, "tool.use_missing",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "a result was neither consumed, observed nor discarded",
+     "say what became of it"),
+    (Reason.JOIN_USE_UNKNOWN, "tool.use_without_result",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "something is used that is no result",
+     "drop the use"),
+    (Reason.JOIN_INCOMPLETE, "tool.join_incomplete",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "calls, results and uses do not match",
+     "complete what the other classes name"),
+    (Reason.JOIN_TRUNCATED, "tool.response_truncation_policy_violation",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "a response was cut against the policy",
+     "ask for it again, whole"),
+    (Reason.JOIN_ERROR_SHAPELESS, "tool.schema_invalid",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "an error lacks its code, its message or whether to try again",
+     "give the error all three"),
+    (Reason.JOIN_STOP_REASON, "protocol.stop_reason_unhandled",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the turn stopped for a reason that nobody handles",
+     "use tool_use, pause_turn, max_tokens or end_turn"),
+    (Reason.JOIN_PARALLEL_ORDER, "protocol.parallel_transport_order_invalid",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "parallel calls came back in an order that is not theirs",
+     "restore the order of the calls"),
+    (Reason.JOIN_DECOMPOSITION, "coordination.decomposition_policy_violation",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the work was split against the policy",
+     "split it as the policy says"),
+    (Reason.JOIN_INJECTION_POINT, "context.injection_point_missing",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "a call has no rendering, or the turn has no view of the state",
+     "render the calls and the state before going on"),
+    (Reason.JOIN_QUEUE_POLICY, "context.queue_policy_violation",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the context was not reduced and rendered under the policies of the call",
+     "reduce the queue, and use the call's policies"),
+    (Reason.JOIN_HANDOFF_ARTIFACT, "handoff.required_artifact_missing",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the hand-off lacks an artifact that is required",
+     "add it"),
+    (Reason.JOIN_HANDOFF_TARGET, "handoff.target_not_allowed",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the hand-off goes to nobody, or to one who may not have it",
+     "choose an allowed target"),
+    (Reason.JOIN_HANDOFF_RETURN, "handoff.return_path_missing",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the hand-off has no way back",
+     "add returnPathRef"),
+    (Reason.JOIN_CLAIM_ID, "governance.claim_id_invalid",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the governance profile is not the one that there is",
+     "claim profile.doctrine_inf_governance.v0"),
+    (Reason.JOIN_POLICY_UNPINNED, "governance.policy_package_unpinned",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the governance profile is claimed and its policy package is not pinned",
+     "pin it, with both digests"),
+    (Reason.JOIN_POLICY_MISMATCH, "governance.policy_package_mismatch",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "the pinned policy package is not the one that was used",
+     "use the pinned one"),
+    (Reason.JOIN_OVERLAP, "coordination.changed_path_overlap",
+     _CALLER, _NEVER, Exit.CHECK_FAILED, None,
+     "two workers changed the same path, so their sections cannot be joined as they are",
+     "let one of them rebase onto the other, or split the paths"),
 )
 # fmt: on
 

@@ -4,7 +4,7 @@
 the two against each other with generated and mutated documents. Members are camelCase on the wire.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -22,8 +22,10 @@ Mark = Annotated[  # a name that is there
 ]
 Title = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.TITLE_LENGTH_MAX)]
 Text = Annotated[str, Meta(max_length=limits.TEXT_LENGTH_MAX)]
+Summary = Annotated[str, Meta(max_length=limits.SUMMARY_LENGTH_MAX)]
 ReasonText = Annotated[str, Meta(max_length=limits.REASON_LENGTH_MAX)]
 Ref = Annotated[str, Meta(pattern=LINE_PATTERN, max_length=limits.REF_LENGTH_MAX)]
+Refs = Annotated[tuple[Ref, ...], Meta(max_length=limits.REFS_MAX)]
 Label = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.ID_LENGTH_MAX)]
 Labels = Annotated[tuple[Label, ...], Meta(max_length=limits.LABELS_MAX)]
 Integer = Annotated[int, Meta(ge=-limits.INTEGER_MAX, le=limits.INTEGER_MAX)]
@@ -201,6 +203,22 @@ class DiscoverIssue(Held, frozen=True, kw_only=True):
     labels: Labels = ()
 
 
+class Checkpoint(Shape, frozen=True, kw_only=True):
+    """How far the work is, in the words of whoever did it."""
+
+    summary: Summary
+    done: Annotated[tuple[ReasonText, ...], Meta(max_length=limits.CHECKPOINT_ITEMS_MAX)] = ()
+    next: Annotated[tuple[ReasonText, ...], Meta(max_length=limits.CHECKPOINT_ITEMS_MAX)] = ()
+    artifacts: Annotated[tuple[Ref, ...], Meta(max_length=limits.CHECKPOINT_ITEMS_MAX)] = ()
+    notes: Annotated[str, Meta(max_length=limits.CHECKPOINT_NOTES_MAX)] = ""
+
+
+class HandOverIssue(Held, frozen=True, kw_only=True):
+    """What the holder leaves for whoever works on the issue next."""
+
+    checkpoint: Checkpoint
+
+
 class RecordedLease(Struct, frozen=True, forbid_unknown_fields=True):
     """A lease as it stands in `issues.jsonl`."""
 
@@ -287,6 +305,102 @@ class ReplaceDependency(Held, frozen=True, kw_only=True):
     new_type: DependencyType | None = None
 
 
+# --- sessions, features, steps ------------------------------------------------------------------
+
+
+class WriteSession(Mutation, frozen=True, kw_only=True):
+    """Members that are left out stay as they are; an empty text or list clears."""
+
+    worker: Mark
+    session_id: Name | None = None
+    state: Literal["active", "stopped"] | None = None
+    issue_id: Name | None = None
+    summary: Summary | None = None
+    next_step: Summary | None = None
+    instruction_refs: Refs | None = None
+    witness_refs: Refs | None = None
+    lineage_refs: Refs | None = None
+    issues_path: Ref | None = None
+    issues_snapshot_ref: Ref | None = None
+
+
+class OfWorker(Shape, frozen=True, kw_only=True):
+    """A read of what one worker left."""
+
+    worker: Mark
+
+
+class WriteFeature(Mutation, frozen=True, kw_only=True):
+    """Members that are left out stay as they are; an empty text or list clears."""
+
+    worker: Mark
+    feature_id: Id
+    status: Literal["pending", "in_progress", "blocked", "completed"] | None = None
+    issue_id: Name | None = None
+    summary: Summary | None = None
+    instruction_refs: Refs | None = None
+    verification_refs: Refs | None = None
+
+
+class LedgerFeature(Shape, frozen=True, kw_only=True):
+    """A line of a ledger from anywhere, which may break every law."""
+
+    feature_id: Name
+    status: Name
+    issue_id: Name = ""
+    summary: Summary = ""
+    instruction_refs: Refs = ()
+    verification_refs: Refs = ()
+    updated_at: Name
+
+
+class Ledger(Shape, frozen=True, kw_only=True):
+    schema: Annotated[int, Meta(ge=1, le=1)] = 1
+    ledger_kind: Literal["premath.harness.feature_ledger.v1"]
+    session_ref: Name = ""
+    updated_at: Name
+    features: Annotated[tuple[LedgerFeature, ...], Meta(max_length=limits.FEATURES_PER_WORKER_MAX)]
+
+
+class CheckFeatures(Shape, frozen=True, kw_only=True):
+    """The ledger of a worker, or one that is shown."""
+
+    worker: Mark | None = None
+    ledger: Ledger | None = None
+    require_closure: bool = False
+
+
+class AppendStep(Mutation, frozen=True, kw_only=True):
+    worker: Mark
+    action: Mark
+    result_class: Mark
+    issue_id: Id | None = None
+    summary: Summary = ""
+    instruction_refs: Refs = ()
+    witness_refs: Refs = ()
+    lineage_refs: Refs = ()
+    started_at: Name | None = None
+    finished_at: Name | None = None
+
+
+class QuerySteps(Shape, frozen=True, kw_only=True):
+    mode: Literal["latest", "failed", "retry-needed"] = "latest"
+    limit: Annotated[int, Meta(ge=1, le=limits.QUERY_ITEMS_MAX)] = 20
+    issue_id: Id | None = None
+    worker: Mark | None = None
+
+
+class ObserveInstruction(Shape, frozen=True, kw_only=True):
+    instruction_ref: Ref
+
+
+class CheckJoin(Shape, frozen=True, kw_only=True):
+    """One turn's evidence, the hand-overs of some issues, or both."""
+
+    input: dict[str, Any] | None = None
+    issue_ids: Annotated[tuple[Id, ...], Meta(max_length=limits.JOIN_SECTIONS_MAX)] = ()
+
+
 # --- the authority itself -----------------------------------------------------------------------
 
 
@@ -349,6 +463,7 @@ SHAPES: dict[str, type[Shape]] = {
     "issue.update": UpdateIssue,
     "issue.close": CloseIssue,
     "issue.discover": DiscoverIssue,
+    "issue.handover": HandOverIssue,
     "issue.import": ImportIssues,
     "issue.list": ListIssues,
     "issue.show": ShowIssue,
@@ -360,6 +475,20 @@ SHAPES: dict[str, type[Shape]] = {
     "dep.remove": RemoveDependency,
     "dep.replace": ReplaceDependency,
     "dep.diagnostics": Nothing,
+    "harness.session.read": OfWorker,
+    "harness.session.write": WriteSession,
+    "harness.session.bootstrap": OfWorker,
+    "harness.feature.read": OfWorker,
+    "harness.feature.write": WriteFeature,
+    "harness.feature.check": CheckFeatures,
+    "harness.feature.next": OfWorker,
+    "harness.trajectory.append": AppendStep,
+    "harness.trajectory.query": QuerySteps,
+    "harness.join.check": CheckJoin,
+    "observe.latest": Nothing,
+    "observe.needs_attention": Nothing,
+    "observe.instruction": ObserveInstruction,
+    "observe.projection": Nothing,
     "policy.set": SetPolicy,
     "world.route_binding": RouteBinding,
 }

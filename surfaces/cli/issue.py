@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from .handover import handover
 from .options import context, duration, holder, mutation, payload, with_holder
 from .render import claimed, detail, leases_table, one_line, table
 from .session import Session, common
@@ -221,6 +222,9 @@ def close(session: Session, **options: Any) -> None:  # noqa: ANN401
     options = with_holder(options)
     answer = session.ask("issue.close", payload(options), context(options))
     session.finish(answer, lambda said: f"closed {one_line(said['issue'])}")
+
+
+issue.add_command(handover)
 
 
 def _escalated(session: Session, action: str, options: dict[str, Any]) -> dict[str, Any]:

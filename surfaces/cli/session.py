@@ -94,7 +94,8 @@ class Session:
             if said := text(answer):
                 click.echo(said)
         else:
-            click.echo(f"error: {answer['diagnostic']} ({answer['failureClasses'][0]})", err=True)
+            classes = ", ".join(answer["failureClasses"])
+            click.echo(f"error: {answer['diagnostic']} ({classes})", err=True)
         if answer["result"] != "accepted":
             raise Leave(FAILURES[BY_WIRE[answer["failureClasses"][0]]].exit)
 

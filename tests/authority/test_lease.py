@@ -33,6 +33,7 @@ FENCED: list[tuple[str, Payload]] = [
     ("issue.update", {"title": "new"}),
     ("issue.close", {}),
     ("issue.discover", {"title": "found"}),
+    ("issue.handover", {"checkpoint": {"summary": "half"}}),
     ("dep.add", {"dependsOnId": "b"}),
     ("dep.remove", {"dependsOnId": "b"}),
     ("dep.replace", {"dependsOnId": "b", "newDependsOnId": "c"}),

@@ -10,8 +10,8 @@ from tests.fakes.desk import Desk, asked
 from tests.fakes.journal import MemoryJournal
 from understudy.authority import trajectory
 from understudy.authority.journal import Row, Unavailable
-from understudy.authority.trajectory import STEP_KIND, Trajectory, line, rewrite, verify
-from understudy.contracts import canonical
+from understudy.authority.trajectory import Trajectory, line, rewrite, verify
+from understudy.contracts import STEP_KIND, canonical
 from understudy.contracts.check import document_findings
 from understudy.contracts.reason import Reason
 

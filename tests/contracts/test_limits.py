@@ -28,7 +28,7 @@ from understudy.authority.outcome import (
 from understudy.authority.service import Office
 from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.state import State, apply
-from understudy.contracts import canonical, jsonl, limits, rfc3339
+from understudy.contracts import Unreadable, canonical, join_check, jsonl, limits, rfc3339
 from understudy.contracts.reason import Reason
 from understudy.contracts.records import Dependency, Issue, Lease, Stamp, Sublease
 from understudy.contracts.request import Door, Garbage, Request, parse
@@ -299,6 +299,121 @@ def test_fibers_lie_so_deep() -> None:
         spawned = desk.grant("fiber.spawn", **ann, taskRef="t", fiberId=f"f{place}", **above)
         above = {"parentFiberId": spawned["fiberId"]}
     assert desk.refusal("fiber.spawn", **ann, taskRef="t", **above) == "fiber_too_deep"
+
+
+# --- what workers leave behind --------------------------------------------------------------------
+
+
+@stands_on("SUMMARY_LENGTH_MAX", "CHECKPOINT_NOTES_MAX", "CHECKPOINT_ITEMS_MAX")
+def test_a_checkpoint_has_a_greatest_size() -> None:
+    def taken(**members: object) -> bool:
+        return fits("issue.handover", {"id": "a", "checkpoint": {"summary": "s", **members}})
+
+    assert taken(summary="s" * limits.SUMMARY_LENGTH_MAX)
+    assert not taken(summary="s" * (limits.SUMMARY_LENGTH_MAX + 1))
+    assert taken(notes="s" * limits.CHECKPOINT_NOTES_MAX)
+    assert not taken(notes="s" * (limits.CHECKPOINT_NOTES_MAX + 1))
+    for name in ("done", "next", "artifacts"):
+        assert taken(**{name: ["x"] * limits.CHECKPOINT_ITEMS_MAX})
+        assert not taken(**{name: ["x"] * (limits.CHECKPOINT_ITEMS_MAX + 1)})
+
+
+@stands_on("HANDOVERS_PER_ISSUE_MAX")
+def test_so_many_handovers_of_an_issue_are_kept() -> None:
+    desk = Desk()
+    desk.grant("issue.add", id="a", title="t")
+    ann = desk.claim("a", "ann")
+    for place in range(limits.HANDOVERS_PER_ISSUE_MAX + 1):
+        desk.grant("issue.handover", **ann, checkpoint={"summary": f"number {place}"})
+        kept = desk.authority.state.handovers["a"]
+        assert len(kept) == min(place + 1, limits.HANDOVERS_PER_ISSUE_MAX)
+    assert kept[0].checkpoint.summary == "number 1", "the oldest is gone"
+
+
+@stands_on("REFS_MAX")
+def test_so_many_references_of_a_kind() -> None:
+    def taken(count: int) -> bool:
+        return fits("harness.session.write", {"worker": "a", "witnessRefs": ["r"] * count})
+
+    assert taken(limits.REFS_MAX)
+    assert not taken(limits.REFS_MAX + 1)
+
+
+@stands_on("SESSIONS_MAX")
+def test_so_many_sessions_are_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SESSIONS_MAX", 3)
+    desk = Desk()
+    for place in range(limits.SESSIONS_MAX):
+        desk.grant("harness.session.write", worker=f"w{place}")
+    assert desk.refusal("harness.session.write", worker="more") == "harness_sessions_full"
+    desk.grant("harness.session.write", worker="w1", state="stopped")
+    desk.grant("harness.session.write", worker="more")
+    assert sorted(desk.authority.state.sessions) == ["more", "w0", "w2"]
+
+
+@stands_on("FEATURES_PER_WORKER_MAX")
+def test_so_many_features_stand_in_a_ledger() -> None:
+    desk = Desk()
+    desk.grant("harness.session.write", worker="w")
+    for place in range(limits.FEATURES_PER_WORKER_MAX):
+        desk.grant("harness.feature.write", worker="w", featureId=f"f{place}")
+    full = desk.refusal("harness.feature.write", worker="w", featureId="more")
+    assert full == "harness_features_full"
+    feature = {"featureId": "f", "status": "pending", "updatedAt": "t"}
+    ledger = {"ledgerKind": "premath.harness.feature_ledger.v1", "updatedAt": "t"}
+    shown = ledger | {"features": [feature] * limits.FEATURES_PER_WORKER_MAX}
+    assert fits("harness.feature.check", {"ledger": shown})
+    shown["features"] = [*shown["features"], feature]
+    assert not fits("harness.feature.check", {"ledger": shown})
+
+
+@stands_on("PAST_ROWS_MAX", "QUERY_ITEMS_MAX")
+def test_a_query_looks_so_far_back_and_shows_so_much() -> None:
+    desk = Desk()
+    step = asked("harness.trajectory.append", {"worker": "w", "action": "a", "resultClass": "ok"})
+    desk.authority.submit([step] * (limits.PAST_ROWS_MAX + 1))
+    seen = desk.grant("harness.trajectory.query", limit=limits.QUERY_ITEMS_MAX)["trajectory"]
+    assert (seen["totalCount"], seen["count"]) == (limits.PAST_ROWS_MAX, limits.QUERY_ITEMS_MAX)
+    assert (seen["firstSeq"], seen["lastSeq"]) == (2, limits.PAST_ROWS_MAX + 1)
+    assert not fits("harness.trajectory.query", {"limit": limits.QUERY_ITEMS_MAX + 1})
+
+
+@stands_on("ATTENTION_ITEMS_MAX", "ATTENTION_ATTEMPTS")
+def test_so_much_asks_for_attention() -> None:
+    desk = Desk()
+    for place in range(limits.ATTENTION_ITEMS_MAX):
+        desk.grant("issue.add", id=f"i{place}", title="t")
+        desk.grant("issue.update", id=f"i{place}", status="blocked")
+    seen = desk.grant("observe.needs_attention")["attention"]
+    assert (seen["count"], seen["truncated"]) == (limits.ATTENTION_ITEMS_MAX, False)
+    desk.grant("issue.add", id="a", title="t")
+    for turn in range(limits.ATTENTION_ATTEMPTS):
+        kinds = {
+            item["kind"] for item in desk.grant("observe.needs_attention")["attention"]["items"]
+        }
+        assert "attempts" not in kinds, turn
+        desk.grant("issue.lease_release", **desk.claim("a", "ann"))
+    seen = desk.grant("observe.needs_attention")["attention"]
+    assert seen["truncated"]
+    assert (seen["count"], seen["items"][0]["kind"]) == (limits.ATTENTION_ITEMS_MAX, "attempts")
+
+
+@stands_on("JOIN_SECTIONS_MAX", "JOIN_PATHS_MAX")
+def test_so_many_sections_and_paths_are_joined() -> None:
+    def judged(sections: int, paths: int) -> bool:
+        one = [
+            {"ref": f"r{n}", "changedPaths": [f"{n}/{p}" for p in range(paths)]}
+            for n in range(sections)
+        ]
+        return not isinstance(join_check({"sections": one}), Unreadable)
+
+    assert judged(limits.JOIN_SECTIONS_MAX, 1)
+    assert not judged(limits.JOIN_SECTIONS_MAX + 1, 1)
+    assert judged(1, limits.JOIN_PATHS_MAX)
+    assert not judged(1, limits.JOIN_PATHS_MAX + 1)
+    names = [f"i{place}" for place in range(limits.JOIN_SECTIONS_MAX + 1)]
+    assert fits("harness.join.check", {"issueIds": names[1:]})
+    assert not fits("harness.join.check", {"issueIds": names})
 
 
 # --- what the authority remembers -----------------------------------------------------------------

@@ -64,6 +64,8 @@ OURS = {
     "issue.add": "op/mcp.issue_add",
     "issue.show": "op/mcp.issue_show",
     "issue.close": "op/mcp.issue_close",
+    "issue.handover": "op/mcp.issue_handover",
+    "harness.join.check": "op/harness.join_check",
     "issue.import": "op/cli.issue_import",
     "issue.lease_projection": "op/mcp.issue_lease_projection",
     "issue.lease_reconcile": "op/mcp.issue_lease_reconcile",
@@ -82,10 +84,15 @@ NARROW = {
     "issue.import": {"cli", "coordinator"},
     "policy.set": {"cli", "coordinator"},
 }
-BUILT = ("issue", "dep", "sublease", "instance", "fiber", "policy", "world")
+BUILT = (
+    "issue", "dep", "sublease", "instance", "fiber", "harness", "observe", "policy", "world",
+)  # fmt: skip
 READS = {
     "dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check", "issue.list",
     "issue.ready", "issue.show", "issue.lease_projection", "world.route_binding",
+    "harness.feature.check", "harness.feature.next", "harness.feature.read", "harness.join.check",
+    "harness.session.bootstrap", "harness.session.read", "harness.trajectory.query",
+    "observe.instruction", "observe.latest", "observe.needs_attention", "observe.projection",
 }  # fmt: skip
 
 
@@ -142,7 +149,7 @@ def test_issue_and_dependency_records_change_outside_any_world() -> None:
 def test_every_lease_action_lies_in_the_lease_world() -> None:
     names = {name for name, row in host_actions().items() if row.world_id == "world.lease.v1"}
     assert names == {
-        "issue.claim", "issue.claim_next", "issue.discover", "issue.lease_renew",
+        "issue.claim", "issue.claim_next", "issue.discover", "issue.handover", "issue.lease_renew",
         "issue.lease_release", "issue.lease_reconcile", "issue.lease_break", "sublease.grant",
         "sublease.revoke", "instance.open", "instance.close",
     }  # fmt: skip

@@ -103,6 +103,8 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     _work(day)
     _dependencies(day)
     _leases(day)
+    _handed_over(day)
+    _harness(day)
     _lent(day, patch)
     _fibers(day, patch)
     _reads(day)
@@ -256,6 +258,60 @@ def _leases(day: Day) -> None:
     day.grant("issue.lease_break", id="i3", reason="it hangs")
     day.grant("issue.close", **day.claim("i3"))
     day.refuse(Reason.ISSUE_CLOSED, "issue.claim", id="i3", assignee="ann")
+
+
+def _handed_over(day: Day) -> None:
+    day.grant("issue.add", id="hand", title="t")
+    held = day.claim("hand")
+    day.refuse(
+        Reason.HANDOVER_SUMMARY_MISSING, "issue.handover", **held, checkpoint={"summary": ""}
+    )
+    whole = {"summary": "s", "done": ["a"], "next": ["b"], "artifacts": ["c"], "notes": "n"}
+    day.grant("issue.handover", **held, checkpoint=whole)
+    day.grant("issue.handover", **held, checkpoint={"summary": "s"})
+
+
+def _harness(day: Day) -> None:
+    ada = {"worker": "ada"}
+    for action in ("session.read", "session.bootstrap", "feature.read", "feature.next"):
+        day.refuse(Reason.SESSION_MISSING, f"harness.{action}", **ada)
+    day.refuse(Reason.SESSION_MISSING, "harness.feature.write", **ada, featureId="f")
+    day.refuse(Reason.SESSION_MISMATCH, "harness.session.write", **ada, sessionId="x")
+    whole = {
+        "issueId": "hand", "summary": "s", "nextStep": "n", "instructionRefs": ["i"],
+        "witnessRefs": ["w"], "lineageRefs": ["l"], "issuesPath": "p", "issuesSnapshotRef": "r",
+    }  # fmt: skip
+    day.grant("harness.session.write", **ada, **whole, state="stopped")
+    day.grant("harness.session.read", **ada)
+    day.grant("harness.session.bootstrap", **ada)
+    day.grant("harness.feature.next", **ada)
+    day.refuse(Reason.LEDGER_EMPTY, "harness.feature.check", **ada)
+    done = {"status": "completed", "verificationRefs": ["v"], "summary": "s", "issueId": "hand"}
+    day.grant("harness.feature.write", **ada, featureId="f", **done, instructionRefs=["i"])
+    day.grant("harness.feature.check", **ada, requireClosure=True)
+    day.grant("harness.feature.write", **ada, featureId="g")
+    day.grant("harness.feature.next", **ada)
+    day.grant("harness.feature.read", **ada)
+    step = {"action": "lint", "resultClass": "timeout"}
+    day.refuse(Reason.STEP_TIME_INVALID, "harness.trajectory.append", **ada, **step, startedAt="x")
+    refs = {"instructionRefs": ["i"], "witnessRefs": ["w"], "lineageRefs": ["l"], "summary": "s"}
+    began = {"startedAt": "2026-01-01T00:00:00Z", "issueId": "hand"}
+    day.grant("harness.trajectory.append", **ada, **step, **refs, **began)
+    for mode in ("latest", "failed", "retry-needed"):
+        day.grant("harness.trajectory.query", mode=mode)
+    day.refuse(Reason.HARNESS_PAYLOAD_INVALID, "harness.trajectory.query", mode="x")
+    apart = [{"ref": "a", "changedPaths": ["x"]}, {"ref": "b", "changedPaths": ["y"]}]
+    day.grant("harness.join.check", input={"sections": apart})
+    day.refuse(
+        Reason.JOIN_OVERLAP,
+        "harness.join.check",
+        input={"sections": [apart[0], apart[0] | {"ref": "c"}]},
+    )
+    day.refuse(Reason.INSTRUCTION_UNSEEN, "observe.instruction", instructionRef="nothing")
+    day.grant("observe.instruction", instructionRef="i")
+    for action in ("observe.latest", "observe.needs_attention", "observe.projection"):
+        day.grant(action)
+        day.refuse(Reason.HARNESS_PAYLOAD_INVALID, action, x=1)
 
 
 def _lent(day: Day, patch: pytest.MonkeyPatch) -> None:
@@ -412,6 +468,8 @@ def _invalid(action: str) -> Reason:
         return Reason.DEPENDENCY_PAYLOAD_INVALID
     if family == "fiber":
         return Reason.FIBER_PAYLOAD_INVALID
+    if family in ("harness", "observe"):
+        return Reason.HARNESS_PAYLOAD_INVALID
     leases = family in ("sublease", "instance") or verb.startswith(("lease", "claim"))
     return Reason.LEASE_PAYLOAD_INVALID if leases else Reason.ISSUE_PAYLOAD_INVALID
 

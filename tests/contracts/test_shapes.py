@@ -318,6 +318,9 @@ def test_an_action_has_the_same_members_in_both(action: str) -> None:
         ("recordedIssue", shapes.RecordedIssue),
         ("recordedLease", shapes.RecordedLease),
         ("recordedDependency", shapes.RecordedDependency),
+        ("checkpoint", shapes.Checkpoint),
+        ("ledger", shapes.Ledger),
+        ("ledgerFeature", shapes.LedgerFeature),
     ],
 )
 def test_a_part_has_the_same_members_in_both(name: str, shape: type[msgspec.Struct]) -> None:

@@ -111,4 +111,8 @@ def scene(call: Run, tmp_path: Path) -> Scene:
     spawn = ("fiber", "spawn", "t", *torn_holder)
     assert call(*spawn, "--task", "lint", "--fiber-id", "f1").code == 0
     assert call(*spawn, "--task", "one file", "--fiber-id", "f2", "--parent", "f1").code == 0
+    assert call("issue", "handover", "t", *torn_holder, "--summary", "half").code == 0
+    mine = ("--worker", "tim", "--instruction-ref", "instr-1")
+    assert call("harness", "session", "write", *mine, "--issue", "t", "--summary", "half").code == 0
+    assert call("harness", "feature", "write", "f", *mine, "--status", "in_progress").code == 0
     return Scene(call, holder, torn_holder, fence)

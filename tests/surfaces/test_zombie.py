@@ -39,6 +39,8 @@ MOVES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("issue.close", {}, ("issue", "close", "x")),
     ("issue.discover", {"title": "f", "newId": "n"}, ("issue", "discover", "x", "f", "--new-id",
                                                       "n")),
+    ("issue.handover", {"checkpoint": {"summary": "mine"}}, ("issue", "handover", "x",
+                                                             "--summary", "mine")),
     ("sublease.grant", {"holder": "s", "capabilityScope": ["issue.close"]},
      ("sublease", "grant", "x", "--holder", "s", "--scope", "issue.close")),
     ("sublease.revoke", {"revokedSubleaseId": "s1"}, ("sublease", "revoke", "x", "s1")),
