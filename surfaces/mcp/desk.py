@@ -1,0 +1,53 @@
+"""The way from the MCP server to the authority: one connection to the sidecar, for all clients."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, Self
+
+from ...authority import client
+
+
+class Desk:
+    """Asks the sidecar of a state directory, through the `mcp` door.
+
+    A sidecar that is started again is found again; what was in flight is asked once more, under
+    the same request id. `Unavailable` is raised while there is nobody to ask.
+    """
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+        self._client: client.AsyncClient | None = None
+        self._opening = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, state_dir: Path) -> Self:
+        """A desk whose sidecar runs."""
+        desk = cls(state_dir)
+        await desk._connected()
+        return desk
+
+    async def ask(
+        self, action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """One request, and its answer; any number may be in flight."""
+        asked = await self._connected()
+        try:
+            return await asked.ask(action, payload, context)
+        except client.Unreachable:
+            if self._client is asked:  # it has given up for good; the next question begins anew
+                self._client = None
+                await asked.close()
+            raise
+
+    async def close(self) -> None:
+        """Hang up. What is in flight is cancelled."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def _connected(self) -> client.AsyncClient:
+        async with self._opening:
+            if self._client is None:
+                fresh = client.AsyncClient(self.state_dir, "mcp")
+                self._client = await fresh.__aenter__()
+            return self._client
