@@ -5,7 +5,7 @@ answer when the work is done. Revisions before 2026-07-28 have no word for it an
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -38,7 +38,6 @@ from ...contracts import limits, rfc3339
 from .works import Answered, Asking, Failed, Reply, Task, Works
 
 EXTENSION = "io.modelcontextprotocol/tasks"
-LONG = frozenset({"instruction_run"})
 _LISTEN = "subscriptions/listen"
 
 Context = ServerRequestContext[Any, Any]
@@ -63,22 +62,20 @@ class _Notice(Notification[_News, Literal["notifications/tasks"]]):
 class Tasks(Extension):
     """Tasks as one client sees them.
 
-    `owner` says whose they are. A tool in `long` becomes a task wherever the client can follow
-    one; a tool in `only` is refused to clients that cannot.
+    `owner` says whose they are.
     """
 
     identifier = EXTENSION
 
-    def __init__(
-        self,
-        works: Works,
-        owner: Callable[[], str],
-        *,
-        long: Container[str] = LONG,
-        only: Container[str] = (),
-    ) -> None:
+    def __init__(self, works: Works, owner: Callable[[], str]) -> None:
         self._works, self._owner = works, owner
-        self._long, self._only = long, only
+        self._long = frozenset({"instruction_run"})
+        self._only: frozenset[str] = frozenset()
+
+    def declare(self, long: frozenset[str], only: frozenset[str] = frozenset()) -> None:
+        """Tools that become tasks wherever the client can follow one, and only as tasks."""
+        self._long |= long
+        self._only |= only
 
     def methods(self) -> Sequence[MethodBinding]:
         modern = frozenset(MODERN_PROTOCOL_VERSIONS)
