@@ -127,10 +127,10 @@ def _work_next() -> dict[str, Any]:
         "minimum": 0,
         "maximum": limits.MCP_WAIT_SECONDS_MAX,
     }
-    issue = schemas.member("issue", "response")
+    issue = schemas.answered("issue")
     more = {
         "found": {"type": "boolean", "description": "Whether there was work to hand out."},
-        "lease": schemas.member("lease", "response"),
+        "lease": schemas.answered("lease"),
         "brief": {
             "description": "What is asked for, and what is known.",
             "type": "object",
@@ -166,7 +166,7 @@ def _work_complete(*, built: bool) -> dict[str, Any]:
     arguments = schemas.arguments("issue.close", mutates=True)
     arguments["required"] = [*PROOF]
     if built:
-        result = schemas.member("checkpoint")
+        result = schemas.argument("checkpoint")
         result["description"] = "What came of it, for those who depend on it."
         arguments["properties"]["result"] = result
     answer = schemas.answer(("issue", "orphanedFibers", "handover"), _steps())

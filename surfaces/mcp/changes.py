@@ -160,6 +160,8 @@ class Changes:
             case {"sublease": each} | {"instance": each} | {"fiber": each} | {"handover": each}:
                 if isinstance(each.get("resource"), str):
                     yield from _leased(issue_of(each["resource"]))
+            case _:  # nothing that can be read here
+                pass
 
 
 def _leased(issue_id: str) -> tuple[ServerEvent, ServerEvent]:

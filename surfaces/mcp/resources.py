@@ -159,7 +159,9 @@ async def _status(desk: Desk) -> dict[str, Any]:
     )
     names = ("issueCount", "leaseCount", "readyCount", "policy")
     return {name: counts[name] for name in names} | {
-        "issuesByStatus": dict(sorted(Counter(each["status"] for each in listed["issues"]).items())),
+        "issuesByStatus": dict(
+            sorted(Counter(each["status"] for each in listed["issues"]).items())
+        ),
         "issuesCounted": listed["count"],  # a very long list is cut
         "leases": leases["leaseProjection"],
         "seq": counts["seq"],

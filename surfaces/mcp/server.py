@@ -45,6 +45,7 @@ from .work import JOINED
 
 _Context = ServerRequestContext[Watches, Any]
 _FIXED = {"ttlMs": 3_600_000, "cacheScope": "public"}
+_COMPLETE = {"resultType": "complete"}  # what the modern era wants to hear
 
 
 def build(desk: Desk, visit: Visit, extensions: Sequence[Extension] = ()) -> Server[Watches]:
@@ -80,42 +81,40 @@ def build(desk: Desk, visit: Visit, extensions: Sequence[Extension] = ()) -> Ser
     return server
 
 
-def _handlers(
-    desk: Desk, visit: Visit
-) -> list[tuple[str, type[RequestParams], RequestHandler]]:
-    """What answers each method. Answers are plain JSON: the SDK checks them once, on the way out."""
+def _handlers(desk: Desk, visit: Visit) -> list[tuple[str, type[RequestParams], RequestHandler]]:
+    """What answers each method, in plain JSON, which the SDK checks on the way out."""
 
     async def list_tools(ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:  # noqa: ARG001
-        return {"tools": listing(), **_FIXED}
+        return {"tools": listing(), **_FIXED, **_COMPLETE}
 
     async def call_tool(ctx: _Context, params: CallToolRequestParams) -> HandlerResult:
-        return await _called(Call(desk, visit, ctx), params)
+        return await _called(Call(desk, visit, ctx), params) | _COMPLETE
 
     async def list_resources(ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:  # noqa: ARG001
-        return await resources.listed(desk, params.cursor)
+        return await resources.listed(desk, params.cursor) | _COMPLETE
 
     async def list_templates(ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:  # noqa: ARG001
-        return resources.templates()
+        return resources.templates() | _COMPLETE
 
     async def read(ctx: _Context, params: ReadResourceRequestParams) -> HandlerResult:  # noqa: ARG001
-        return await resources.read(desk, str(params.uri))
+        return await resources.read(desk, params.uri) | _COMPLETE
 
     async def subscribe(ctx: _Context, params: SubscribeRequestParams) -> HandlerResult:
-        ctx.lifespan_context.add(ctx, str(params.uri))
+        ctx.lifespan_context.add(ctx, params.uri)
         return {}
 
     async def unsubscribe(ctx: _Context, params: UnsubscribeRequestParams) -> HandlerResult:
-        ctx.lifespan_context.drop(ctx, str(params.uri))
+        ctx.lifespan_context.drop(ctx, params.uri)
         return {}
 
     async def list_prompts(ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:  # noqa: ARG001
-        return prompts.listed()
+        return prompts.listed() | _COMPLETE
 
     async def get_prompt(ctx: _Context, params: GetPromptRequestParams) -> HandlerResult:  # noqa: ARG001
-        return await prompts.got(desk, params.name, params.arguments)
+        return await prompts.got(desk, params.name, params.arguments) | _COMPLETE
 
     async def complete(ctx: _Context, params: CompleteRequestParams) -> HandlerResult:  # noqa: ARG001
-        return await completion.completed(desk, params)
+        return await completion.completed(desk, params) | _COMPLETE
 
     return [
         ("tools/list", PaginatedRequestParams, list_tools),
@@ -131,7 +130,7 @@ def _handlers(
     ]
 
 
-async def _called(call: Call, params: CallToolRequestParams) -> HandlerResult:
+async def _called(call: Call, params: CallToolRequestParams) -> dict[str, Any]:
     entry = entries().get(params.name)
     if entry is None:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
