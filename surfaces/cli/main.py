@@ -29,6 +29,7 @@ _COMMANDS = {
     "guard": ("guard", "guard", "Exit 0 only while a fence is current: for hooks and scripts."),
     "logs": ("logs", "logs", "Show what a command printed, attempt by attempt."),
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
+    "agent-guide": ("guide", "agent_guide", "Print the page that an agent reads."),
     "import": ("exchange", "import_file", "Take over an issues.jsonl file."),
     "export": ("exchange", "export_file", "Write an issues.jsonl file."),
     "replay": ("proof", "replay", "Decide the whole journal again and compare the bytes."),
