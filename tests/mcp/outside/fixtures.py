@@ -28,11 +28,10 @@ Context = ServerRequestContext[Any, Any]
 Call = dict[str, Any]  # the params of a request, as they came
 Tool = Callable[[Context, Call], Awaitable[dict[str, Any]]]
 
-PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
-)
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 LONG = frozenset({"slow_compute", "protocol_error_job", "confirm_delete", "multi_input"})
 ONLY_LONG = frozenset({"failing_job", "test_tool_with_task"})
+DONE = {"resultType": "complete"}
 _KEY = b"signs what a client brings back"
 _STEP_SECONDS = 0.05
 
@@ -47,12 +46,12 @@ def mount(tasks: Tasks, desk: Desk) -> Sequence[Extension]:
 
 
 def text(words: str, **more: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": words}], **more}
+    return {**DONE, "content": [{"type": "text", "text": words}], **more}
 
 
 def _says(*content: dict[str, Any]) -> Tool:
     async def say(ctx: Context, call: Call) -> dict[str, Any]:
-        return {"content": list(content)}
+        return {**DONE, "content": list(content)}
 
     return say
 
@@ -179,7 +178,9 @@ async def _two_rounds(ctx: Context, call: Call) -> dict[str, Any]:
     if not call.get("requestState"):
         return _asks({"step1": questions.form("Step 1: What is your name?", "name")}, "1")
     if _state_of(call) == "1":
-        return _asks({"step2": questions.form("Step 2: What is your favorite color?", "color")}, "2")
+        return _asks(
+            {"step2": questions.form("Step 2: What is your favorite color?", "color")}, "2"
+        )
     return text(json.dumps(call.get("inputResponses")))
 
 
@@ -431,7 +432,7 @@ def _prompted(params: types.GetPromptRequestParams) -> HandlerResult:
             said = [{"type": "text", "text": "With context."}]
         case _:
             return None
-    return {"messages": [{"role": "user", "content": each} for each in said]}
+    return {**DONE, "messages": [{"role": "user", "content": each} for each in said]}
 
 
 def _read(params: types.ReadResourceRequestParams) -> HandlerResult:
@@ -448,7 +449,7 @@ def _read(params: types.ReadResourceRequestParams) -> HandlerResult:
         content = {"uri": uri, "mimeType": "application/json", "text": words}
     else:
         return None
-    return {"contents": [content], "ttlMs": 0, "cacheScope": "private"}
+    return {**DONE, "contents": [content], "ttlMs": 0, "cacheScope": "private"}
 
 
 def _watched(params: types.SubscribeRequestParams) -> HandlerResult:
@@ -458,7 +459,7 @@ def _watched(params: types.SubscribeRequestParams) -> HandlerResult:
 def _completed(params: types.CompleteRequestParams) -> HandlerResult:
     if getattr(params.ref, "name", "") != "test_prompt_with_arguments":
         return None
-    return {"completion": {"values": ["paris", "park", "party"], "hasMore": False}}
+    return {**DONE, "completion": {"values": ["paris", "park", "party"], "hasMore": False}}
 
 
 async def _level(ctx: Context, params: types.SetLevelRequestParams) -> HandlerResult:
