@@ -54,3 +54,7 @@ INFLIGHT_MAX = 4_096  # of those, one connection's
 CONNECTIONS_MAX = 4_096
 OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it is cut off
 LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal
+
+# --- the door for agents -----------------------------------------------------------------------
+MCP_INFLIGHT_MAX = 1_024  # requests of one client; each is a task of the gateway
+HOLDS_PER_VISIT_MAX = 256  # leases that are renewed for one client
