@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import click
@@ -74,6 +73,7 @@ def gateway(session: Session, *, linger: float | None, in_tree: bool, **options:
     took in is answered; agents go on with the next one. Exit 75 where a gateway serves already.
     """
     from ..mcp import gateway as gateways  # noqa: PLC0415 - the SDK takes a second
+    from ..mcp import lock  # noqa: PLC0415
     from ..mcp.holds import Policy  # noqa: PLC0415
     from ..mcp.household import Household  # noqa: PLC0415
     from ..mcp.server import build  # noqa: PLC0415
@@ -95,7 +95,7 @@ def gateway(session: Session, *, linger: float | None, in_tree: bool, **options:
             running, nullcontext() if in_tree else Household(folder, folder / RUN_FOLDER)
         )
 
-    with gateways.take(folder, oust=in_tree):
+    with lock.taken(folder, by_force=in_tree):
         click.echo(f"serving agents of {folder}, process {os.getpid()}", err=True)
         with asyncio.Runner(loop_factory=gateways.loop_factory()) as runner:
             runner.run(serve())

@@ -229,18 +229,21 @@ class Connection(asyncio.Protocol):
     def _admit(self, message: types.JSONRPCMessage, number: int) -> bool:
         """Remember a request until it is answered; False where that is too much."""
         assert self.caller is not None
-        if isinstance(message, types.JSONRPCRequest):
-            if len(self._in_flight) >= limits.MCP_INFLIGHT_MAX:
+        match message:
+            case types.JSONRPCRequest() if len(self._in_flight) >= limits.MCP_INFLIGHT_MAX:
                 text = f"{limits.MCP_INFLIGHT_MAX} requests of yours are not answered yet"
                 self._refuse(message.id, types.INVALID_REQUEST, text)
                 return False
-            self._count += 1
-            self.caller.numbers[message.id] = number or self._count
-            self._in_flight[message.id] = message.method
-        elif isinstance(message, types.JSONRPCNotification):
-            if message.method == "notifications/cancelled" and message.params:
-                # What is cancelled is not answered.
-                self._settled(message.params.get("requestId"))
+            case types.JSONRPCRequest():
+                self._count += 1
+                self.caller.numbers[message.id] = number or self._count
+                self._in_flight[message.id] = message.method
+            case types.JSONRPCNotification(
+                method="notifications/cancelled", params={"requestId": mark}
+            ):
+                self._settled(mark)  # it is not answered
+            case _:
+                pass
         return True
 
     # --- out ------------------------------------------------------------------------------------

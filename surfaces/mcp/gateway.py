@@ -4,8 +4,8 @@
                                         \\-- keeper renews what they hold
 
 One gateway per state directory. It belongs to a tree, which starts it again when it dies; or a pump
-has started it, and then it brings its own sidecar where none runs, and ends some time after its last
-client has left. Its clients' pumps outlive it, so that its end costs nobody anything.
+has started it, and then it brings its own sidecar where none runs, and ends some time after its
+last client has left. Its clients' pumps outlive it, so that its end costs nobody anything.
 
     I1  Who holds the lock serves; whatever lies at the socket's path was left by somebody dead.
     I2  A stop takes in nothing more, and answers what it has taken in.
@@ -19,14 +19,14 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from mcp.server.lowlevel import Server
 
-from ...authority import Unavailable, held, sidecar
-from ...contracts import Reason, limits
+from ...authority import sidecar
+from ...contracts import limits
 from . import wire
 from .carrier import Connection, Outbox
 from .desk import Desk
@@ -40,7 +40,6 @@ Beside = Callable[[Desk, asyncio.Event], Coroutine[Any, Any, None]]
 
 _BACKLOG = 1_024  # clients that all come at once, after a restart
 _DRAIN_SECONDS: Final = 5.0
-_OUST_MS = 30_000
 _SPARE_FILES = 64  # descriptors for everything that is no connection
 
 _log = logging.getLogger(__name__)
@@ -134,7 +133,7 @@ class Gateway:
             server = self._build(self.desk, caller)
             options = server.create_initialization_options()
             await server.run(connection.inbox, Outbox(connection), options)
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, the others go on
             _log.exception("the server of %s failed", caller.name)  # I3
         finally:
             connection.close()
@@ -159,12 +158,16 @@ class Gateway:
         for each in self._connections:
             each.pause()
         give_up = time.monotonic() + _DRAIN_SECONDS
-        while any(each.waits for each in self._connections) and time.monotonic() < give_up:
+        while any(map(_waits, self._connections)) and time.monotonic() < give_up:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         for each in list(self._connections):
             each.close()
         if self._servers:
             await asyncio.wait(self._servers, timeout=_DRAIN_SECONDS)
+
+
+def _waits(connection: Connection) -> bool:
+    return connection.waits
 
 
 async def serve(gateway: Gateway, authority: AbstractAsyncContextManager[object]) -> None:
@@ -183,31 +186,3 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop
-
-
-def take(state_dir: Path, *, oust: bool) -> AbstractContextManager[None]:
-    """The lock of the state directory's gateway; another one is asked to make room for us.
-
-    Raises `Unavailable` where somebody has it. Whoever is asked to leave drains first, and its
-    clients come back to us.
-    """
-    if oust:
-        dismiss(state_dir)
-    return held(state_dir / wire.LOCK, _OUST_MS if oust else 0)
-
-
-def dismiss(state_dir: Path) -> int | None:
-    """Tell the gateway that serves here to leave; its process, if there is one."""
-    try:
-        with held(state_dir / wire.LOCK, 0):
-            return None
-    except Unavailable as error:
-        if error.reason is not Reason.AUTHORITY_BUSY:
-            raise
-    text = (state_dir / wire.LOCK).read_text().strip()
-    if not text.isdecimal():
-        return None
-    for number in (signal.SIGTERM, signal.SIGCONT):
-        with suppress(ProcessLookupError):
-            os.kill(int(text), number)
-    return int(text)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
-import orjson
 
 from ...authority import Unavailable
 from ...contracts import BY_WIRE, Reason, limits
