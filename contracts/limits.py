@@ -55,6 +55,10 @@ CONNECTIONS_MAX = 4_096
 OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it is cut off
 LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal
 
-# --- the door for agents -----------------------------------------------------------------------
+# --- MCP ----------------------------------------------------------------------------------------
 MCP_INFLIGHT_MAX = 1_024  # requests of one client; each is a task of the gateway
-HOLDS_PER_VISIT_MAX = 256  # leases that are renewed for one client
+MCP_HOLDS_MAX = 256  # leases that are renewed for one client
+MCP_WAIT_SECONDS_MAX = 600  # how long work_next waits for work
+MCP_PAGE_MAX = 100  # resources in one page, and completions in one answer
+MCP_WATCHES_MAX = 1_024  # resources that one connection watches, and its open listen streams
+MCP_TEXT_LENGTH_MAX = 16_384  # the text beside structured content; a model has to read it

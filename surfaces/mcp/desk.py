@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...authority import client
+from ...contracts import host_actions
+from .changes import Changes
 
 
 class Desk:
@@ -16,6 +18,7 @@ class Desk:
 
     def __init__(self, state_dir: Path) -> None:
         self.state_dir = state_dir
+        self.changes = Changes(state_dir, self.ask)
         self._client: client.AsyncClient | None = None
         self._opening = asyncio.Lock()
 
@@ -32,20 +35,26 @@ class Desk:
         """One request, and its answer; any number may be in flight."""
         asked = await self._connected()
         try:
-            return await asked.ask(action, payload, context)
+            answer = await asked.ask(action, payload, context)
         except client.Unreachable:
             if self._client is asked:  # it has given up for good; the next question begins anew
                 self._client = None
                 await asked.close()
             raise
+        if host_actions()[action].mutates:
+            self.changes.nudge()
+        return answer
 
     async def close(self) -> None:
         """Hang up. What is in flight is cancelled."""
+        self.changes.close()
         if self._client is not None:
             await self._client.close()
             self._client = None
 
     async def _connected(self) -> client.AsyncClient:
+        if self._client is not None:
+            return self._client
         async with self._opening:
             if self._client is None:
                 fresh = client.AsyncClient(self.state_dir, "mcp")

@@ -104,7 +104,7 @@ class Stay:
         """Renew it from now on; False where there are too many. `dice` lies between 0 and 1."""
         key = (held.issue, held.fence)
         before = self._holds.get(key)
-        if before is None and len(self._holds) >= limits.HOLDS_PER_VISIT_MAX:
+        if before is None and len(self._holds) >= limits.MCP_HOLDS_MAX:
             return False
         hold = _Hold(held, now_ms if before is None else before.since_ms)
         _extend(hold, now_ms, dice)
@@ -115,7 +115,7 @@ class Stay:
         """Go on with what somebody else kept; whether it still holds is asked at once."""
         deadline_ms = now_ms + held.ttl_seconds * 1000
         hold = _Hold(held, min(since_ms, now_ms), deadline_ms, now_ms)
-        if len(self._holds) < limits.HOLDS_PER_VISIT_MAX:
+        if len(self._holds) < limits.MCP_HOLDS_MAX:
             self._holds[held.issue, held.fence] = hold
 
     def drop(self, issue: str, fence: int) -> bool:
