@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import click
@@ -58,44 +58,62 @@ def wishes(options: dict[str, Any]) -> dict[str, Any]:
         "max_hold": "maxHoldSeconds",
         "quiet": "quietSeconds",
     }
-    return {names[key]: value for key, value in options.items() if value is not None}
+    return {word: options[name] for name, word in names.items() if options.get(name) is not None}
+
+
+web = stack(
+    click.option("--http", "port", type=click.IntRange(0, 65_535), help="Serve HTTP here too."),
+    click.option("--host", default="127.0.0.1", show_default=True, help="Where, for --http."),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="With the bearer token that any other host needs.  [UNDERSTUDY_HTTP_TOKEN]",
+    ),
+)
 
 
 @click.command()
 @policy
+@web
 @click.option("--linger", type=click.FloatRange(0), help="End so many seconds after the last.")
-@click.option("--tree", "in_tree", is_flag=True, help="It is the gateway of a tree.", hidden=True)
+@click.option("--tree", "in_tree", is_flag=True, hidden=True, help="It is the gateway of a tree.")
+@click.option("--mount", hidden=True, metavar="MODULE:NAME", help="What tests mount beside it.")
 @common
-def gateway(session: Session, *, linger: float | None, in_tree: bool, **options: Any) -> None:  # noqa: ANN401
+def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
     """Serve MCP to agents on `mcp.sock`: what `mcp` and `up --mcp` start by themselves.
 
     Uses the sidecar that runs, and otherwise starts one. SIGTERM stops it after everything that it
     took in is answered; agents go on with the next one. Exit 75 where a gateway serves already.
     """
-    from ..mcp import gateway as gateways  # noqa: PLC0415 - the SDK takes a second
-    from ..mcp import lock  # noqa: PLC0415
-    from ..mcp.holds import Policy  # noqa: PLC0415
-    from ..mcp.household import Household  # noqa: PLC0415
-    from ..mcp.server import build  # noqa: PLC0415
-
     session.office(writable=False).close()  # says what is wrong with the state directory
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     folder = session.state_dir.absolute()
-    wish = wishes(options)
+    from ..mcp import http, lock  # noqa: PLC0415 - the SDK takes a second
+    from ..mcp.gateway import loop_factory  # noqa: PLC0415
+    from ..mcp.holds import Policy  # noqa: PLC0415
+    from ..mcp.house import Offer, serve_all  # noqa: PLC0415
 
-    async def serve() -> None:
-        running = gateways.Gateway(
-            folder,
-            build,
-            policy=Policy().set(wish),
-            house="tree" if in_tree else "alone",
-            linger_seconds=linger,
-        )
-        await gateways.serve(
-            running, nullcontext() if in_tree else Household(folder, folder / RUN_FOLDER)
-        )
+    address = None
+    if options["port"] is not None:
+        try:
+            token = http.read_token(options["token_file"])
+            address = http.Address(options["host"], options["port"], token)
+        except http.Unguarded as error:
+            raise click.UsageError(str(error)) from None
+    offer = Offer(
+        folder,
+        folder / RUN_FOLDER,
+        policy=Policy().set(wishes(options)),
+        house="tree" if options["in_tree"] else "alone",
+        linger_seconds=options["linger"],
+        http=address,
+        mount=options["mount"],
+    )
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    with lock.taken(folder, by_force=options["in_tree"]):
+        _announce(f"serving agents of {folder}, process {os.getpid()}")
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(serve_all(offer, _announce))
 
-    with lock.taken(folder, by_force=in_tree):
-        click.echo(f"serving agents of {folder}, process {os.getpid()}", err=True)
-        with asyncio.Runner(loop_factory=gateways.loop_factory()) as runner:
-            runner.run(serve())
+
+def _announce(text: str) -> None:
+    click.echo(text, err=True)

@@ -20,7 +20,7 @@ from ...actors.tree import RUN_FOLDER, Plan, handler_command, shell_command
 from ...contracts import Exit, Reason, limits
 from ..mcp import lock
 from . import picture
-from .mcp import policy
+from .mcp import policy, web
 from .session import Leave, Session, common, print_json
 
 _TURN_MS = 200
@@ -57,6 +57,7 @@ _CLEAR = "\033[H\033[J"
 @click.option("--name", default="coord", show_default=True, help="The coordinator's name.")
 @click.option("--mcp", is_flag=True, help="Serve agents too; alone, that is all it does.")
 @policy
+@web
 @click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @common
@@ -154,7 +155,7 @@ def top(session: Session, every: float) -> None:
 
 def _plan(session: Session, options: dict[str, Any]) -> Plan:
     argv = _labour(options)
-    door = _door(session, options) if options["mcp"] else ()
+    door = _door(session, options) if options["mcp"] or options["port"] is not None else ()
     if options["until_done"] and not argv:
         raise click.UsageError("--until-done is for trees with workers")
     timeout = options["job_timeout"]
@@ -178,7 +179,7 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
 def _labour(options: dict[str, Any]) -> tuple[str, ...]:
     """What a worker runs; nothing in a tree that only serves agents."""
     command, handler = options["command"], options["handler"]
-    if command is None and handler is None and options["mcp"]:
+    if command is None and handler is None and (options["mcp"] or options["port"] is not None):
         return ()
     if (command is None) == (handler is None):
         raise click.UsageError("say what a worker runs: either --exec or --handler; or --mcp")
@@ -189,7 +190,9 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
     """The gateway that the tree looks after."""
     words = [sys.executable, "-m", "understudy", "gateway", "--tree"]
     words += ["--state-dir", str(session.state_dir.absolute())]
-    for name in ("on_leave", "keep", "max_hold", "quiet"):
+    if options["port"] is not None:
+        words += ["--http", str(options["port"]), "--host", options["host"]]
+    for name in ("on_leave", "keep", "max_hold", "quiet", "token_file"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     return tuple(words)

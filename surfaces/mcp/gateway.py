@@ -36,7 +36,7 @@ from .visit import Visit
 
 House = Literal["tree", "alone"]
 Build = Callable[[Desk, Visit], Server[Any]]
-Beside = Callable[[Desk, asyncio.Event], Coroutine[Any, Any, None]]
+Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 _BACKLOG = 1_024  # clients that all come at once, after a restart
 _DRAIN_SECONDS: Final = 5.0
@@ -58,7 +58,7 @@ class Gateway:
         linger_seconds: float | None = None,
         beside: Sequence[Beside] = (),
     ) -> None:
-        """`beside` is served with the same desk, until the event is set: other transports."""
+        """`beside` is served until the event is set: other ways to the same."""
         self.house = house
         self.desk = Desk(state_dir)
         self.keeper = Keeper(self.desk, policy or Policy())
@@ -80,7 +80,7 @@ class Gateway:
                 lambda: Connection(self), sock=listener, backlog=_BACKLOG
             )
             tasks = [loop.create_task(self.keeper.run()), loop.create_task(self._linger())]
-            others = [loop.create_task(each(self.desk, self._stopping)) for each in self._beside]
+            others = [loop.create_task(each(self._stopping)) for each in self._beside]
             for each in others:
                 each.add_done_callback(lambda _: self.stop())
             await self._stopping.wait()

@@ -108,7 +108,7 @@ class Caller:
             hold = msgspec.json.decode(line, type=Hold)
         except msgspec.MsgspecError:
             return  # it expires
-        if not limits.TTL_SECONDS_MIN <= hold.ttl_seconds <= limits.TTL_SECONDS_MAX:
+        if not 0 < hold.ttl_seconds <= limits.TTL_SECONDS_MAX:
             return
         held = Held(hold.issue, hold.owner, hold.lease_id, hold.fence, hold.ttl_seconds)
         if not any(each == held for each in self.stay):
@@ -194,7 +194,8 @@ class Keeper:
     async def _renew(self, caller: Caller, held: Held) -> None:
         """All that are asked for in one turn are in one commit of the authority."""
         asked_ms = now_ms()
-        payload = _holder(held) | {"leaseTtlSeconds": held.ttl_seconds}
+        ttl_seconds = max(limits.TTL_SECONDS_MIN, held.ttl_seconds)
+        payload = _holder(held) | {"leaseTtlSeconds": ttl_seconds}
         try:
             answer = await self._desk.ask("issue.lease_renew", payload)
         except Unavailable as error:
