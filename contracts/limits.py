@@ -72,6 +72,8 @@ OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it
 LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal
 
 # --- MCP ----------------------------------------------------------------------------------------
+MCP_INFLIGHT_MAX = 1_024  # requests of one client; each is a task of the gateway
+MCP_HOLDS_MAX = 256  # leases that are renewed for one client
 MCP_WAIT_SECONDS_MAX = 600  # how long work_next waits for work
 MCP_PAGE_MAX = 100  # resources in one page, and completions in one answer
 MCP_WATCHES_MAX = 1_024  # resources that one connection watches, and its open listen streams

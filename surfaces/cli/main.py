@@ -29,6 +29,8 @@ _COMMANDS = {
     "guard": ("guard", "guard", "Exit 0 only while a fence is current: for hooks and scripts."),
     "logs": ("logs", "logs", "Show what a command printed, attempt by attempt."),
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
+    "mcp": ("mcp", "mcp", "Serve an agent on standard streams: what MCP clients launch."),
+    "gateway": ("mcp", "gateway", "Serve all agents of a state directory on one socket."),
     "agent-guide": ("guide", "agent_guide", "Print the page that an agent reads."),
     "import": ("exchange", "import_file", "Take over an issues.jsonl file."),
     "export": ("exchange", "export_file", "Write an issues.jsonl file."),
