@@ -16,6 +16,7 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -84,6 +85,7 @@ async def serve_http(
     announce: Callable[[str], None],
 ) -> None:
     """Serve until `stopping` is set; `announce` is told the URL once somebody can call."""
+    logging.getLogger("mcp.server").setLevel(logging.WARNING)  # below, it writes session ids down
     server.middleware.append(guests.greet)
     manager = StreamableHTTPSessionManager(
         server,

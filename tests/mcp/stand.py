@@ -33,7 +33,15 @@ def standing(folder: Path, *options: str, **variables: str) -> Iterator[Stand]:
     if not state_dir.exists():
         assert understudy("--state-dir", state_dir, "init").returncode == 0
     log.touch()
-    command = [UNDERSTUDY, "gateway", "--state-dir", state_dir, "--http", "0", *options]
+    command: list[str | Path] = [
+        UNDERSTUDY,
+        "gateway",
+        "--state-dir",
+        state_dir,
+        "--http",
+        "0",
+        *options,
+    ]
     with Server(command, log, env=environment(PYTHONPATH=str(ROOT), **variables)) as server:
         server.wait_for(lambda: _URL.search(log.read_text("utf-8")) is not None)
         found = _URL.search(log.read_text("utf-8"))

@@ -20,8 +20,8 @@ def inspected(stand: Stand, road: str, era: str, *method: str) -> dict[str, Any]
     words = ("--cli", *target, "--protocol-era", era, "--format", "json", "-q", "--method", *method)
     said = node.run(node.INSPECTOR, *words)
     assert said.returncode in (0, 5), said.stdout + said.stderr
-    printed: dict[str, Any] = json.loads(said.stdout)
-    return printed["result"]
+    printed: dict[str, Any] = json.loads(said.stdout)["result"]
+    return printed
 
 
 @pytest.mark.parametrize("era", ERAS)

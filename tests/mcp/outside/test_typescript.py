@@ -1,4 +1,4 @@
-"""An agent on the official TypeScript client: takes work, is refused, finishes, hears of changes."""
+"""An agent on the official TypeScript client takes work, is refused, finishes, and hears of it."""
 
 import json
 
