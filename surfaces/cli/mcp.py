@@ -85,9 +85,17 @@ def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
     Uses the sidecar that runs, and otherwise starts one. SIGTERM stops it after everything that it
     took in is answered; agents go on with the next one. Exit 75 where a gateway serves already.
     """
+    from ..mcp import lock  # noqa: PLC0415
+
     session.office(writable=False).close()  # says what is wrong with the state directory
     folder = session.state_dir.absolute()
-    from ..mcp import http, lock  # noqa: PLC0415 - the SDK takes a second
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    with lock.taken(folder, by_force=options["in_tree"]):
+        _serve(folder, options)
+
+
+def _serve(folder: Path, options: dict[str, Any]) -> None:
+    from ..mcp import http  # noqa: PLC0415 - the SDK takes a second
     from ..mcp.gateway import loop_factory  # noqa: PLC0415
     from ..mcp.holds import Policy  # noqa: PLC0415
     from ..mcp.house import Offer, serve_all  # noqa: PLC0415
@@ -108,11 +116,9 @@ def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
         http=address,
         mount=options["mount"],
     )
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    with lock.taken(folder, by_force=options["in_tree"]):
-        _announce(f"serving agents of {folder}, process {os.getpid()}")
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(serve_all(offer, _announce))
+    _announce(f"serving agents of {folder}, process {os.getpid()}")
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(serve_all(offer, _announce))
 
 
 def _announce(text: str) -> None:

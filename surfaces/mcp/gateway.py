@@ -161,7 +161,12 @@ class Gateway:
         while any(map(_waits, self._connections)) and time.monotonic() < give_up:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         for each in list(self._connections):
-            each.close()
+            each.close()  # after what is written
+        give_up = time.monotonic() + _DRAIN_SECONDS
+        while self._connections and time.monotonic() < give_up:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        for each in list(self._connections):
+            each.abort()
         if self._servers:
             await asyncio.wait(self._servers, timeout=_DRAIN_SECONDS)
 

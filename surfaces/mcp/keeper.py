@@ -172,9 +172,10 @@ class Keeper:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self._tick(now_ms())
+            self.tick(now_ms())
 
-    def _tick(self, now: int) -> None:
+    def tick(self, now: int) -> None:
+        """Do what is due by then."""
         for caller in list(self.visits.values()):
             for held in caller.stay.lapsed(now):
                 caller.lose(held, Reason.LEASE_STALE.wire)

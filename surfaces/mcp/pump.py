@@ -36,7 +36,8 @@ _PAUSE_SECONDS = 0.02  # between two tries to connect; doubled up to the next
 _PAUSE_SECONDS_MAX = 0.25
 _PATIENCE_SECONDS = 30.0  # for a gateway to answer the first time, before what was asked is refused
 _TREE_SECONDS = 15.0  # for a tree to start its gateway again, before one is started here
-_SPAWN_SECONDS = 20.0  # between two tries to start one
+_SPAWN_SECONDS = 5.0  # between two tries to start one that came to nothing
+_AGAIN_SECONDS = 1.0  # and after one that did not
 _GOODBYE_SECONDS = 1.5  # for answers after the last question; clients wait about two
 _LINGER_SECONDS = 30  # that a gateway started here waits for the next client
 _ASIDE_MAX = 64
@@ -237,6 +238,7 @@ class Pump:
         elif word == wire.HOUSE:
             self._in_tree = rest[0] == b"tree"
             self._pause = _PAUSE_SECONDS
+            self._next_spawn = time.monotonic() + _AGAIN_SECONDS  # the last try was good
         elif word == wire.NO:
             self._trouble = b" ".join(rest).decode(errors="replace")
             self._refuse(self._trouble)
