@@ -28,6 +28,15 @@ def sidecar(state_dir: Path) -> Iterator[Serve]:
         yield running.ready()
 
 
+@pytest.fixture(scope="module")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+    """A sidecar for all tests of a module, where they are not in each other's way."""
+    folder = tmp_path_factory.mktemp("common") / "state"
+    create_state_dir(folder, "local")
+    with Serve(folder) as running:
+        yield running.ready()
+
+
 @pytest.fixture
 async def desk(sidecar: Serve) -> AsyncIterator[Desk]:
     opened = await Desk.open(sidecar.state_dir)

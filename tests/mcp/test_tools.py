@@ -1,7 +1,7 @@
 """Every tool: derived from the contract, once granted and once refused, in both eras."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ from mcp.shared.exceptions import MCPError
 
 from tests.mcp.visitor import ERAS, Guest, connect, refused, said, text
 from tests.surfaces.process import Serve
-from understudy.authority import create_state_dir
 from understudy.contracts import check, host_actions
 from understudy.surfaces.mcp.catalogue import entries, listing
 from understudy.surfaces.mcp.desk import Desk
@@ -146,13 +145,10 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+@pytest.fixture
+def sidecar(common: Serve) -> Serve:
     """One for all tools: each has a world of its own in it."""
-    folder = tmp_path_factory.mktemp("tools") / "state"
-    create_state_dir(folder, "local")
-    with Serve(folder) as running:
-        yield running.ready()
+    return common
 
 
 async def _world(desk: Desk, tool: str) -> World:

@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from tests.mcp.visitor import ERAS, Guest, connect, refused, said, text
 from understudy.contracts import host_actions, limits
@@ -128,31 +129,27 @@ async def test_who_gives_up_waiting_holds_nothing(desk: Desk) -> None:
 async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(desk: Desk) -> None:
     await _add(desk, "a")
     guest = Guest()
-    slow, ask = anyio.Event(), desk.ask
+    granted, cancelled, ask = anyio.Event(), anyio.Event(), desk.ask
 
-    async def asked(
+    async def slowly(
         action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         answer = await ask(action, payload, context)
         if action == "issue.claim":
-            slow.set()
-            await anyio.sleep(0.05)  # long enough to be cancelled in
+            granted.set()
+            await cancelled.wait()
         return answer
 
-    desk.ask = asked  # type: ignore[method-assign]
-    async with (
-        connect(desk, guest, "modern over streams") as client,
-        anyio.create_task_group() as group,
-    ):
-
-        async def claim() -> None:
-            await client.call_tool("issue_claim", {"id": "a"})
-
-        group.start_soon(claim)
-        await slow.wait()
-        group.cancel_scope.cancel()
-    while not guest.dropped:  # the server goes on behind the client's back
-        await anyio.lowlevel.checkpoint()
+    desk.ask = slowly  # type: ignore[method-assign]
+    async with connect(desk, guest, "modern over streams") as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "issue_claim", {"id": "a"})
+            await granted.wait()
+            group.cancel_scope.cancel()
+        await client.list_prompts()  # the server reads in order: it knows of the cancellation
+        cancelled.set()
+        while not guest.dropped:
+            await checkpoint()
     assert [held.issue for held in guest.kept] == ["a"]
     shown = await ask("issue.show", {"id": "a"})
     assert (shown["issue"]["status"], "lease" in shown["issue"]) == ("open", False)
