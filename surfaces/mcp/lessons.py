@@ -208,6 +208,36 @@ LESSONS: dict[str, Lesson] = {
     "observe.projection": Lesson("See one projection", "Decisions seen from one side."),
 }
 
+# What arguments mean, by name or, more exactly, by action and name; the others say it themselves.
+ARGUMENTS: dict[str, str] = {
+    "id": "The issue.",
+    "assignee": "Who you are. Left out, it is the name of your connection.",
+    "leaseId": "As the claim returned it.",
+    "fence": "As the claim returned it: the proof that you are the current holder.",
+    "subleaseId": "If you act under a sublease: which one.",
+    "requestId": "The same id with the same arguments gets the first answer, and changes nothing.",
+    "leaseTtlSeconds": "How long the lease lasts without renewal.",
+    "leaseExpiresAt": "The same as a moment in RFC 3339; give one of the two.",
+    "issue.claim_next.labels": "Only issues that have all of these.",
+    "issue.add.assignee": "Who it is meant for; left out, whoever takes it.",
+    "issue.add.id": "Left out, it gets one.",
+    "issue.list.assignee": "Only issues of this name.",
+    "assignedTo": "Only issues that are assigned to this name.",
+    "acceptanceCriteria": "How somebody else can tell that it is done.",
+    "priority": "Smaller comes first.",
+    "status": "open, in_progress, blocked or closed.",
+    "newAssignee": "Who it is meant for.",
+    "dependsOnId": "The issue that it waits for.",
+    "holder": "The name of the subagent.",
+    "capabilityScope": "Host actions, such as issue.update.",
+    "taskRef": "What the fiber does.",
+    "resultRef": "Where its result lies.",
+    "joinSet": "Fibers below it that end with it.",
+    "instructionRef": "The instruction that asks for this.",
+    "policyDigest": "The contract that you go by.",
+    "capabilityClaims": "What the instruction allows.",
+}
+
 # What an agent does next, by failure class; the rest follows the class's retry rule.
 NEXT: dict[str, str] = {
     "lease_fence_stale": "Stop working on it and write nothing more: somebody newer holds it. Take "

@@ -7,6 +7,7 @@ the first refused one of them is.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -76,10 +77,9 @@ def _bell(stirred: asyncio.Event) -> Callable[[ServerEvent], None]:
 
 
 async def _ring(stirred: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stirred.wait(), seconds)
-    except TimeoutError:
-        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stirred.wait()
 
 
 async def _found(call: Call, answer: Answer) -> Answer | None:
