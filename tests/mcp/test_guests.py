@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,10 @@ from mcp_types import ClientCapabilities as Capabilities
 from mcp_types import Implementation, InitializeRequestParams
 
 from understudy.contracts import limits
+from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.guests import Guests
+from understudy.surfaces.mcp.holds import Policy
+from understudy.surfaces.mcp.keeper import Keeper, now_ms
 from understudy.surfaces.mcp.visit import Held, Passing
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
@@ -27,7 +31,7 @@ class Keeping(Passing):
 
 
 @dataclass
-class Desk:
+class Reception:
     """A reception that writes down who came and who went."""
 
     here: dict[str, Keeping] = field(default_factory=dict)
@@ -89,13 +93,13 @@ async def asked(
 
 
 async def test_a_name_is_the_one_in_the_header() -> None:
-    guests = Guests(Desk())
+    guests = Guests(Reception())
     for version in (MODERN, LEGACY):
         assert await asked(guests, version, lambda: guests.name, understudy_agent=" ada ") == "ada"
 
 
 async def test_nobody_else_has_the_name_of_a_session() -> None:
-    guests = Guests(Desk())
+    guests = Guests(Reception())
     one, again, other = [
         await asked(guests, LEGACY, lambda: guests.name, mcp_session_id=each) for each in "aab"
     ]
@@ -104,20 +108,20 @@ async def test_nobody_else_has_the_name_of_a_session() -> None:
 
 
 async def test_whoever_gives_no_name_is_somebody_new_each_time() -> None:
-    guests = Guests(Desk())
+    guests = Guests(Reception())
     names = {await asked(guests, MODERN, lambda: guests.name) for _ in range(16)}
     assert len(names) == 16
 
 
 async def test_the_modern_era_cannot_invent_a_session() -> None:
-    desk = Desk()
-    guests = Guests(desk)
+    reception = Reception()
+    guests = Guests(reception)
     await asked(guests, MODERN, lambda: guests.name, mcp_session_id="invented")
-    assert desk.heard == []
+    assert reception.heard == []
 
 
 async def test_a_repeated_request_of_a_session_has_the_same_key() -> None:
-    guests = Guests(Desk())
+    guests = Guests(Reception())
 
     async def key(rpc_id: str | int, version: str = LEGACY, **headers: str) -> str:
         told: str = await asked(guests, version, lambda: guests.request_id(rpc_id), **headers)
@@ -133,48 +137,62 @@ async def test_a_repeated_request_of_a_session_has_the_same_key() -> None:
 
 
 async def test_leases_of_who_is_met_again_are_kept_and_others_are_not() -> None:
-    desk = Desk()
-    guests = Guests(desk)
+    reception = Reception()
+    guests = Guests(reception)
     await asked(guests, MODERN, lambda: guests.keep(HELD), understudy_agent="ada")
     await asked(guests, LEGACY, lambda: guests.keep(HELD), mcp_session_id="a")
     await asked(guests, MODERN, lambda: guests.keep(HELD))
-    assert [each.kept for each in desk.here.values()] == [[HELD], [HELD]]
+    assert [each.kept for each in reception.here.values()] == [[HELD], [HELD]]
 
 
 async def test_a_guest_is_gone_after_its_time_and_not_while_a_stream_is_open() -> None:
-    desk, clock = Desk(), Clock()
-    guests = Guests(desk, clock=clock, idle_seconds=10)
+    reception, clock = Reception(), Clock()
+    guests = Guests(reception, clock=clock, idle_seconds=10)
     await asked(guests, LEGACY, lambda: None, mcp_session_id="quiet")
     await asked(guests, LEGACY, lambda: None, mcp_session_id="open")
     with guests.serving("open"):
         clock.now = 10
         guests.sweep()
-        assert desk.gone == []
+        assert reception.gone == []
         clock.now = 11
         guests.sweep()
-        assert len(desk.gone) == 1
+        assert len(reception.gone) == 1
     clock.now = 21
     guests.sweep()
-    assert len(desk.gone) == 1  # from the end of its stream on
+    assert len(reception.gone) == 1  # from the end of its stream on
     clock.now = 22
     guests.sweep()
-    assert len(desk.gone) == 2
+    assert len(reception.gone) == 2
 
 
 async def test_a_guest_that_ends_its_session_is_gone_at_once() -> None:
-    desk = Desk()
-    guests = Guests(desk)
+    reception = Reception()
+    guests = Guests(reception)
     await asked(guests, LEGACY, lambda: None, mcp_session_id="a")
     guests.left("a")
     guests.left("never here")
-    assert len(desk.gone) == 1
+    assert len(reception.gone) == 1
 
 
 async def test_a_crowd_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_GUESTS_MAX", 4)
-    desk = Desk()
-    guests = Guests(desk)
+    reception = Reception()
+    guests = Guests(reception)
     for number in range(8):
         name = f"agent-{number}"
         assert await asked(guests, MODERN, lambda: guests.name, understudy_agent=name) == name
-    assert len(desk.here) == 4
+    assert len(reception.here) == 4
+
+
+async def test_the_gateways_keeper_keeps_what_a_guest_holds_and_gives_nothing_back(
+    tmp_path: Path,
+) -> None:
+    keeper = Keeper(Desk(tmp_path), Policy(grace_ms=0))
+    guests = Guests(keeper)
+    await asked(guests, LEGACY, lambda: guests.keep(HELD), mcp_session_id="a")
+    await asked(guests, MODERN, lambda: guests.keep(HELD), understudy_agent="ada")
+    assert keeper.holds == 2
+    guests.left("a")
+    (gone,) = [each for each in keeper.visits.values() if each.stay.is_over(now_ms())]
+    assert (gone.stay.policy.on_leave, gone.stay.policy.keep) == ("expire", "heartbeat")
+    assert gone.stay.due(now_ms() + HELD.ttl_seconds * 500, is_awake=True) == []

@@ -48,7 +48,7 @@ def _fleet(agents: list[Agent]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_sixteen_agents_do_four_hundred_issues_once_each(state_dir: Path, killed: bool) -> None:  # noqa: FBT001
+def test_sixteen_agents_do_four_hundred_issues_once_each(state_dir: Path, killed: bool) -> None:
     """Also if the gateway is killed in the middle."""
     _file(state_dir, ISSUES)
     agents = [Agent(state_dir, "--name", "ann") for _ in range(AGENTS)]
