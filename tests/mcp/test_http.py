@@ -19,9 +19,10 @@ from mcp_types import CallToolResult
 from tests.mcp.stand import Stand, standing
 from tests.surfaces.process import understudy
 from understudy.contracts import limits
-from understudy.surfaces.mcp.http import Address, Unguarded, read_token
+from understudy.surfaces.mcp.http import Address, Unguarded, read_names, read_token
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
+NAME = "agents.example"
 TOKEN = "correct horse battery staple"
 _META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -53,7 +54,8 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     """On every address of the machine, behind a token."""
     folder = tmp_path_factory.mktemp("guarded")
-    with standing(folder, "--host", "0.0.0.0", UNDERSTUDY_HTTP_TOKEN=TOKEN) as each:
+    variables = {"UNDERSTUDY_HTTP_TOKEN": TOKEN, "UNDERSTUDY_HTTP_NAMES": NAME}
+    with standing(folder, "--host", "0.0.0.0", **variables) as each:
         yield each
 
 
@@ -181,6 +183,15 @@ def test_a_token_comes_from_a_file_or_the_environment(tmp_path: Path) -> None:
     assert read_token(None, {}) is None
     with pytest.raises(Unguarded, match="no token in"):
         read_token(tmp_path / "missing", {})
+
+
+def test_a_name_that_others_know_us_by_needs_a_token(guarded: Stand) -> None:
+    names = read_names({"UNDERSTUDY_HTTP_NAMES": "Agents.Example, other.example"})
+    assert names == ("agents.example", "other.example")
+    with pytest.raises(Unguarded, match="other"):
+        Address(names=names)
+    assert send(guarded, authorization=f"Bearer {TOKEN}", host=NAME)[0] == 200
+    assert send(guarded, authorization=f"Bearer {TOKEN}", host=f"{NAME.upper()}:443")[0] == 200
 
 
 def test_a_short_token_is_none() -> None:
