@@ -348,3 +348,50 @@ async def test_the_same_call_of_a_session_is_done_once(stand: Stand) -> None:
     bodies = [send(stand, "POST", call, **old, mcp_session_id=session)[2] for _ in range(2)]
     ids = [json.loads(each.split(b"data: ")[1])["result"] for each in bodies]
     assert ids[0]["structuredContent"]["issue"]["id"] == ids[1]["structuredContent"]["issue"]["id"]
+
+
+async def test_leases_are_renewed_for_whoever_can_be_met_again(stand: Stand) -> None:
+    async def claim(client: Client) -> str:
+        issue = said(await client.call_tool("issue_add", {"title": "kept"}))["issue"]["id"]
+        said(await client.call_tool("issue_claim", {"id": issue, "leaseTtlSeconds": 30}))
+        return str(issue)
+
+    async def deadlines(client: Client) -> list[str]:
+        shown = [said(await client.call_tool("issue_show", {"id": each})) for each in issues]
+        return [each["issue"]["lease"]["expiresAt"] for each in shown]
+
+    async with (
+        agent(stand, "legacy") as session,  # silent from now on, with a stream open
+        agent(stand, "modern", "named") as named,
+        agent(stand, "modern") as passing,
+    ):
+        issues = [await claim(each) for each in (session, named, passing)]
+        before = now = await deadlines(passing)
+        with anyio.fail_after(25):
+            while now[0] == before[0] or now[1] == before[1]:
+                await anyio.sleep(0.2)
+                now = await deadlines(passing)
+    assert now[2] == before[2]
+
+
+@pytest.mark.parametrize("name", ["leaver", None])
+async def test_who_hangs_up_while_waiting_for_work_gets_none(
+    stand: Stand, name: str | None
+) -> None:
+    url = urlsplit(stand.url)
+    label = f"late for {name}"
+    call = {"name": "work_next", "arguments": {"labels": [label], "waitSeconds": 60}}
+    meta = {**_META, "progressToken": 1}
+    body = {**LIST, "method": "tools/call", "params": {**call, "_meta": meta}}
+    headers = {**_NOW, "mcp-method": "tools/call", "mcp-name": "work_next"}
+    if name:
+        headers["understudy-agent"] = name
+    async with agent(stand, "modern", "stayer") as client:
+        near = http.client.HTTPConnection("127.0.0.1", url.port or 0, timeout=30)
+        near.request("POST", "/mcp", json.dumps(body), headers)
+        with near.getresponse() as waiting:
+            assert waiting.readline() == b"event: message\r\n"  # nothing is ready yet
+        near.close()
+        said(await client.call_tool("issue_add", {"title": "late", "labels": [label]}))
+        taken = said(await client.call_tool("work_next", {"labels": [label], "waitSeconds": 5}))
+    assert taken["issue"]["lease"]["owner"] == "stayer"
