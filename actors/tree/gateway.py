@@ -6,6 +6,7 @@ whenever it dies or falls silent: its clients wait for the next one, and lose no
 
 import os
 import socket
+import struct
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +23,7 @@ SOCKET: Final = "mcp.sock"  # in the state directory
 LOG: Final = "gateway.log"
 _QUESTION = b"#look\n"
 _HEALTH_MS = 2_000  # between two looks whether it answers
-_SILENCE_SECONDS = 2.0
+_SILENCE_SECONDS = 2
 _START_MS = 30_000  # it imports much
 _STOP_GRACE_MS = 10_000  # it answers what it has taken in
 _LINE_BYTES_MAX = 65_536
@@ -48,7 +49,9 @@ def answers(state_dir: Path) -> bool:
 def look(state_dir: Path) -> dict[str, Any]:
     """What the gateway says of itself, or why it does not."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-        channel.settimeout(_SILENCE_SECONDS)
+        for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            # Python's own timeout would give up at once where many are in line before us.
+            channel.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", _SILENCE_SECONDS, 0))
         try:
             folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
             try:

@@ -77,6 +77,7 @@ web = stack(
 @web
 @click.option("--linger", type=click.FloatRange(0), help="End so many seconds after the last.")
 @click.option("--tree", "in_tree", is_flag=True, hidden=True, help="It is the gateway of a tree.")
+@click.option("--lock", type=int, hidden=True, help="The descriptor of the lock, if it is held.")
 @click.option("--mount", hidden=True, metavar="MODULE:NAME", help="What tests mount beside it.")
 @common
 def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
@@ -90,7 +91,9 @@ def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
     session.office(writable=False).close()  # says what is wrong with the state directory
     folder = session.state_dir.absolute()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    with lock.taken(folder, by_force=options["in_tree"]):
+    handle = options["lock"]
+    by_force = options["in_tree"]
+    with lock.taken(folder, by_force=by_force) if handle is None else lock.given(handle):
         _serve(folder, options)
 
 

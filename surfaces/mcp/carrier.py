@@ -122,9 +122,10 @@ class Connection(asyncio.Protocol):
         self._gateway = gateway
         self._rest = b""
         self._skipping = False  # inside a line that is too long
-        self._is_pump = False
+        self._is_pump = self._is_served = self._is_leaving = False
         self._in_flight: dict[str | int, str] = {}  # methods of what is not answered, by their ids
         self._count = 0
+        self._peer: Process | None = None
 
     @property
     def waits(self) -> bool:
@@ -159,7 +160,7 @@ class Connection(asyncio.Protocol):
         if not self.waits:
             self.inbox.end()
         self._is_leaving = True
-        return self.caller is not None  # its server ends first, and closes then
+        return self._is_served  # its server ends first, and closes then
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self.inbox.end()
@@ -186,6 +187,9 @@ class Connection(asyncio.Protocol):
             self._refuse(*_complaint(line))
             return
         if self._admit(message, number):
+            if not self._is_served:
+                self._is_served = True
+                self._gateway.serve(self, self.caller)
             self.inbox.put(SessionMessage(message))
 
     def _open(self, line: bytes) -> bool:
@@ -218,7 +222,6 @@ class Connection(asyncio.Protocol):
         self._watch(self.caller)
         if self._is_pump:
             self.tell(wire.HOUSE + b" " + self._gateway.house.encode())
-        self._gateway.serve(self, self.caller)
         return True
 
     def _watch(self, caller: Caller) -> None:
@@ -287,9 +290,6 @@ class Connection(asyncio.Protocol):
     def _refuse(self, mark: str | int | None, code: int, text: str) -> None:
         error = {"code": code, "message": f"understudy: {text}"}
         self.tell(orjson.dumps({"jsonrpc": "2.0", "id": mark, "error": error}))
-
-    _is_leaving = False
-    _peer: Process | None = None
 
 
 def _encoded(message: types.JSONRPCMessage) -> bytes:

@@ -2,42 +2,39 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from ...actors.tree import gateway
 from ...authority import Unavailable, held
 from ...contracts import Reason
 from . import wire
 
 _LEAVE_MS: Final = 30_000  # for what was taken in to be answered, and for a sidecar to end
-_PAUSE_SECONDS = 0.05
 
 
-@contextmanager
-def taken(state_dir: Path, *, by_force: bool) -> Iterator[None]:
+def taken(state_dir: Path, *, by_force: bool) -> AbstractContextManager[None]:
     """Be the gateway; by force, another one is told to make room first.
 
     Whoever leaves answers first what it was asked, and its clients come to us. `Unavailable` is
-    raised where somebody has it and serves, or does not leave.
+    raised where somebody has it.
     """
     if by_force:
         dismiss(state_dir)
-    give_up = time.monotonic() + _LEAVE_MS / 1000
-    with ExitStack() as opened:
-        while True:
-            try:
-                opened.enter_context(held(state_dir / wire.LOCK, 0))
-                break
-            except Unavailable:
-                serves = not by_force and gateway.answers(state_dir)
-                if serves or time.monotonic() > give_up:
-                    raise
-            time.sleep(_PAUSE_SECONDS)
+    return held(state_dir / wire.LOCK, _LEAVE_MS if by_force else 0)
+
+
+@contextmanager
+def given(handle: int) -> Iterator[None]:
+    """Be the gateway, by the lock that whoever started us has taken for us."""
+    os.set_inheritable(handle, False)  # noqa: FBT003 - its own signature
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+    try:
         yield
+    finally:
+        os.close(handle)
 
 
 def cleared(state_dir: Path) -> bool:

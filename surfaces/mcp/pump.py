@@ -15,6 +15,7 @@ tree is waited for first: the tree starts it again.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import select
@@ -270,9 +271,9 @@ class Pump:
         self._pause = min(2 * self._pause, _PAUSE_SECONDS_MAX)
         is_needed = bool(self._asked or self._holds or not self._count)
         patience = _TREE_SECONDS if self._in_tree else 0.0
-        if is_needed and now >= max(self._next_spawn, self._lost_at + patience):
+        wanted_at = max(self._next_spawn, self._lost_at + patience)
+        if is_needed and now >= wanted_at and _spawn(self._folder):
             self._next_spawn = now + _SPAWN_SECONDS
-            _spawn(self._folder)
 
     def _begin(self) -> None:
         """Tell a gateway all that the one before it knew (I1)."""
@@ -333,21 +334,31 @@ def _connected(folder: str) -> socket.socket | None:
     return channel
 
 
-def _spawn(folder: str) -> None:
-    """Start a gateway of its own session, that no end of ours ends; nobody waits for it."""
+def _spawn(folder: str) -> bool:
+    """Start a gateway in a session of its own, unless somebody begins, serves or ends.
+
+    It gets the lock from us, so that of many pumps that miss one, one starts one.
+    """
+    lock = os.open(f"{folder}/{wire.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return False
     child = os.fork()
     if child:
+        os.close(lock)
         os.waitpid(child, 0)
-        return
+        return True
     try:
         os.setsid()
-        if os.fork() == 0:
-            _become_gateway(folder)
+        if os.fork() == 0:  # so that nobody has to wait for it
+            _become_gateway(folder, lock)
     finally:
         os._exit(0)
 
 
-def _become_gateway(folder: str) -> NoReturn:
+def _become_gateway(folder: str, lock: int) -> NoReturn:
     os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)  # noqa: PTH103
     log = os.open(f"{folder}/run/{wire.LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     if os.fstat(log).st_size > _LOG_BYTES_MAX:
@@ -356,9 +367,11 @@ def _become_gateway(folder: str) -> NoReturn:
     for target, source in ((0, nothing), (1, log), (2, log)):
         os.dup2(source, target)
     os.chdir("/")
+    os.set_inheritable(lock, True)  # noqa: FBT003 - its own signature
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     words = [sys.executable, "-m", "understudy", "gateway", "--state-dir", folder]
-    os.execv(sys.executable, [*words, "--linger", str(_LINGER_SECONDS)])  # noqa: S606
+    words += ["--linger", str(_LINGER_SECONDS), "--lock", str(lock)]
+    os.execv(sys.executable, words)  # noqa: S606
 
 
 def _say(text: str) -> None:

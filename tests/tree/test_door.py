@@ -30,7 +30,7 @@ def test_a_tree_without_workers_serves_agents_and_claims_nothing(state_dir: Path
         drawn = understudy("tree", "--state-dir", state_dir).stdout.decode()
         assert f"process {seen.look(state_dir)['pid']}" in drawn
         findings = report_of("doctor", "--state-dir", state_dir)["findings"]
-        assert {each["status"] for each in findings if each["name"] == "tree"} == {"ok"}
+        assert {each["status"] for each in findings if each["check"] == "tree"} == {"ok"}
         assert agent.call("work_complete", **held)["result"] == "accepted"
         assert understudy("down", "--state-dir", state_dir).returncode == 0
         assert up.wait() == 0

@@ -79,12 +79,12 @@ class Wire:
 
     def __init__(self, state_dir: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(60)
         folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
         try:
             self.socket.connect(f"/proc/self/fd/{folder}/mcp.sock")
         finally:
             os.close(folder)
+        self.socket.settimeout(60)
         self._file = self.socket.makefile("rb")
 
     def write(self, data: bytes) -> None:

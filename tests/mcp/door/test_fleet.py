@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import orjson
@@ -58,17 +59,15 @@ def test_sixteen_agents_do_four_hundred_issues_once_each(state_dir: Path, killed
         if killed:
             threading.Timer(0.5, os.kill, (seen.look(state_dir)["pid"], signal.SIGKILL)).start()
         done = _fleet(agents)
-        assert Counter(sum(done, [])) == Counter(f"us-{each}" for each in range(ISSUES))
+        assert Counter(chain.from_iterable(done)) == Counter(f"us-{each}" for each in range(ISSUES))
         assert all(each.finish() == 0 for each in agents)
     finally:
         for each in agents:
             each.__exit__(None, None, None)
     prove(state_dir)
-    for action in ("issue.claim_next", "issue.close"):
-        assert set(accepted(state_dir, action).values()) - {None} == {1}
-    assert {
-        each["attempts"] for each in report_of("issue", "list", "--state-dir", state_dir)["issues"]
-    } == {1}
+    assert set(accepted(state_dir, "issue.close").values()) == {1}
+    listed = report_of("issue", "list", "--state-dir", state_dir)["issues"]
+    assert {each["attempts"] for each in listed} == {1}
 
 
 def test_the_work_of_an_agent_that_is_killed_goes_to_the_next(state_dir: Path) -> None:
@@ -107,16 +106,16 @@ def test_a_client_that_sends_garbage_harms_nobody(state_dir: Path) -> None:
                 with Wire(state_dir) as line:
                     line.write(os.urandom(3_000) + b'\n{"jsonrpc":"2.0"}\n#7 {\n#hold x\n#\n')
 
-        threads = [threading.Thread(target=vandal) for _ in range(2)]
-        for each in threads:
-            each.start()
+        vandals = [threading.Thread(target=vandal) for _ in range(2)]
+        for thread in vandals:
+            thread.start()
         agents = [Agent(state_dir).greet() for _ in range(2)]
         try:
             assert sum(map(len, _fleet(agents))) == 20
         finally:
             stop.set()
-            for each in threads:
-                each.join()
+            for thread in vandals:
+                thread.join()
             for each in agents:
                 each.__exit__(None, None, None)
-        eventually(lambda: door.look()["clients"] == 0)
+        eventually(lambda: door.look().get("clients") == 0)
