@@ -1,7 +1,8 @@
 """The tool that runs an instruction: its checks are run here, and what they gave is recorded.
 
-A model hands in no results: it names an envelope, the policy names the commands. The call can take
-as long as they do; it reports progress, and a client that cancels it ends what runs.
+A model hands in no results, and the authority takes none through MCP: it names an envelope, the
+policy names the commands, and the results are this server's, through the coordinator's door. The
+call can take as long as they do; it reports progress, and a client that cancels it ends what runs.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ async def run(call: Call, arguments: Mapping[str, Any]) -> tuple[Answer, str | N
     if "results" in asked or folder is None:
         detail = "results come from running the checks" if folder else f"{cwd} is no folder"
         return refusal(INSTRUCTION_RUN, Reason.REQUEST_INVALID, detail), None
-    named = {name: each for name, each in asked.items() if name not in {"requestId", "context"}}
+    named = {name: each for name, each in asked.items() if name != "requestId"}
     allowed = await call.ask(_CHECK, named)
     if allowed["result"] != "accepted":
         return allowed, None
@@ -40,7 +41,7 @@ async def run(call: Call, arguments: Mapping[str, Any]) -> tuple[Answer, str | N
         logs = checks.log_folder(state_dir, "instruction", name)
         wanted = partial(checks.run_checks, allowed["checks"], folder, logs=logs)
         results = await _ran(call, wanted)
-    answer = await call.ask(INSTRUCTION_RUN, asked | {"results": results})
+    answer = await call.hand_on(INSTRUCTION_RUN, asked | {"results": results})
     if answer["result"] == "accepted":
         path = state_dir / checks.FOLDER / f"{name}.json"
         await asyncio.to_thread(checks.write_artifact, path, answer["witness"])

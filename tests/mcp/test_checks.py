@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from tests.mcp.visitor import Guest, connect, refused, said, text
+from tests.patience import eventually
 from understudy.authority import client as authority
 from understudy.contracts import canonical, host_actions
 from understudy.surfaces.mcp.desk import Desk
@@ -110,8 +111,7 @@ async def test_a_cancelled_call_ends_what_runs(desk: Desk, state_dir: Path, tmp_
     async with connect(desk, Guest(), "modern over streams") as client:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "instruction_run", asked)
-            while not await anyio.Path(pid).exists():
-                await anyio.sleep(0.01)
+            await anyio.to_thread.run_sync(eventually, pid.exists)
             group.cancel_scope.cancel()
-        while Path("/proc", pid.read_text().strip()).exists():
-            await anyio.sleep(0.01)
+        process = Path("/proc") / (await anyio.Path(pid).read_text()).strip()
+        await anyio.to_thread.run_sync(eventually, lambda: not process.exists())
