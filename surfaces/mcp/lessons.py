@@ -193,19 +193,28 @@ LESSONS: dict[str, Lesson] = {
     ),
     "instruction.check": Lesson(
         "Check an instruction",
-        "Says whether an instruction envelope is well formed and allowed, and runs nothing.",
+        "Says whether an instruction envelope is well formed and allowed, and what it would run.",
+        ("instruction", "checks"),
     ),
     "instruction.run": Lesson(
         "Run an instruction",
-        "Runs the checks that an instruction asks for, within their time limits, and leaves a "
-        "witness of the verdict. It can take long.",
+        "Runs the checks that an instruction envelope asks for, as the check policy has them, and "
+        "leaves a witness of the verdict. It can take long: it reports progress, and a cancelled "
+        "call ends what runs.",
+        ("instruction", "witness", "witnessRef", "witnessDigest", "verdictClass", "recorded"),
     ),
-    "observe.latest": Lesson("See how things are", "The newest picture of work and decisions."),
+    "observe.latest": Lesson("See how things are", "The newest decision, and totals.", ("latest",)),
     "observe.needs_attention": Lesson(
-        "See what needs attention", "What is stuck, failed or contended, and why."
+        "See what needs attention", "What is stuck, failed or contended, and why.", ("attention",)
     ),
-    "observe.instruction": Lesson("See one instruction", "What became of an instruction."),
-    "observe.projection": Lesson("See one projection", "Decisions seen from one side."),
+    "observe.instruction": Lesson(
+        "See one instruction", "What became of an instruction.", ("instruction",)
+    ),
+    "observe.projection": Lesson(
+        "See everything at once",
+        "Work, leases, sessions and what needs attention.",
+        ("projection",),
+    ),
 }
 
 # What arguments mean, by name or, more exactly, by action and name; the others say it themselves.

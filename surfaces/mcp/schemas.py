@@ -145,7 +145,9 @@ def _resolved(document: str, schema: Schema) -> tuple[str, Schema]:
     while "$ref" in schema:
         file, _, name = schema["$ref"].partition("#/$defs/")
         document = file.removesuffix(".json") or document
-        schema = {**_document(document)["$defs"][name], **_without(schema, {"$ref"})}
+        whole = _without(_document(document), {"$schema", "$id", "$defs"})
+        target = _document(document)["$defs"][name] if name else whole
+        schema = {**target, **_without(schema, {"$ref"})}
     return document, schema
 
 

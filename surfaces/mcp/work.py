@@ -14,6 +14,7 @@ from typing import Any
 from mcp.shared.subscriptions import ServerEvent
 
 from ...contracts import BLOCKING_TYPES, Door, Garbage, Reason, build, limits, rfc3339
+from . import checks
 from .calls import Answer, Call, refusal
 from .catalogue import HANDOVER
 from .changes import READY
@@ -197,4 +198,5 @@ JOINED: dict[str, Callable[[Call, Mapping[str, Any]], Awaitable[Told]]] = {
     "work_next": next_,
     "work_handover": hand_over,
     "work_complete": complete,
+    "instruction_run": checks.run,
 }

@@ -89,8 +89,8 @@ async def test_who_waits_for_work_hears_of_it_and_of_the_waiting(desk: Desk, era
     told: list[str | None] = []
     waits = anyio.Event()
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        assert done <= (total or 0)
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        assert progress <= (total or 0)
         told.append(message)
         waits.set()
 
