@@ -28,8 +28,8 @@ _META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-_JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-_NOW = {**_JSON, "mcp-protocol-version": MODERN}
+JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+_NOW = {**JSON, "mcp-protocol-version": MODERN}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": _META}}
 BEGIN = {
     "jsonrpc": "2.0",
