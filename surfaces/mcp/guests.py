@@ -13,7 +13,7 @@ import json
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -114,19 +114,18 @@ class Guests:
 
     def _met(self, ctx: ServerRequestContext[Any, Request]) -> _Caller:
         headers = ctx.request.headers if ctx.request is not None else {}
-        agent = headers.get(AGENT_HEADER, "").strip()[: limits.NAME_LENGTH_MAX]
         session = None
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:  # the others have none
             session = headers.get(SESSION_HEADER)
+        agent, key = _agent(headers), _key(_agent(headers), session)
         params = ctx.session.client_params
-        program = params.client_info.name.strip()[:_PROGRAM_MAX] if params is not None else "agent"
-        if agent:
-            return _Caller(agent, self._visit(f"agent {agent}", agent), agent, session)
+        program = "" if params is None else params.client_info.name.strip()[:_PROGRAM_MAX]
+        if agent is not None:
+            return _Caller(agent, self._visit(key, agent), agent, session)
         if session is not None:
-            key = f"session {session}"
-            name = f"{program}-{_digest(key)[:8]}"  # G1
+            name = f"{program or 'agent'}-{_digest(key)[:8]}"  # G1
             return _Caller(name, self._visit(key, name), _digest(key), session)
-        name = f"{program}-{secrets.token_hex(4)}"  # G1
+        name = f"{program or 'agent'}-{secrets.token_hex(4)}"  # G1
         return _Caller(name, Passing(name), "", None)
 
     def _visit(self, key: str, name: str) -> Visit:
@@ -152,9 +151,9 @@ class Guests:
     # --- sessions ---------------------------------------------------------------------------------
 
     @contextmanager
-    def serving(self, session: str | None) -> Iterator[None]:
-        """A request of a session is being served; its stream may stay open for hours."""
-        key = f"session {session}"  # the guest may be known only later
+    def serving(self, headers: Mapping[str, str]) -> Iterator[None]:
+        """A request with these headers is being served; its stream may stay open for hours."""
+        key = _key(_agent(headers), headers.get(SESSION_HEADER))  # a guest may be met only later
         self._streams[key] += 1
         try:
             yield
@@ -167,7 +166,7 @@ class Guests:
 
     def left(self, session: str) -> None:
         """The client has ended its session."""
-        self._leave(f"session {session}")
+        self._leave(_key(None, session))
 
     def sweep(self) -> None:
         """Say of those who are here that they are, and forget those who have gone (G2)."""
@@ -181,6 +180,14 @@ class Guests:
         guest = self._guests.pop(key, None)
         if guest is not None and self._reception is not None:
             self._reception.leave(guest.visit, None)
+
+
+def _agent(headers: Mapping[str, str]) -> str | None:
+    return headers.get(AGENT_HEADER, "").strip()[: limits.NAME_LENGTH_MAX] or None
+
+
+def _key(agent: str | None, session: str | None) -> str:
+    return f"session {session}" if agent is None else f"agent {agent}"
 
 
 def _digest(text: str) -> str:

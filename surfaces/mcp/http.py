@@ -31,6 +31,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import INVALID_REQUEST
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -43,6 +44,7 @@ TOKEN_VARIABLE = "UNDERSTUDY_HTTP_TOKEN"  # noqa: S105 - its name
 NAMES_VARIABLE = "UNDERSTUDY_HTTP_NAMES"
 _BEAT_SECONDS = 20.0
 _FAREWELL_SECONDS = 2
+_DIGITS_MAX = 16  # of a length; that they are digits, h11 has seen
 
 
 class Unguarded(Exception):
@@ -165,12 +167,14 @@ class Gate:
         except TimeoutError:
             await _refuse(408, "the request did not arrive in time")(scope, receive, send)
             return
+        except ClientDisconnect:
+            return
         if body is None:  # 6
             text = f"a request has at most {limits.REQUEST_BYTES_MAX} bytes"
             await _refuse(413, text)(scope, receive, send)
             return
         session = headers.get(SESSION_HEADER)
-        with self._guests.serving(session):
+        with self._guests.serving(headers):
             await self._manager.handle_request(scope, _replayed(body, receive), send)
         if session is not None and scope["method"] == "DELETE":
             self._guests.left(session)
@@ -221,11 +225,13 @@ def _listener(address: Address) -> Iterator[socket.socket]:
 async def _whole(headers: Headers, receive: Receive) -> bytes | None:
     """The body; None if there is too much of it."""
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > limits.REQUEST_BYTES_MAX:
+    if len(length) > _DIGITS_MAX or int(length) > limits.REQUEST_BYTES_MAX:
         return None
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         body += message.get("body", b"")
         if len(body) > limits.REQUEST_BYTES_MAX:
             return None

@@ -163,8 +163,9 @@ class Works:
             return
         inbox.answers.update({key: answers[key] for key in current.questions.keys() & answers})
         left = {key: each for key, each in current.questions.items() if key not in inbox.answers}
-        if len(left) != len(current.questions):
-            await self._change(current, questions=left, status="input_required")
+        if left != current.questions:
+            status = "input_required" if left else "working"
+            await self._change(current, questions=left, status=status)
         if not left:
             inbox.complete.set()
 
@@ -220,7 +221,6 @@ class Works:
         asked = {f"{turn}.{key}": each for key, each in questions.items()}
         await self._change(task, status="input_required", questions=asked)
         await inbox.complete.wait()
-        await self._change(task, status="working", questions={})
         return {key.partition(".")[2]: each for key, each in inbox.answers.items()}
 
     async def _end(

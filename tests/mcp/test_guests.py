@@ -150,7 +150,7 @@ async def test_a_guest_is_gone_after_its_time_and_not_while_a_stream_is_open() -
     guests = Guests(reception, clock=clock, idle_seconds=10)
     await asked(guests, LEGACY, lambda: None, mcp_session_id="quiet")
     await asked(guests, LEGACY, lambda: None, mcp_session_id="open")
-    with guests.serving("open"):
+    with guests.serving({"mcp-session-id": "open"}):
         clock.now = 10
         guests.sweep()
         assert reception.gone == []
@@ -163,6 +163,16 @@ async def test_a_guest_is_gone_after_its_time_and_not_while_a_stream_is_open() -
     clock.now = 22
     guests.sweep()
     assert len(reception.gone) == 2
+
+
+async def test_an_agent_with_a_name_is_here_while_any_stream_of_it_is_open() -> None:
+    reception, clock = Reception(), Clock()
+    guests = Guests(reception, clock=clock, idle_seconds=10)
+    with guests.serving({"mcp-session-id": "a", "understudy-agent": "ada"}):
+        await asked(guests, MODERN, lambda: None, understudy_agent="ada")
+        clock.now = 11
+        guests.sweep()
+    assert (reception.heard, reception.gone) == (["ada", "ada"], [])
 
 
 async def test_a_guest_that_ends_its_session_is_gone_at_once() -> None:
