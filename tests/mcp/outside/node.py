@@ -67,11 +67,13 @@ def packages() -> Path:
         if given_up.exists() and given_up.read_text("utf-8").startswith(run):
             raise Missing(given_up.read_text("utf-8").removeprefix(run))  # N3
         _lay(folder, "package.json", "package-lock.json")
-        npm = node().with_name("npm")
-        said = _run([npm, *_INSTALL, *_PATIENCE], folder)
-        if said.returncode != 0:
-            given_up.write_text(f"{run} npm ci: {said.stderr[:_WORDS_MAX]}", "utf-8")
-            raise Missing(f"npm ci: {said.stderr[:_WORDS_MAX]}")
+        try:
+            said = _run([node().with_name("npm"), *_INSTALL, *_PATIENCE], folder)
+            if said.returncode != 0:
+                raise Missing(f"npm ci: {said.stderr[:_WORDS_MAX]}")
+        except Missing as missing:
+            given_up.write_text(f"{run}{missing}", "utf-8")
+            raise
         done.touch()
     return folder
 
