@@ -1,4 +1,4 @@
-"""Puts a server together: what the product offers, its extensions, and what a test mounts beside."""
+"""Puts a server together: what the product offers, its extensions, and what tests mount."""
 
 import importlib
 from collections.abc import Callable, Sequence

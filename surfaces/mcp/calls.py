@@ -53,6 +53,21 @@ class Call:
             await self._heard(answer)
         return answer
 
+    async def hand_on(self, action: str, arguments: Mapping[str, Any]) -> Answer:
+        """As `ask`, through the coordinator's door: for what this server itself vouches for.
+
+        The evidence says where it came from.
+        """
+        shape = shapes.SHAPES[action]
+        payload, context = self._completed(host_actions()[action], shape, arguments, "")
+        desk = Desk(self.desk.state_dir, "coordinator")
+        try:
+            return await desk.ask(action, payload, (context or {}) | {"escalatedFrom": "mcp"})
+        except Unavailable as error:
+            return refusal(action, error.reason, str(error))
+        finally:
+            await desk.close()
+
     def _completed(
         self, host: HostAction, shape: type[shapes.Shape], arguments: Mapping[str, Any], part: str
     ) -> tuple[dict[str, Any], Any]:

@@ -1,4 +1,4 @@
-"""The tools: one for each host action that an agent may ask for, and three that join several.
+"""The tools: one for each host action that an agent may ask for, and some that join several.
 
 Everything is derived: which actions, names, schemas and annotations from the contract, the words
 from `lessons`. Nothing here imports the SDK, so that the guide and the docs can be made from it.
@@ -15,6 +15,7 @@ from . import schemas
 from .lessons import LESSONS, WORK_COMPLETE, WORK_HANDOVER, WORK_NEXT, Lesson
 
 HANDOVER = "issue.handover"
+INSTRUCTION_RUN = "instruction.run"
 PROOF = ("id", "leaseId", "fence")  # what says that one holds an issue, beside the name
 
 # Actions of these families are bound to MCP, and the contract names no tool for them.
@@ -29,7 +30,7 @@ _GROWING = frozenset({"add", "append", "claim_next", "discover", "grant", "run",
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tool as it is listed, and the host action behind it; the three joined ones have none."""
+    """A tool as it is listed, and the host action behind it; the joined ones have none."""
 
     tool: Mapping[str, Any]
     action: HostAction | None = None
@@ -46,9 +47,9 @@ class Entry:
 @cache
 def entries() -> Mapping[str, Entry]:
     """Every tool by its name, the joined ones first, in an order that never changes."""
-    plain = {tool_name(action): action for action in offered()}
-    listed = _joined() | {name: _entry(name, plain[name]) for name in sorted(plain)}
-    return MappingProxyType(listed)
+    joined, plain = _joined(), {tool_name(action): action for action in offered()}
+    rest = sorted(plain.keys() - joined.keys())
+    return MappingProxyType(joined | {name: _entry(name, plain[name]) for name in rest})
 
 
 @cache
@@ -114,6 +115,8 @@ def _joined() -> dict[str, Entry]:
     actions = host_actions()
     built = HANDOVER in actions and actions[HANDOVER].built
     tools = [_work_next(), *([_work_handover()] if built else []), _work_complete(built=built)]
+    if actions[INSTRUCTION_RUN].built:
+        tools.append(_instruction_run(actions[INSTRUCTION_RUN]))
     return {tool["name"]: Entry(tool) for tool in tools}
 
 
@@ -172,6 +175,20 @@ def _work_complete(*, built: bool) -> dict[str, Any]:
     answer = schemas.answer(("issue", "orphanedFibers", "handover"), _steps())
     hints = _hints(destructive=True, idempotent=True)
     return _tool("work_complete", WORK_COMPLETE, arguments, answer, hints)
+
+
+def _instruction_run(action: HostAction) -> dict[str, Any]:
+    """As the host action, but for the results: the checks are run, not told."""
+    lesson = LESSONS[action.action]
+    arguments = schemas.arguments(action.action, mutates=True)
+    arguments["properties"]["cwd"] = {
+        "description": "Where the checks run, an absolute path; left out, beside the state.",
+        "type": "string",
+    }
+    arguments["properties"].pop("results", None)
+    arguments["required"] = [name for name in arguments["required"] if name != "results"]
+    answer = schemas.answer(lesson.gives)
+    return _tool(tool_name(action), lesson, arguments, answer, _annotations(action))
 
 
 def _steps() -> dict[str, Any]:

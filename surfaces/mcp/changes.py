@@ -10,6 +10,7 @@ within a quarter of a second. Events say what to read again; there is no replay.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ _FAILED = ResourceUpdated("trajectory://failed")
 _BUSY_SECONDS = 0.02  # between two looks at a journal that grows
 _IDLE_SECONDS = 0.25  # and at one that stands still
 _LOST_SECONDS = 5.0  # and at one that cannot be read
-_ROWS_MAX = 512  # read at once
+_ROWS_MAX = 128  # read at once; everybody else waits that long
 
 Listener = Callable[[ServerEvent], None]
 Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -94,20 +95,19 @@ class Changes:
                     seq = book.last_seq() if seq is None else seq
                     pause_seconds = _BUSY_SECONDS
                     while True:
-                        rows = await asyncio.to_thread(book.rows, seq, _ROWS_MAX)
+                        rows = book.rows(seq, _ROWS_MAX)  # a thread for it would cost more
                         self._tell(dict.fromkeys(self._news(rows)))
                         seq = rows[-1].seq if rows else seq
                         longer = min(2 * pause_seconds, _IDLE_SECONDS)
                         pause_seconds = _BUSY_SECONDS if rows else longer
-                        await self._pause(pause_seconds)
+                        await self._pause(0 if len(rows) == _ROWS_MAX else pause_seconds)
             except Unavailable:  # it is being restored, or has no room; listeners stay
                 await asyncio.sleep(_LOST_SECONDS)
 
     async def _pause(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._nudged.wait(), seconds)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._nudged.wait()
         self._nudged.clear()
 
     async def _known(self) -> dict[str, int]:

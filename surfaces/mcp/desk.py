@@ -5,19 +5,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...authority import client
-from ...contracts import host_actions
+from ...contracts import Transport, host_actions
 from .changes import Changes
 
 
 class Desk:
-    """Asks the sidecar of a state directory, through the `mcp` door.
+    """Asks the sidecar of a state directory, through one door.
 
     A sidecar that is started again is found again; what was in flight is asked once more, under
     the same request id. `Unavailable` is raised while there is nobody to ask.
     """
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, transport: Transport = "mcp") -> None:
         self.state_dir = state_dir
+        self._transport = transport
         self.changes = Changes(state_dir, self.ask)
         self._client: client.AsyncClient | None = None
         self._opening = asyncio.Lock()
@@ -57,6 +58,6 @@ class Desk:
             return self._client
         async with self._opening:
             if self._client is None:
-                fresh = client.AsyncClient(self.state_dir, "mcp")
+                fresh = client.AsyncClient(self.state_dir, self._transport)
                 self._client = await fresh.__aenter__()
             return self._client

@@ -12,6 +12,7 @@ import hashlib
 import json
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -48,7 +49,6 @@ class _Guest:
     name: str
     visit: Visit
     heard: float
-    streams: int = 0  # requests of a session that are being served
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ class Guests:
     ) -> None:
         self._reception, self._clock, self._idle_seconds = reception, clock, idle_seconds
         self._guests: dict[str, _Guest] = {}
+        self._streams: Counter[str] = Counter()  # requests that are being served, by guest
         self._caller: ContextVar[_Caller] = ContextVar("caller")
 
     # --- the visit --------------------------------------------------------------------------------
@@ -153,15 +154,16 @@ class Guests:
     @contextmanager
     def serving(self, session: str | None) -> Iterator[None]:
         """A request of a session is being served; its stream may stay open for hours."""
-        guest = self._guests.get(f"session {session}")
-        if guest is not None:
-            guest.streams += 1
+        key = f"session {session}"  # the guest may be known only later
+        self._streams[key] += 1
         try:
             yield
         finally:
-            if guest is not None:
-                guest.streams -= 1
-                guest.heard = self._clock()
+            self._streams[key] -= 1
+            if not self._streams[key]:
+                del self._streams[key]
+            if key in self._guests:
+                self._guests[key].heard = self._clock()
 
     def left(self, session: str) -> None:
         """The client has ended its session."""
@@ -170,7 +172,7 @@ class Guests:
     def sweep(self) -> None:
         """Say of those who are here that they are, and forget those who have gone (G2)."""
         for key, guest in list(self._guests.items()):
-            if guest.streams:
+            if key in self._streams:
                 self._heard(guest)
             elif self._clock() > guest.heard + self._idle_seconds:
                 self._leave(key)

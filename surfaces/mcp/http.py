@@ -16,11 +16,12 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -39,12 +40,18 @@ from .guests import SESSION_HEADER, Guests
 PATH = "/mcp"
 HEALTH_PATH = "/healthz"
 TOKEN_VARIABLE = "UNDERSTUDY_HTTP_TOKEN"  # noqa: S105 - its name
+NAMES_VARIABLE = "UNDERSTUDY_HTTP_NAMES"
 _BEAT_SECONDS = 20.0
 _FAREWELL_SECONDS = 2
 
 
 class Unguarded(Exception):
     """The door may not be opened like this; the text says why, and what would do."""
+
+
+def read_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The host names in our URLs, where a proxy or a name server gives us some."""
+    return tuple(environ.get(NAMES_VARIABLE, "").replace(",", " ").lower().split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +61,16 @@ class Address:
     host: str = "127.0.0.1"
     port: int = 0
     token: str | None = None
-    names: tuple[str, ...] = ()  # under which we are known, besides this machine's own
+    names: tuple[str, ...] = field(default_factory=read_names)  # as others call us
 
     def __post_init__(self) -> None:
         if self.token is not None and len(self.token) < limits.HTTP_TOKEN_LENGTH_MIN:
             raise Unguarded(f"a token has at least {limits.HTTP_TOKEN_LENGTH_MIN} characters")
-        if self.token is None and not _is_loopback(self.host):
+        if self.token is None and (self.names or not _is_loopback(self.host)):
+            where = self.host if not self.names else ", ".join(self.names)
             raise Unguarded(
-                f"{self.host} can be reached from other machines: give a bearer token in "
-                f"{TOKEN_VARIABLE} or in a file, or listen on 127.0.0.1"
+                f"{where} can be reached from other machines: give a bearer token in "
+                f"{TOKEN_VARIABLE} or in a file, or listen on 127.0.0.1 alone"
             )
 
 
@@ -84,6 +92,7 @@ async def serve_http(
     announce: Callable[[str], None],
 ) -> None:
     """Serve until `stopping` is set; `announce` is told the URL once somebody can call."""
+    logging.getLogger("mcp.server").setLevel(logging.WARNING)  # below, it writes session ids down
     server.middleware.append(guests.greet)
     manager = StreamableHTTPSessionManager(
         server,
@@ -126,8 +135,9 @@ class Gate:
         self, address: Address, manager: StreamableHTTPSessionManager, guests: Guests
     ) -> None:
         self._only_loopback = _is_loopback(address.host)
-        named = {socket.gethostname(), *address.names} if not self._only_loopback else address.names
-        self._names = {"localhost", *(each.lower() for each in named)}
+        self._names = {"localhost", *address.names}
+        if not self._only_loopback:
+            self._names |= {address.host.lower(), socket.gethostname().lower()}
         self._token = None if address.token is None else _secret(address.token)
         self._manager, self._guests = manager, guests
 

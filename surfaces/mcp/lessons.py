@@ -193,19 +193,58 @@ LESSONS: dict[str, Lesson] = {
     ),
     "instruction.check": Lesson(
         "Check an instruction",
-        "Says whether an instruction envelope is well formed and allowed, and runs nothing.",
+        "Says whether an instruction envelope is well formed and allowed, and what it would run.",
+        ("instruction", "checks"),
     ),
     "instruction.run": Lesson(
         "Run an instruction",
-        "Runs the checks that an instruction asks for, within their time limits, and leaves a "
-        "witness of the verdict. It can take long.",
+        "Runs the checks that an instruction envelope asks for, as the check policy has them, and "
+        "leaves a witness of the verdict. It can take long: it reports progress, and a cancelled "
+        "call ends what runs.",
+        ("instruction", "witness", "witnessRef", "witnessDigest", "verdictClass", "recorded"),
     ),
-    "observe.latest": Lesson("See how things are", "The newest picture of work and decisions."),
+    "observe.latest": Lesson("See how things are", "The newest decision, and totals.", ("latest",)),
     "observe.needs_attention": Lesson(
-        "See what needs attention", "What is stuck, failed or contended, and why."
+        "See what needs attention", "What is stuck, failed or contended, and why.", ("attention",)
     ),
-    "observe.instruction": Lesson("See one instruction", "What became of an instruction."),
-    "observe.projection": Lesson("See one projection", "Decisions seen from one side."),
+    "observe.instruction": Lesson(
+        "See one instruction", "What became of an instruction.", ("instruction",)
+    ),
+    "observe.projection": Lesson(
+        "See everything at once",
+        "Work, leases, sessions and what needs attention.",
+        ("projection",),
+    ),
+}
+
+# What arguments mean, by name or, more exactly, by action and name; the others say it themselves.
+ARGUMENTS: dict[str, str] = {
+    "id": "The issue.",
+    "assignee": "Who you are. Left out, it is the name of your connection.",
+    "leaseId": "As the claim returned it.",
+    "fence": "As the claim returned it: the proof that you are the current holder.",
+    "subleaseId": "If you act under a sublease: which one.",
+    "requestId": "The same id with the same arguments gets the first answer, and changes nothing.",
+    "leaseTtlSeconds": "How long the lease lasts without renewal.",
+    "leaseExpiresAt": "The same as a moment in RFC 3339; give one of the two.",
+    "issue.claim_next.labels": "Only issues that have all of these.",
+    "issue.add.assignee": "Who it is meant for; left out, whoever takes it.",
+    "issue.add.id": "Left out, it gets one.",
+    "issue.list.assignee": "Only issues of this name.",
+    "assignedTo": "Only issues that are assigned to this name.",
+    "acceptanceCriteria": "How somebody else can tell that it is done.",
+    "priority": "Smaller comes first.",
+    "status": "open, in_progress, blocked or closed.",
+    "newAssignee": "Who it is meant for.",
+    "dependsOnId": "The issue that it waits for.",
+    "holder": "The name of the subagent.",
+    "capabilityScope": "Host actions, such as issue.update.",
+    "taskRef": "What the fiber does.",
+    "resultRef": "Where its result lies.",
+    "joinSet": "Fibers below it that end with it.",
+    "instructionRef": "The instruction that asks for this.",
+    "policyDigest": "The contract that you go by.",
+    "capabilityClaims": "What the instruction allows.",
 }
 
 # What an agent does next, by failure class; the rest follows the class's retry rule.

@@ -12,10 +12,12 @@ from typing import Any
 import orjson
 
 from ...contracts import documents
+from .lessons import ARGUMENTS
 
 Schema = dict[str, Any]
 
 _END = r"$(?!\n)"  # the end in every dialect; several clients know no lookahead, and `$` will do
+_LINE = r"^[^\u0000-\u001f\u007f]*$"  # one line of text, which a model writes anyway
 _ENVELOPE = ("action", "result", "failureClasses", "diagnostic", "changed", "seq", "stamp")
 _EFFECT = ("argsDigest", "witnessRefs", "policyDigest", "transport", "fence")
 _CONTEXT = ("instructionRef", "policyDigest", "capabilityClaims")
@@ -31,13 +33,14 @@ _BOUNDS = frozenset(
 def arguments(action: str, *, mutates: bool) -> Schema:
     """What a tool for a host action takes; a mutation may bring its evidence along."""
     shape = _asked(_payloads().get(action, {"type": "object"}))
-    properties = dict(shape.get("properties", {}))
+    named = shape.get("properties", {}).items()
+    properties = {name: value | _said(f"{action}.{name}") for name, value in named}
     if mutates:
         published = _document("request")["$defs"]["context"]["properties"]
         properties["context"] = {
             "description": "Evidence, where the authority's policy is instruction-linked.",
             "type": "object",
-            "properties": {name: _asked(published[name]) for name in _CONTEXT},
+            "properties": {name: _asked(published[name]) | _said(name) for name in _CONTEXT},
         }
     return {
         "type": "object",
@@ -94,13 +97,15 @@ def _asked(schema: Schema) -> Schema:
     _, schema = _resolved("request", schema)
     kinds = [kind for kind in schema.get("anyOf", []) if kind.get("type") != "null"]
     if len(kinds) == 1:
-        return {**_asked(kinds[0]), **_without(schema, {"anyOf"})}
-    closed = _without(schema, {"title"})
+        return _asked(kinds[0])
+    closed = _kind(schema) | _without(schema, {"title", "description"})
     if "pattern" in closed:
         closed["pattern"] = closed["pattern"].replace(_END, "$")
+        if closed["pattern"] == _LINE:
+            del closed["pattern"]
     if "properties" in closed:
         named = closed["properties"].items()
-        closed["properties"] = {name: _asked(value) for name, value in named}
+        closed["properties"] = {name: _asked(value) | _said(name) for name, value in named}
     if isinstance(closed.get("items"), dict):
         closed["items"] = _asked(closed["items"])
     if kinds:
@@ -108,10 +113,14 @@ def _asked(schema: Schema) -> Schema:
     return closed
 
 
+def _said(name: str) -> Schema:
+    return {"description": ARGUMENTS[name]} if name in ARGUMENTS else {}
+
+
 def _answered(document: str, schema: Schema, depth: int) -> Schema:
     """A part of an answer's schema, closed: kinds and names, without bounds."""
     document, schema = _resolved(document, schema)
-    closed = _without(schema, _BOUNDS)
+    closed = _kind(schema) | _without(schema, _BOUNDS)
     if depth >= _DEPTH_MAX and "properties" in closed:
         return {"type": "object"}
     if "properties" in closed:
@@ -120,10 +129,15 @@ def _answered(document: str, schema: Schema, depth: int) -> Schema:
             name: _answered(document, value, depth + 1) for name, value in named
         }
     if isinstance(closed.get("items"), dict):
-        closed["items"] = _answered(document, closed["items"], depth)
+        closed["items"] = _answered(document, closed["items"], depth + 1)
     if "anyOf" in closed:
         closed["anyOf"] = [_answered(document, kind, depth) for kind in closed["anyOf"]]
     return closed
+
+
+def _kind(schema: Schema) -> Schema:
+    """Some clients want to hear that a choice of words is text."""
+    return {"type": "string"} if "enum" in schema else {}
 
 
 def _resolved(document: str, schema: Schema) -> tuple[str, Schema]:
@@ -131,7 +145,9 @@ def _resolved(document: str, schema: Schema) -> tuple[str, Schema]:
     while "$ref" in schema:
         file, _, name = schema["$ref"].partition("#/$defs/")
         document = file.removesuffix(".json") or document
-        schema = {**_document(document)["$defs"][name], **_without(schema, {"$ref"})}
+        whole = _without(_document(document), {"$schema", "$id", "$defs"})
+        target = _document(document)["$defs"][name] if name else whole
+        schema = {**target, **_without(schema, {"$ref"})}
     return document, schema
 
 

@@ -7,12 +7,14 @@ the first refused one of them is.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
 from mcp.shared.subscriptions import ServerEvent
 
 from ...contracts import BLOCKING_TYPES, Door, Garbage, Reason, build, limits, rfc3339
+from . import checks
 from .calls import Answer, Call, refusal
 from .catalogue import HANDOVER
 from .changes import READY
@@ -76,10 +78,9 @@ def _bell(stirred: asyncio.Event) -> Callable[[ServerEvent], None]:
 
 
 async def _ring(stirred: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stirred.wait(), seconds)
-    except TimeoutError:
-        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stirred.wait()
 
 
 async def _found(call: Call, answer: Answer) -> Answer | None:
@@ -197,4 +198,5 @@ JOINED: dict[str, Callable[[Call, Mapping[str, Any]], Awaitable[Told]]] = {
     "work_next": next_,
     "work_handover": hand_over,
     "work_complete": complete,
+    "instruction_run": checks.run,
 }

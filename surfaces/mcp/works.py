@@ -174,6 +174,9 @@ class Works:
         if running is not None:
             running.cancel()
             await asyncio.wait([running])
+        current = await self._shelf.get(task.task_id)
+        if current is not None and not current.ended:  # W2
+            await self._end(current, "cancelled", message="cancelled before it was done")
 
     @asynccontextmanager
     async def watch(self, task_ids: set[str]) -> AsyncIterator[asyncio.Queue[Task]]:
@@ -190,11 +193,11 @@ class Works:
                     del self._watchers[task_id]
 
     async def close(self) -> None:
-        running = list(self._running.values())
-        for each in running:
-            each.cancel()
-        if running:
-            await asyncio.wait(running)
+        """Cancel all that still goes on."""
+        for task_id in list(self._running):
+            task = await self._shelf.get(task_id)
+            assert task is not None, "what runs is kept"
+            await self.cancel(task)
 
     async def _carry(self, task: Task, work: Work) -> None:
         reply: Reply | None = None
@@ -208,9 +211,6 @@ class Works:
                     case Asking(questions, state):
                         reply = Reply(await self._ask(task, turn, questions), state)
             await self._end(task, "cancelled", message="it asked too often")
-        except asyncio.CancelledError:
-            await self._end(task, "cancelled", message="cancelled before it was done")
-            raise
         finally:
             self._inboxes.pop(task.task_id, None)
 

@@ -8,8 +8,10 @@ import base64
 import hmac
 import io
 import json
+import struct
 import wave
-from collections.abc import Awaitable, Callable, Sequence
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import mcp_types as types
@@ -28,11 +30,9 @@ Context = ServerRequestContext[Any, Any]
 Call = dict[str, Any]  # the params of a request, as they came
 Tool = Callable[[Context, Call], Awaitable[dict[str, Any]]]
 
-PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
-)
 LONG = frozenset({"slow_compute", "protocol_error_job", "confirm_delete", "multi_input"})
 ONLY_LONG = frozenset({"failing_job", "test_tool_with_task"})
+DONE = {"resultType": "complete"}
 _KEY = b"signs what a client brings back"
 _STEP_SECONDS = 0.05
 
@@ -43,16 +43,16 @@ def mount(tasks: Tasks, desk: Desk) -> Sequence[Extension]:
     return (_Gathering(), tasks, _Fixtures(desk))
 
 
-# --- answers ----------------------------------------------------------------------------------------
+# --- answers ------------------------------------------------------------------------------------
 
 
-def text(words: str, **more: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": words}], **more}
+def text(words: str, *, is_error: bool = False) -> dict[str, Any]:
+    return {**DONE, "content": [{"type": "text", "text": words}], "isError": is_error}
 
 
 def _says(*content: dict[str, Any]) -> Tool:
     async def say(ctx: Context, call: Call) -> dict[str, Any]:
-        return {"content": list(content)}
+        return {**DONE, "content": list(content)}
 
     return say
 
@@ -67,6 +67,20 @@ def _wav() -> str:
     return base64.b64encode(buffer.getvalue()).decode()
 
 
+def _png() -> str:
+    """One red pixel."""
+    parts = {b"IHDR": struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)}
+    parts |= {b"IDAT": zlib.compress(b"\0\xff\0\0"), b"IEND": b""}
+    chunks = (
+        struct.pack(">I", len(each)) + kind + each + struct.pack(">I", zlib.crc32(kind + each))
+        for kind, each in parts.items()
+    )
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(chunks)).decode()
+
+
+PNG = _png()
+
+
 def _embedded(uri: str, mime: str, words: str) -> dict[str, Any]:
     return {"type": "resource", "resource": {"uri": uri, "mimeType": mime, "text": words}}
 
@@ -74,11 +88,11 @@ def _embedded(uri: str, mime: str, words: str) -> dict[str, Any]:
 _IMAGE = {"type": "image", "data": PNG, "mimeType": "image/png"}
 
 
-# --- tools that answer ------------------------------------------------------------------------------
+# --- tools that answer --------------------------------------------------------------------------
 
 
 async def _fails(ctx: Context, call: Call) -> dict[str, Any]:
-    return text("This tool intentionally returns an error for testing", isError=True)
+    return text("This tool intentionally returns an error for testing", is_error=True)
 
 
 async def _progresses(ctx: Context, call: Call) -> dict[str, Any]:
@@ -90,7 +104,7 @@ async def _progresses(ctx: Context, call: Call) -> dict[str, Any]:
 
 async def _logs(ctx: Context, call: Call) -> dict[str, Any]:
     for words in ("Tool execution started", "Tool processing data", "Tool execution completed"):
-        await ctx.session.send_log_message("info", words, related_request_id=ctx.request_id)  # type: ignore[deprecated]
+        await ctx.session.send_log_message("info", words, related_request_id=ctx.request_id)
         await asyncio.sleep(_STEP_SECONDS)
     return text("logged")
 
@@ -100,11 +114,11 @@ async def _headers(ctx: Context, call: Call) -> dict[str, Any]:
 
 
 async def _lacks(ctx: Context, call: Call) -> dict[str, Any]:
-    wanted = {"requiredCapabilities": {"sampling": {}}}
+    wanted: dict[str, Any] = {"requiredCapabilities": {"sampling": {}}}
     raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "sampling is wanted", wanted)
 
 
-# --- tools of the handshake era that ask in the middle ---------------------------------------------
+# --- tools of the handshake era that ask in the middle ------------------------------------------
 
 
 async def _elicited(ctx: Context, message: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +156,7 @@ async def _samples(ctx: Context, call: Call) -> dict[str, Any]:
     return text(f"LLM response: {getattr(answer.content, 'text', '')}")
 
 
-# --- tools of the modern era that ask by answering --------------------------------------------------
+# --- tools of the modern era that ask by answering ----------------------------------------------
 
 
 def _asks(asked: dict[str, Any], state: str | None = None) -> dict[str, Any]:
@@ -179,7 +193,9 @@ async def _two_rounds(ctx: Context, call: Call) -> dict[str, Any]:
     if not call.get("requestState"):
         return _asks({"step1": questions.form("Step 1: What is your name?", "name")}, "1")
     if _state_of(call) == "1":
-        return _asks({"step2": questions.form("Step 2: What is your favorite color?", "color")}, "2")
+        return _asks(
+            {"step2": questions.form("Step 2: What is your favorite color?", "color")}, "2"
+        )
     return text(json.dumps(call.get("inputResponses")))
 
 
@@ -192,7 +208,7 @@ async def _asks_what_it_may(ctx: Context, call: Call) -> dict[str, Any]:
     return _asks({key: each for key, each in able.items() if each})
 
 
-# --- tools that become tasks ------------------------------------------------------------------------
+# --- tools that become tasks --------------------------------------------------------------------
 
 
 async def _greets(ctx: Context, call: Call) -> dict[str, Any]:
@@ -206,7 +222,7 @@ async def _computes(ctx: Context, call: Call) -> dict[str, Any]:
 
 async def _fails_late(ctx: Context, call: Call) -> dict[str, Any]:
     await asyncio.sleep(_STEP_SECONDS)
-    return text("it did not work", isError=True)
+    return text("it did not work", is_error=True)
 
 
 async def _breaks(ctx: Context, call: Call) -> dict[str, Any]:
@@ -307,7 +323,7 @@ TOOLS: dict[str, tuple[Tool, dict[str, Any]]] = {
 }
 
 
-# --- where they are mounted -------------------------------------------------------------------------
+# --- where they are mounted ---------------------------------------------------------------------
 
 
 class _Gathering(Extension):
@@ -357,7 +373,7 @@ class _Fixtures(Extension):
         ours = server.get_tool_input_schema
         assert ours is not None
 
-        def schema_of(name: str) -> Any:
+        def schema_of(name: str) -> Mapping[str, Any] | None:
             return self._tools[name][1] if name in self._tools else ours(name)
 
         server.get_tool_input_schema = schema_of
@@ -400,7 +416,7 @@ def _instead(
     entry = server.get_request_handler(method)
     assert entry is not None
 
-    async def answered(ctx: Context, params: Any) -> HandlerResult:
+    async def answered(ctx: Context, params: types.RequestParams) -> HandlerResult:
         own = answer(params)
         return await entry.handler(ctx, params) if own is None else own
 
@@ -431,7 +447,7 @@ def _prompted(params: types.GetPromptRequestParams) -> HandlerResult:
             said = [{"type": "text", "text": "With context."}]
         case _:
             return None
-    return {"messages": [{"role": "user", "content": each} for each in said]}
+    return {**DONE, "messages": [{"role": "user", "content": each} for each in said]}
 
 
 def _read(params: types.ReadResourceRequestParams) -> HandlerResult:
@@ -448,7 +464,7 @@ def _read(params: types.ReadResourceRequestParams) -> HandlerResult:
         content = {"uri": uri, "mimeType": "application/json", "text": words}
     else:
         return None
-    return {"contents": [content], "ttlMs": 0, "cacheScope": "private"}
+    return {**DONE, "contents": [content], "ttlMs": 0, "cacheScope": "private"}
 
 
 def _watched(params: types.SubscribeRequestParams) -> HandlerResult:
@@ -458,7 +474,7 @@ def _watched(params: types.SubscribeRequestParams) -> HandlerResult:
 def _completed(params: types.CompleteRequestParams) -> HandlerResult:
     if getattr(params.ref, "name", "") != "test_prompt_with_arguments":
         return None
-    return {"completion": {"values": ["paris", "park", "party"], "hasMore": False}}
+    return {**DONE, "completion": {"values": ["paris", "park", "party"], "hasMore": False}}
 
 
 async def _level(ctx: Context, params: types.SetLevelRequestParams) -> HandlerResult:
