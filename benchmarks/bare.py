@@ -29,7 +29,7 @@ def bare(*_: object) -> Server[Any]:
 
     async def tools(
         ctx: ServerRequestContext[Any, Any],  # noqa: ARG001
-        params: types.PaginatedRequestParams,  # noqa: ARG001
+        params: types.PaginatedRequestParams | None,  # noqa: ARG001
     ) -> types.ListToolsResult:
         return types.ListToolsResult(
             tools=[types.Tool(name="done", input_schema={"type": "object"})]

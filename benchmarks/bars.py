@@ -93,17 +93,18 @@ def bars(results: Results) -> list[Bar]:
 
 
 def _agents(found: mcp.Found) -> list[Bar]:
-    """Rules and evidence beside the bare SDK on the same carrier, and the launch of a pump."""
+    """Rules and evidence beside the bare SDK, as it comes and on our carrier; and a launch."""
     name = "processor time of an MCP call that writes, {} agents"
     costs = [
         Bar(
             name.format(count),
             1.5,
             found.costs_us[mcp.OURS][count],
-            found.costs_us[mcp.CARRIED][count],
-            mcp.CARRIED,
+            found.costs_us[bare][count],
+            bare,
             at_most=True,
         )
+        for bare in (mcp.STREAMS, mcp.CARRIED)
         for count in mcp.FLEETS
     ]
     launches = found.launches_ms

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,8 @@ def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
     """
     from ..mcp import lock  # noqa: PLC0415
 
+    if find_spec("mcp") is None:
+        raise click.UsageError("the MCP SDK is missing: pip install 'understudy[mcp]'")
     session.office(writable=False).close()  # says what is wrong with the state directory
     folder = session.state_dir.absolute()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)

@@ -125,6 +125,7 @@ class Connection(asyncio.Protocol):
         self._is_pump = self._is_served = self._is_leaving = False
         self._in_flight: dict[str | int, str] = {}  # methods of what is not answered, by their ids
         self._count = 0
+        self._hints: list[bytes] = []  # lines that have not gone out yet
         self._peer: Process | None = None
 
     @property
@@ -216,7 +217,7 @@ class Connection(asyncio.Protocol):
             hello,
         )
         before = self.caller.connection
-        self.caller.carried_by(self, self.tell if self._is_pump else None)
+        self.caller.carried_by(self, self._hint if self._is_pump else None)
         if isinstance(before, Connection):
             before.abort()
         self._watch(self.caller)
@@ -258,9 +259,21 @@ class Connection(asyncio.Protocol):
             number = self._settled(message.id)
             if self._is_pump and number:
                 line = b"#%d " % number + line
-        self.tell(line)
+        self.tell(b"".join([*self._hints, line]))
+        self._hints.clear()
         if self._is_leaving and not self.waits:
             self.inbox.end()
+
+    def _hint(self, line: bytes) -> None:
+        """Something for the pump, which goes with the next answer or, without one, soon."""
+        self._hints.append(line + b"\n")
+        asyncio.get_running_loop().call_soon(self._send_hints)
+
+    def _send_hints(self) -> None:
+        if self._hints:
+            hints = b"".join(self._hints)
+            self._hints.clear()
+            self.tell(hints.removesuffix(b"\n"))
 
     def tell(self, line: bytes) -> None:
         if self._transport.is_closing():

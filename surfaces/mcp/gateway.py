@@ -13,6 +13,7 @@ last client has left. Its clients' pumps outlive it, so that its end costs nobod
 """
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -180,6 +181,8 @@ async def serve(gateway: Gateway, authority: AbstractAsyncContextManager[object]
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, gateway.stop)
+    gc.collect()
+    gc.freeze()  # what the SDK brings along is no garbage, and takes long to look through
     async with authority:
         await gateway.run()
 

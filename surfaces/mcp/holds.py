@@ -89,6 +89,11 @@ class Stay:
     def __iter__(self) -> Iterator[Held]:
         return iter([each.held for each in self._holds.values()])
 
+    def holds(self, held: Held) -> bool:
+        """Whether this very lease is known."""
+        known = self._holds.get((held.issue, held.fence))
+        return known is not None and known.held == held
+
     # --- what happens ---------------------------------------------------------------------------
 
     def heard(self, now_ms: int) -> None:

@@ -93,8 +93,10 @@ class Caller:
         return f"mcp-{self.id}-{number}" if number else f"mcp-{self.id}-{secrets.token_hex(8)}"
 
     def keep(self, held: Held) -> None:
+        was_known = self.stay.holds(held)
         if self.stay.keep(held, now_ms(), random.random()):  # noqa: S311 - it spreads the load
-            self._remember(held)
+            if not was_known:
+                self._remember(held)
         else:
             _log.warning("%s holds too much: %s is left to expire", self.name, held.issue)
 
@@ -111,7 +113,7 @@ class Caller:
         if not 0 < hold.ttl_seconds <= limits.TTL_SECONDS_MAX:
             return
         held = Held(hold.issue, hold.owner, hold.lease_id, hold.fence, hold.ttl_seconds)
-        if not any(each == held for each in self.stay):
+        if not self.stay.holds(held):
             self.stay.resume(held, now_ms(), hold.since_ms)
 
     def carried_by(self, connection: object, tell: Tell | None) -> None:

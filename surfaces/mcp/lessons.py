@@ -247,7 +247,7 @@ ARGUMENTS: dict[str, str] = {
     "capabilityClaims": "What the instruction allows.",
 }
 
-# What an agent does next, by failure class; the rest follows the class's retry rule.
+# What an agent does next, by failure class; for the rest its remedy and retry rule say it.
 NEXT: dict[str, str] = {
     "lease_fence_stale": "Stop working on it and write nothing more: somebody newer holds it. Take "
     "other work with work_next.",
@@ -272,7 +272,7 @@ NEXT: dict[str, str] = {
     "authority_overloaded": "Try again in a few seconds.",
 }
 BY_RETRY: dict[str, str] = {
-    "never": "The same request cannot succeed; change it as the diagnostic says.",
+    "never": "The same request cannot succeed.",
     "later": "The same request may succeed later.",
     "reclaim": "Stop working on it; only a new claim can go on.",
 }

@@ -70,6 +70,7 @@ def build(desk: Desk, visit: Visit, extensions: Sequence[Extension] = ()) -> Ser
             desk.changes, max_subscriptions=limits.MCP_WATCHES_MAX
         ),
     )
+    server.middleware.clear()  # spans that nobody in this process listens to
     for method, params, handler in _handlers(desk, visit):
         server.add_request_handler(method, params, handler)
     for extension in extensions:

@@ -29,14 +29,13 @@ def told(answer: dict[str, Any], lead: str | None = None) -> dict[str, Any]:
     }
 
 
-def advice(wire: str) -> str:
-    """What an agent does next on a failure class."""
-    return NEXT.get(wire) or BY_RETRY[FAILURES[BY_WIRE[wire]].retry]
-
-
 def _refused(answer: dict[str, Any]) -> str:
+    """Why, and what to do next: in terms of tools, where the class's own remedy is a command."""
     wire = answer["failureClasses"][0]
-    return f"Refused ({wire}): {answer['diagnostic']}\nNext: {advice(wire)}"
+    failure = FAILURES[BY_WIRE[wire]]
+    why = answer["diagnostic"].removesuffix(f"; {failure.remedy}")
+    rule = f"{failure.remedy[0].upper()}{failure.remedy[1:]}. {BY_RETRY[failure.retry]}"
+    return f"Refused ({wire}): {why}\nNext: {NEXT.get(wire, rule)}"
 
 
 def _accepted(answer: dict[str, Any], lead: str | None) -> str:
