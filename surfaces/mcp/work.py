@@ -37,7 +37,7 @@ async def next_(call: Call, arguments: Mapping[str, Any]) -> Told:
     """Claim what is ready, and tell all about it; or wait for it; or say why there is nothing."""
     asked = dict(arguments)
     wait_seconds = asked.pop("waitSeconds", 0)
-    if not _is_wait(wait_seconds):
+    if not is_wait(wait_seconds):
         detail = f"waitSeconds is no whole number from 0 to {limits.MCP_WAIT_SECONDS_MAX}"
         return refusal("issue.claim_next", Reason.LEASE_PAYLOAD_INVALID, detail), None
     stirred = asyncio.Event()
@@ -64,7 +64,8 @@ async def next_(call: Call, arguments: Mapping[str, Any]) -> Told:
     raise AssertionError("counting never ends")
 
 
-def _is_wait(value: object) -> bool:
+def is_wait(value: object) -> bool:
+    """Whether it is a time that somebody may wait for work."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return is_whole and 0 <= value <= limits.MCP_WAIT_SECONDS_MAX  # type: ignore[operator]
 

@@ -1,5 +1,6 @@
 """Every limit, from both sides: what just fits is taken, and one more is refused with a class."""
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from tests.authority.sidecar.peer import OVERLOADED, Peer, add, results, show
 from tests.authority.sidecar.serving import Serving
@@ -33,6 +35,10 @@ from understudy.contracts.reason import Reason
 from understudy.contracts.records import Dependency, Issue, Lease, Stamp, Sublease
 from understudy.contracts.request import Door, Garbage, Request, parse
 from understudy.contracts.shapes import CallerStamp
+from understudy.surfaces.mcp import resources
+from understudy.surfaces.mcp.telling import told
+from understudy.surfaces.mcp.watching import Watches
+from understudy.surfaces.mcp.work import is_wait
 
 Test = TypeVar("Test", bound=Callable[..., None])
 STOOD_ON: set[str] = set()
@@ -49,6 +55,64 @@ def stands_on(*names: str) -> Callable[[Test], Test]:
 
 def test_every_limit_has_a_test_that_stands_on_both_sides_of_it() -> None:
     assert {name for name in vars(limits) if name.isupper()} == STOOD_ON
+
+
+# --- MCP ------------------------------------------------------------------------------------------
+
+
+class FullDesk:
+    """A desk with so many issues behind it, and changes that nobody makes."""
+
+    def __init__(self, count: int) -> None:
+        self._issues = [{"id": f"{n:06}", "status": "open", "title": "t"} for n in range(count)]
+
+    async def ask(self, action: str, payload: dict[str, Any]) -> dict[str, Any]:
+        assert action == "issue.list"
+        return {"result": "accepted", "issues": self._issues}
+
+    def subscribe(self, listener: object) -> Callable[[], None]:
+        return lambda: None
+
+
+@stands_on("MCP_PAGE_MAX")
+def test_a_page_of_resources_has_an_end() -> None:
+    def more(count: int) -> bool:
+        page = asyncio.run(resources.listed(FullDesk(count), None))  # type: ignore[arg-type]
+        return "nextCursor" in page
+
+    assert not more(limits.MCP_PAGE_MAX)
+    assert more(limits.MCP_PAGE_MAX + 1)
+
+
+@stands_on("MCP_WATCHES_MAX")
+def test_a_connection_watches_so_many_resources() -> None:
+    async def watch() -> None:
+        watches = Watches(FullDesk(0))  # type: ignore[arg-type]
+        ctx: Any = SimpleNamespace(request=None, session=None)
+        for number in range(limits.MCP_WATCHES_MAX):
+            watches.add(ctx, f"issue://{number}")
+        with pytest.raises(MCPError, match="limit"):
+            watches.add(ctx, "issue://more")
+        watches.close()
+
+    asyncio.run(watch())
+
+
+@stands_on("MCP_WAIT_SECONDS_MAX")
+def test_work_is_waited_for_so_long() -> None:
+    assert is_wait(limits.MCP_WAIT_SECONDS_MAX)
+    assert not is_wait(limits.MCP_WAIT_SECONDS_MAX + 1)
+
+
+@stands_on("MCP_TEXT_LENGTH_MAX")
+def test_a_model_reads_so_much_of_an_answer() -> None:
+    def is_cut(size: int) -> bool:
+        room = size - len('{"notes":""}')
+        answer = {"result": "accepted", "action": "a", "seq": 1, "notes": "x" * room}
+        return "(cut here" in told(answer)["content"][0]["text"]
+
+    assert not is_cut(limits.MCP_TEXT_LENGTH_MAX)
+    assert is_cut(limits.MCP_TEXT_LENGTH_MAX + 1)
 
 
 # --- numbers and text -----------------------------------------------------------------------------
