@@ -68,14 +68,18 @@ def packages() -> Path:
             raise Missing(given_up.read_text("utf-8").removeprefix(run))  # N3
         _lay(folder, "package.json", "package-lock.json")
         try:
-            said = _run([node().with_name("npm"), *_INSTALL, *_PATIENCE], folder)
-            if said.returncode != 0:
-                raise Missing(f"npm ci: {said.stderr[:_WORDS_MAX]}")
+            _install(folder)
         except Missing as missing:
             given_up.write_text(f"{run}{missing}", "utf-8")
             raise
         done.touch()
     return folder
+
+
+def _install(folder: Path) -> None:
+    said = _run([node().with_name("npm"), *_INSTALL, *_PATIENCE], folder)
+    if said.returncode != 0:
+        raise Missing(f"npm ci: {said.stderr[:_WORDS_MAX]}")
 
 
 def _lay(folder: Path, *names: str) -> None:
