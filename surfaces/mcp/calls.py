@@ -90,7 +90,8 @@ class Call:
         issue, fence = answer.get("issue", {}), payload.get("fence")
         lease = issue.get("lease")
         if answer["result"] != "accepted":
-            gone = is_lost(answer)
+            # A sublease that is lost says nothing of the lease, which the same client may hold.
+            gone = is_lost(answer) and payload.get("subleaseId") is None
         elif lease is not None and issubclass(shape, (*_CLAIMS, shapes.Renew)):
             if lease["owner"] == payload["assignee"].strip():  # and no sublease's holder
                 self._visit.keep(_held(answer))

@@ -122,8 +122,6 @@ def _joined() -> dict[str, Entry]:
 
 def _work_next() -> dict[str, Any]:
     arguments = schemas.arguments("issue.claim_next", mutates=True)
-    for name in ("leaseId", "leaseExpiresAt"):
-        arguments["properties"].pop(name)
     arguments["properties"]["waitSeconds"] = {
         "description": "How long to wait for work if nothing is ready; 0 asks once.",
         "type": "integer",

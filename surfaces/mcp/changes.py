@@ -134,7 +134,9 @@ class Changes:
                 yield _FAILED
             if evidence.stirs(row):
                 yield READY
-            yield from (_LATEST, STATUS)
+            if row.changes != b"[]":  # where reads are journaled, who reads again would not end
+                yield STATUS
+            yield _LATEST
         now_ms = time.time_ns() // 1_000_000
         for issue_id in [key for key, ms in self._deadlines.items() if now_ms > ms]:
             del self._deadlines[issue_id]
@@ -153,13 +155,16 @@ class Changes:
             case {"change": "lease.dropped", "resource": resource}:
                 self._deadlines.pop(issue_of(resource), None)
                 yield from _leased(issue_of(resource))
-            case {"dependency": {"issue_id": issue_id}}:
+            case {"dependency": {"issue_id": issue_id}} | {"handover": {"issue_id": issue_id}}:
                 yield ResourceUpdated(f"issue://{issue_id}")
             case {"resource": str(resource)}:
                 yield from _leased(issue_of(resource))
-            case {"sublease": each} | {"instance": each} | {"fiber": each} | {"handover": each}:
-                if isinstance(each.get("resource"), str):
-                    yield from _leased(issue_of(each["resource"]))
+            case (
+                {"sublease": {"resource": resource}}
+                | {"instance": {"resource": resource}}
+                | {"fiber": {"resource": resource}}
+            ):
+                yield from _leased(issue_of(resource))
             case _:  # nothing that can be read here
                 pass
 

@@ -15,6 +15,8 @@ from tests.authority.sidecar.peer import OVERLOADED, Peer, add, results, show
 from tests.authority.sidecar.serving import Serving
 from tests.fakes.desk import START_MS, Desk, asked
 from tests.fakes.journal import MemoryJournal
+from tests.mcp.door.agents import HANDSHAKE, Wire
+from tests.mcp.door.agents import Door as AgentsDoor
 from tests.patience import PATIENCE_SECONDS, eventually
 from understudy.authority import service
 from understudy.authority.clock import HybridClock
@@ -27,7 +29,7 @@ from understudy.authority.outcome import (
     LeasePut,
     SubleasePut,
 )
-from understudy.authority.service import Office
+from understudy.authority.service import Office, create_state_dir
 from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.state import State, apply
 from understudy.contracts import canonical, jsonl, limits, rfc3339
@@ -36,7 +38,10 @@ from understudy.contracts.records import Dependency, Issue, Lease, Stamp, Sublea
 from understudy.contracts.request import Door, Garbage, Request, parse
 from understudy.contracts.shapes import CallerStamp
 from understudy.surfaces.mcp import resources
+from understudy.surfaces.mcp.holds import Policy as AgentPolicy
+from understudy.surfaces.mcp.holds import Stay
 from understudy.surfaces.mcp.telling import told
+from understudy.surfaces.mcp.visit import Held as HeldByAgent
 from understudy.surfaces.mcp.watching import Watches
 from understudy.surfaces.mcp.work import is_wait
 
@@ -708,3 +713,34 @@ def test_so_much_may_a_connection_leave_unread(
         slow.send(*(show(mark, "i0") for mark in range(60)))
         assert len(slow.rest()) < 60
         assert results(modest.answers(14)) == dict.fromkeys(range(14))
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+@stands_on("MCP_HOLDS_MAX")
+def test_so_many_leases_are_renewed_for_one_agent() -> None:
+    stay = Stay(AgentPolicy(), 0)
+    for number in range(limits.MCP_HOLDS_MAX):
+        assert stay.keep(HeldByAgent(f"us-{number}", "ann", "lease", number, 30), 0, 0.0)
+    more = HeldByAgent("more", "ann", "lease", 10_000, 30)
+    assert not stay.keep(more, 0, 0.0)
+    stay.resume(more, 0, 0)
+    assert len(stay) == limits.MCP_HOLDS_MAX
+    assert stay.keep(HeldByAgent("us-0", "ann", "lease", 0, 30), 0, 0.0)
+
+
+@stands_on("MCP_INFLIGHT_MAX")
+def test_so_many_requests_of_an_agent_are_in_flight(tmp_path: Path) -> None:
+    create_state_dir(tmp_path / "state", "local")
+    with AgentsDoor(tmp_path / "state") as door:
+        door.ready()
+        with Wire(door.state_dir) as line:
+            line.ask(0, "initialize", HANDSHAKE)
+            assert line.answer()["id"] == 0
+            count = limits.MCP_INFLIGHT_MAX + 50
+            for mark in range(1, count + 1):
+                waits = {"name": "work_next", "arguments": {"waitSeconds": 600}}
+                line.ask(mark, "tools/call", waits)
+            refused = {line.answer()["id"] for _ in range(50)}
+            assert refused == set(range(limits.MCP_INFLIGHT_MAX + 1, count + 1))

@@ -184,6 +184,8 @@ async def test_what_does_not_end_it_does_not(desk: Desk) -> None:
         said(await client.call_tool("issue_update", proof | {"notes": "half"}))
         said(await client.call_tool("issue_lease_renew", proof | {"leaseTtlSeconds": 90}))
         assert refused(await client.call_tool("issue_close", proof | {"leaseId": "x"}))
+        borrowed = {"subleaseId": "s", "fence": 0}  # a subagent on the same connection, too late
+        assert refused(await client.call_tool("issue_close", proof | borrowed))
     assert guest.dropped == []
     assert [held.ttl_seconds for held in guest.kept] == [limits.TTL_SECONDS_DEFAULT, 90]
 

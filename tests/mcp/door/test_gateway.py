@@ -82,17 +82,6 @@ def test_a_line_that_is_too_long_is_skipped_and_its_sender_stays(door: Door) -> 
         assert line.answer()["id"] == 2
 
 
-def test_a_flood_of_questions_is_bounded(door: Door) -> None:
-    with Wire(door.state_dir) as line:
-        _greeted(line)
-        count = limits.MCP_INFLIGHT_MAX + 50
-        asked = {"name": "work_next", "arguments": {"waitSeconds": 600}}
-        for mark in range(1, count + 1):
-            line.ask(mark, "tools/call", asked)
-        refused = {line.answer()["id"] for _ in range(50)}
-        assert refused == set(range(limits.MCP_INFLIGHT_MAX + 1, count + 1))
-
-
 def test_who_does_not_read_is_cut_off(door: Door) -> None:
     with Wire(door.state_dir) as line, Wire(door.state_dir) as other:
         _greeted(line)

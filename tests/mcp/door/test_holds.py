@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.contracts import limits
 from understudy.surfaces.mcp.holds import RETRY_MS, Policy, Stay
 from understudy.surfaces.mcp.visit import Held
 
@@ -86,16 +85,6 @@ def test_what_another_gateway_kept_is_asked_for_at_once_and_has_its_old_age() ->
     liar = Held("us-2", "ann", "lease-2", 8, TTL)
     stay.resume(liar, 110_000, since_ms=10**12)
     assert stay.since_ms(liar) == 110_000
-
-
-def test_a_client_holds_no_more_than_so_much() -> None:
-    stay = Stay(Policy(), 0)
-    for number in range(limits.MCP_HOLDS_MAX):
-        assert stay.keep(Held(f"us-{number}", "ann", "lease", number, TTL), 0, 0.0)
-    assert not stay.keep(Held("more", "ann", "lease", 10_000, TTL), 0, 0.0)
-    assert stay.keep(Held("us-0", "ann", "lease", 0, TTL), 0, 0.0)
-    stay.resume(Held("more", "ann", "lease", 10_000, TTL), 0, 0)
-    assert len(stay) == limits.MCP_HOLDS_MAX
 
 
 def test_a_client_may_ask_for_less_than_its_operator_allows_and_never_for_more() -> None:
