@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .service import Office as Office
     from .service import create_state_dir as create_state_dir
     from .service import evidence_locked as evidence_locked
+    from .service import held as held
     from .service import locked as locked
     from .service import open_journal as open_journal
 
@@ -31,6 +32,7 @@ _HOMES = {
     "Unavailable": ".journal",
     "create_state_dir": ".service",
     "evidence_locked": ".service",
+    "held": ".service",
     "locked": ".service",
     "open_journal": ".service",
 }
@@ -45,6 +47,7 @@ __all__ = [
     "Unavailable",
     "create_state_dir",
     "evidence_locked",
+    "held",
     "locked",
     "open_journal",
 ]

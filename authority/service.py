@@ -411,10 +411,9 @@ class Office:
 
 
 @contextmanager
-def locked(state_dir: Path) -> Iterator[None]:
-    """Hold the state directory; the operating system lets go of it however we end."""
-    _require(state_dir)
-    handle = _lock(state_dir / _LOCK, limits.LOCK_WAIT_MS)
+def held(path: Path, wait_ms: int) -> Iterator[None]:
+    """Hold a lock file; the operating system lets go of it however we end."""
+    handle = _lock(path, wait_ms)
     try:
         yield
     finally:
@@ -422,15 +421,20 @@ def locked(state_dir: Path) -> Iterator[None]:
 
 
 @contextmanager
+def locked(state_dir: Path) -> Iterator[None]:
+    """Hold the state directory."""
+    _require(state_dir)
+    with held(state_dir / _LOCK, limits.LOCK_WAIT_MS):
+        yield
+
+
+@contextmanager
 def evidence_locked(state_dir: Path, *, wait_ms: int | None = None) -> Iterator[None]:
     """Hold the trajectory: whoever writes it, in whatever process, is the only one who does."""
     _require(state_dir)
     wait_ms = limits.LOCK_WAIT_MS if wait_ms is None else wait_ms
-    handle = _lock(state_dir / _EVIDENCE_LOCK, wait_ms)
-    try:
+    with held(state_dir / _EVIDENCE_LOCK, wait_ms):
         yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager

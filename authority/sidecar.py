@@ -99,10 +99,10 @@ class Sidecar:
         """Serve until `stop`, then drain; raise what ended the journal, if it did."""
         self.office.follow()  # a crash may have left the trajectory behind
         loop = asyncio.get_running_loop()
-        with _socket_path(self.office.state_dir) as path:
+        with socket_path(self.office.state_dir, SOCKET) as path:
             # The lock is ours, so whatever lies there was left by somebody who died.
             path.unlink(missing_ok=True)
-            listener = _bound(path)
+            listener = bound(path)
             server = await loop.create_unix_server(lambda: Connection(self), sock=listener)
             self.ready.set()
             await self._stopping.wait()
@@ -306,11 +306,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        peer = transport.get_extra_info("socket")
-        _, uid, _ = struct.unpack(
-            "3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        )
-        if uid not in (os.geteuid(), 0) or not self._sidecar.joined(self):
+        if peer_of(transport) is None or not self._sidecar.joined(self):
             transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
@@ -412,7 +408,16 @@ def _mark(line: bytes) -> str | int | None:
     return None
 
 
-def _bound(path: Path) -> socket.socket:
+def peer_of(transport: asyncio.Transport) -> int | None:
+    """The process at the other end of a Unix socket; None where it is another user's."""
+    peer = transport.get_extra_info("socket")
+    pid, uid, _ = struct.unpack(
+        "3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    )
+    return pid if uid in (os.geteuid(), 0) else None
+
+
+def bound(path: Path) -> socket.socket:
     """A socket that only its owner can open."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
@@ -424,10 +429,10 @@ def _bound(path: Path) -> socket.socket:
 
 
 @contextmanager
-def _socket_path(state_dir: Path) -> Iterator[Path]:
-    """The socket's path, short enough for `sun_path` however deep the directory is."""
+def socket_path(state_dir: Path, name: str) -> Iterator[Path]:
+    """A socket's path, short enough for `sun_path` however deep the directory is."""
     folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield Path(f"/proc/self/fd/{folder}") / SOCKET
+        yield Path(f"/proc/self/fd/{folder}") / name
     finally:
         os.close(folder)

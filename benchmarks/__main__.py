@@ -11,7 +11,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks import report, restart, stage
+from benchmarks import mcp, report, restart, stage
 from benchmarks.bars import BATCH, REFERENCE
 from benchmarks.cycles import CATALOGUE, SHAPES_BY_KEY, Contest
 from benchmarks.kernel import WAYS, decisions_per_second
@@ -21,7 +21,7 @@ from benchmarks.results import Results, machine
 from tests.services.server import Missing, private_folder
 from understudy.authority import native
 
-SECTIONS = ("kernel", "cycles", "latency", "restart", "growth", "stage")
+SECTIONS = ("kernel", "cycles", "latency", "restart", "growth", "stage", "mcp")
 _KERNEL_CYCLES = {"reference": 1_024}  # others are faster, and get more
 _KERNEL_CYCLES_FAST = 8_192
 _WARM_UP_SECONDS = 0.3
@@ -111,6 +111,9 @@ def _measure(options: argparse.Namespace, folder: Path) -> Results:
         results.stage = stage.measure(
             folder / "stage", rounds, issues, progress, quick=options.quick
         )
+    if "mcp" in options.sections:
+        rounds = min(options.rounds, 3)
+        results.mcp = mcp.measure(folder / "mcp", rounds, 3 * options.seconds, progress)
     progress.clear()
     return results
 

@@ -9,6 +9,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks import mcp
 from benchmarks.cycles import EIGHT, IN_FLIGHT, OURS
 from benchmarks.load import Shape
 from benchmarks.results import Results
@@ -87,7 +88,35 @@ def bars(results: Results) -> list[Bar]:
             "flat",
             at_most=True,
         ),
+        *(_agents(results.mcp) if results.mcp is not None else ()),
     ]
+
+
+def _agents(found: mcp.Found) -> list[Bar]:
+    """Rules and evidence beside the bare SDK, as it comes and on our carrier; and a launch."""
+    name = "processor time of an MCP call that writes, {} agents"
+    costs = [
+        Bar(
+            name.format(count),
+            1.5,
+            found.costs_us[mcp.OURS][count],
+            found.costs_us[bare][count],
+            bare,
+            at_most=True,
+        )
+        for bare in (mcp.STREAMS, mcp.CARRIED)
+        for count in mcp.FLEETS
+    ]
+    launches = found.launches_ms
+    first = Bar(
+        "first answer after launch",
+        2,
+        launches[mcp.LAUNCH],
+        launches[mcp.INTERPRETER],
+        "python -c pass",
+        at_most=True,
+    )
+    return [*costs, first]
 
 
 def ratio(ours: float | None, theirs: float | None) -> float | None:

@@ -11,6 +11,8 @@ from typing import Any
 from benchmarks.bars import REFERENCE, Bar, bars, ratio
 from benchmarks.cycles import OURS, SHAPES, Figures
 from benchmarks.load import Shape
+from benchmarks.mcp import FLEETS
+from benchmarks.mcp import Found as Agents
 from benchmarks.results import Results
 from benchmarks.stage import SYSTEMS, summary
 
@@ -35,6 +37,8 @@ def as_text(results: Results) -> str:
         parts.append(_growth(results))
     if results.stage:
         parts.append(_stage(results))
+    if results.mcp is not None:
+        parts.append(_agents(results.mcp))
     parts.append(_checklist(results))
     return "\n\n".join(parts)
 
@@ -146,6 +150,21 @@ def _stage(results: Results) -> str:
         for name, found in medians.items()
     ]
     return _table(["6. supervision, and the whole tree", *systems], rows)
+
+
+def _agents(found: Agents) -> str:
+    heads = ["7. MCP calls, agents at once"]
+    heads += [f"{count}, {what}" for count in FLEETS for what in ("calls/s", "CPU us/call")]
+    rows = []
+    for system, rates in found.rates.items():
+        costs = found.costs_us[system]
+        cells = [(rates[count], costs[count]) for count in FLEETS]
+        figures = [f"{statistics.median(each):,.0f}" for pair in cells for each in pair]
+        rows.append([system, *figures])
+    launches = [
+        f"{name}: {statistics.median(each):.1f}" for name, each in found.launches_ms.items()
+    ]
+    return "\n".join([_table(heads, rows), f"   {', '.join(launches)}"])
 
 
 def _checklist(results: Results) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cycles import Figures
+from benchmarks.mcp import Found as Agents
 from benchmarks.restart import Restart
 from benchmarks.stage import Found
 from tests.services.server import file_system
@@ -27,6 +28,7 @@ class Results:
     restarts: list[Restart] = field(default_factory=list)
     growth: dict[str, dict[int, list[float]]] = field(default_factory=dict)
     stage: Found = field(default_factory=dict)
+    mcp: Agents | None = None
 
 
 def machine(folder: Path) -> dict[str, Any]:

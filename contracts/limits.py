@@ -52,6 +52,22 @@ LIST_MAX = 10_000  # issues in one answer of a read
 IMPORT_RECORDS_MAX = 256  # records in one row of an import
 IMPORT_BYTES_MAX = REQUEST_BYTES_MAX - 1_024  # their bytes, with room for the request around them
 
+# --- MCP over HTTP, and long calls ---------------------------------------------------------------
+HTTP_CONNECTIONS_MAX = 1_024  # open at once; one more is told to come again
+HTTP_SESSIONS_MAX = 1_024  # of clients of the handshake era
+HTTP_GUESTS_MAX = 4_096  # clients over HTTP whose leases are renewed
+HTTP_SESSION_IDLE_SECONDS = 900  # without any request or open stream; then it is forgotten
+HTTP_BODY_SECONDS = 30  # for a request to arrive, once it has begun
+HTTP_TOKEN_LENGTH_MIN = 16
+TASKS_MAX = 4_096  # long calls whose end may still be asked for
+TASKS_RUNNING_MAX = 256  # of those, the ones that go on
+TASK_TTL_MS = 3_600_000  # how long the end of a long call can be asked for
+TASK_POLL_MS = 500  # how often a client should ask
+TASK_QUESTIONS_MAX = 64  # answers in one update
+TASK_TURNS_MAX = 16  # times that one call may ask its client for input
+TASK_WATCHED_MAX = 256  # tasks that one subscription follows
+TASK_NEWS_MAX = 64  # changes that a listener has not read; then the newest remain
+
 # --- time --------------------------------------------------------------------------------------
 CLOCK_DRIFT_MS_MAX = 500  # how far ahead of us a caller's stamp may be
 WALL_MS_MAX = 253_402_300_799_999  # the last millisecond that RFC 3339 can name
@@ -69,3 +85,11 @@ INFLIGHT_MAX = 4_096  # of those, one connection's
 CONNECTIONS_MAX = 4_096
 OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it is cut off
 LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal
+
+# --- MCP ----------------------------------------------------------------------------------------
+MCP_INFLIGHT_MAX = 1_024  # requests of one client; each is a task of the gateway
+MCP_HOLDS_MAX = 256  # leases that are renewed for one client
+MCP_WAIT_SECONDS_MAX = 600  # how long work_next waits for work
+MCP_PAGE_MAX = 100  # resources in one page, and completions in one answer
+MCP_WATCHES_MAX = 1_024  # resources that one connection watches, and its open listen streams
+MCP_TEXT_LENGTH_MAX = 16_384  # the text beside structured content; a model has to read it

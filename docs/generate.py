@@ -1,4 +1,4 @@
-"""Write the tables of `docs/protocol.md` and `docs/otp.md` from the tables in the code.
+"""Write the tables of the pages in `docs/` from the tables in the code.
 
 `make docs` runs this; a test fails while a page says something else than the code. Text between
 `<!-- generated: NAME -->` and `<!-- end -->` is replaced, the rest is written by hand.
@@ -16,8 +16,9 @@ from understudy.contracts.reason import FAILURES, Exit
 from understudy.contracts.registry import host_actions
 from understudy.contracts.retry import retry_policy
 from understudy.contracts.transitions import TRANSITIONS
+from understudy.surfaces.mcp.guide import refusals, tools
 
-PAGES = [Path(__file__).with_name(name) for name in ("protocol.md", "otp.md")]
+PAGES = [Path(__file__).with_name(name) for name in ("protocol.md", "otp.md", "mcp.md")]
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -107,6 +108,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
         bounds,
         restarts,
         strategies,
+        tools,
+        refusals,
     )
 }
 

@@ -5,6 +5,7 @@
       evidence_writer    writes the trajectory behind the journal
       worker_sup         any number of workers, each a process group under one lease
       lease_dispatcher   finds work, claims it, starts workers, renews, retries, escalates
+      gateway            serves agents, when that is asked for
 
 `launcher` starts it and stops it, `control` talks to one that runs elsewhere. Names are imported
 when they are first used: the launcher takes a while, and `understudy status` does without.

@@ -19,7 +19,7 @@ from ...authority import Unavailable, client
 from ..dispatch import orders
 from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, Statistics, Target, WhichChildren
 from ..otp.troupe import SystemEnded, Troupe, mooring
-from . import authority_client, control, evidence_writer, lease_dispatcher, tree
+from . import authority_client, control, evidence_writer, gateway, lease_dispatcher, tree
 from .plan import Plan
 
 STOP_MS: Final = 60_000
@@ -90,7 +90,8 @@ class Tree:
             "tree": self._children(tree.NAME),
             "authority": self._asked(authority_client.NAME, authority_client.Look()),
             "evidence": self._asked(evidence_writer.NAME, evidence_writer.Look()),
-            "dispatcher": self._asked(lease_dispatcher.NAME, lease_dispatcher.Look()),
+            "dispatcher": self._dispatcher(),
+            "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
         }
 
     def __enter__(self) -> Self:
@@ -104,13 +105,18 @@ class Tree:
     ) -> None:
         self.stop()
 
+    def _dispatcher(self) -> Any:  # noqa: ANN401 - as it answers
+        if not self.plan.argv:
+            return {"missing": "no workers were asked for"}
+        return self._asked(lease_dispatcher.NAME, lease_dispatcher.Look())
+
     def _told_to_stop(self, drain_ms: int | None) -> None:
         self._drain_ms = drain_ms
         self._stop_asked.set()
 
     def _drain(self) -> None:
         """Let workers finish first, if that was asked for."""
-        if self._drain_ms == 0 or self._ref is None:
+        if self._drain_ms == 0 or self._ref is None or not self.plan.argv:
             return
         try:
             stop = orders.Stop(self._drain_ms, "asked to stop when the work at hand is done")
@@ -151,6 +157,7 @@ _ORDER = {
             evidence_writer.NAME,
             lease_dispatcher.WORKER_SUP,
             lease_dispatcher.NAME,
+            gateway.NAME,
         )
     )
 }

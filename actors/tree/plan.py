@@ -16,7 +16,7 @@ class Plan:
     """Raises `ValueError` for what cannot work. Paths are absolute."""
 
     state_dir: Path
-    argv: tuple[str, ...]  # what a worker runs for an issue
+    argv: tuple[str, ...]  # what a worker runs for an issue; without it there are no workers
     slots: int = 1
     name: str = NAME_DEFAULT
     ttl_seconds: int = TTL_SECONDS_DEFAULT
@@ -25,13 +25,18 @@ class Plan:
     wanted: Wanted = field(default_factory=Wanted)
     cwd: Path = field(default_factory=Path.cwd)
     boundary: str | None = None  # of the sidecar; None: the best there is
+    door: tuple[str, ...] = ()  # the gateway for agents, if one is wanted
 
     def __post_init__(self) -> None:
-        if not self.argv or not self.argv[0]:
+        if not (self.argv or self.door) or not all(words[0] for words in self._commands):
             raise ValueError("there is nothing to run")
         if not self.state_dir.is_absolute() or not self.cwd.is_absolute():
             raise ValueError("paths of a plan are absolute")
         self.settings("check")
+
+    @property
+    def _commands(self) -> list[tuple[str, ...]]:
+        return [words for words in (self.argv, self.door) if words]
 
     @property
     def run_dir(self) -> Path:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..otp import ChildSpec, Flags, Start, supervise, supervise_dynamic
-from . import authority_client, evidence_writer, lease_dispatcher
+from . import authority_client, evidence_writer, gateway, lease_dispatcher
 from .plan import Plan
 
 NAME: Final = "coord_sup"
@@ -20,8 +20,7 @@ def coord_sup(plan: Plan) -> Start:
 
 def children(plan: Plan) -> tuple[ChildSpec, ...]:
     """In the order of their start; whoever ends takes along those behind."""
-    dispatcher, workers = lease_dispatcher.NAME, lease_dispatcher.WORKER_SUP
-    restarts = Flags(intensity=max(3, plan.slots), period_ms=5_000)
+    work = _labour(plan) if plan.argv else ()
     return (
         ChildSpec(
             authority_client.NAME,
@@ -31,8 +30,20 @@ def children(plan: Plan) -> tuple[ChildSpec, ...]:
         ),
         ChildSpec(
             evidence_writer.NAME,
-            Start(evidence_writer.EvidenceCell, (plan, dispatcher), evidence_writer.NAME),
+            Start(
+                evidence_writer.EvidenceCell, (plan, lease_dispatcher.NAME), evidence_writer.NAME
+            ),
         ),
+        *work,
+        *((gateway.child(plan),) if plan.door else ()),
+    )
+
+
+def _labour(plan: Plan) -> tuple[ChildSpec, ...]:
+    """Those who find work and do it; a tree that only serves agents has none."""
+    dispatcher, workers = lease_dispatcher.NAME, lease_dispatcher.WORKER_SUP
+    restarts = Flags(intensity=max(3, plan.slots), period_ms=5_000)
+    return (
         ChildSpec(workers, supervise_dynamic(plan.slots, restarts, workers), type="supervisor"),
         ChildSpec(
             dispatcher,

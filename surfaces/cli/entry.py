@@ -1,7 +1,8 @@
 """Where `understudy` begins: commands that must be fast are tried before anything is imported.
 
-`understudy guard` stands in git hooks and loops, and click alone would double what it costs. What
-is not plain here (an unknown option, a missing one, `--help`) is left to the command itself.
+`understudy guard` stands in git hooks and loops, and `understudy mcp` is waited for by every agent
+that starts; click alone would double what they cost. What is not plain here (an unknown option, a
+missing one, `--help`) is left to the command itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ...authority import glance
 
 _OPTIONS = ("--resource", "--fence", "--state-dir")
+_MCP_OPTIONS = ("--name", "--state-dir")
 _DIGITS_MAX = 16  # of the greatest fence
 
 
@@ -25,6 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["guard"] and _is_current(words[1:]):
         sys.exit(0)
+    if words[:1] == ["mcp"] and (given := _plain(words[1:], _MCP_OPTIONS)) is not None:
+        from ..mcp import pump  # noqa: PLC0415 - where an agent launches it
+
+        hello = {"name": given["--name"]} if "--name" in given else {}
+        sys.exit(pump.run(_folder(given), hello))
     from .main import main as run  # noqa: PLC0415 - click, for everything else
 
     run(words)
@@ -32,18 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _is_current(words: list[str]) -> bool:
     """Whether `guard` has said a plain yes. Anything else is said, at leisure, by the command."""
-    given: dict[str, str] = {}
-    as_json = False
-    while words:
-        name, equals, value = words.pop(0).partition("=")
-        if name == "--json" and not equals:
-            as_json = True
-            continue
-        if name not in _OPTIONS or (not equals and not words):
-            return False
-        given[name] = value if equals else words.pop(0)
+    as_json = "--json" in words
+    given = _plain([word for word in words if word != "--json"], _OPTIONS)
+    if given is None:
+        return False
     resource, fence = given.get("--resource", ""), given.get("--fence", "")
-    folder = given.get("--state-dir") or os.environ.get("UNDERSTUDY_STATE_DIR") or ".premath"
     if not given.keys() & {"--resource", "--fence"}:
         resource = f"issue/{os.environ.get('UNDERSTUDY_ISSUE', '')}"
         fence = os.environ.get("UNDERSTUDY_FENCE", "")
@@ -52,7 +52,7 @@ def _is_current(words: list[str]) -> bool:
         return False
     from ...authority import glance  # noqa: PLC0415
 
-    standing = glance.certain(folder, resource, int(fence))
+    standing = glance.certain(_folder(given), resource, int(fence))
     if standing is None:
         return False
     if sys.stdout is not None:
@@ -61,6 +61,21 @@ def _is_current(words: list[str]) -> bool:
         except OSError:
             return True  # nobody reads it; the exit code says the same
     return True
+
+
+def _plain(words: list[str], known: Sequence[str]) -> dict[str, str] | None:
+    """Options and their values; None where a word is none of them."""
+    given: dict[str, str] = {}
+    while words:
+        name, equals, value = words.pop(0).partition("=")
+        if name not in known or (not equals and not words):
+            return None
+        given[name] = value if equals else words.pop(0)
+    return given
+
+
+def _folder(given: dict[str, str]) -> str:
+    return given.get("--state-dir") or os.environ.get("UNDERSTUDY_STATE_DIR") or ".premath"
 
 
 def yes(standing: glance.Standing, *, as_json: bool) -> bytes:

@@ -14,6 +14,11 @@ def summary(picture: dict[str, Any]) -> str:
     dispatcher, authority = picture["dispatcher"], picture["authority"]
     terms = dispatcher.get("terms", [])
     busy = f"{len(terms)} of {dispatcher.get('slots', '?')} workers busy"
+    gateway = picture.get("gateway")
+    if gateway is not None:
+        agents = f"{gateway.get('clients', '?')} agents with {gateway.get('leases', '?')} leases"
+        has_work = any(child["id"] == "lease_dispatcher" for child in picture["tree"])
+        busy = f"{busy}, {agents}" if has_work else agents
     if dispatcher.get("stopping"):
         busy = f"stopping: {dispatcher['stopping']}"
     restarts = sum(child["restarts"] for child in picture["tree"]) + authority.get("restarts", 0)
@@ -83,6 +88,9 @@ def _more(name: str, picture: dict[str, Any]) -> str:
         return said + (f", started again {again} times" if again else "")
     if name == "evidence_writer":
         return f"row {evidence.get('seq', '?')}"
+    if name == "gateway":
+        gateway = picture["gateway"] or {}
+        return f"process {gateway.get('pid')}" if "pid" in gateway else "does not answer"
     return ""
 
 

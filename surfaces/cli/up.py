@@ -18,7 +18,9 @@ from ...actors.otp import OtpError
 from ...actors.otp import Reason as Ending
 from ...actors.tree import RUN_FOLDER, Plan, handler_command, shell_command
 from ...contracts import Exit, Reason, limits
+from ..mcp import lock
 from . import picture
+from .mcp import policy, web
 from .session import Leave, Session, common, print_json
 
 _TURN_MS = 200
@@ -53,6 +55,9 @@ _CLEAR = "\033[H\033[J"
 @click.option("--label", multiple=True, help="Only issues with this label; repeatable.")
 @click.option("--type", "issue_type", help="Only issues of this type.")
 @click.option("--name", default="coord", show_default=True, help="The coordinator's name.")
+@click.option("--mcp", is_flag=True, help="Serve agents too; alone, that is all it does.")
+@policy
+@web
 @click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @common
@@ -69,6 +74,10 @@ def up(session: Session, **options: Any) -> None:  # noqa: ANN401
     \b
       understudy up --workers 4 --exec 'my-agent --task "$UNDERSTUDY_ISSUE"'
       understudy up --handler my_package.work:handle --until-done
+      understudy up --mcp
+
+    With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
+    gateway when this one is started again. Without --exec and --handler no workers are started.
     """
     plan = _plan(session, options)
     if options["detach"]:
@@ -145,10 +154,10 @@ def top(session: Session, every: float) -> None:
 
 
 def _plan(session: Session, options: dict[str, Any]) -> Plan:
-    command, handler = options["command"], options["handler"]
-    if (command is None) == (handler is None):
-        raise click.UsageError("say what a worker runs: either --exec or --handler")
-    argv = shell_command(command) if command is not None else handler_command(handler)
+    argv = _labour(options)
+    door = _door(session, options) if options["mcp"] or options["port"] is not None else ()
+    if options["until_done"] and not argv:
+        raise click.UsageError("--until-done is for trees with workers")
     timeout = options["job_timeout"]
     try:
         return Plan(
@@ -161,14 +170,41 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             job_ms=None if timeout is None else timeout * 1000,
             wanted=trees.Wanted(tuple(options["label"]), options["issue_type"]),
             boundary=session.boundary if session.boundary != "sidecar" else None,
+            door=door,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
 
+def _labour(options: dict[str, Any]) -> tuple[str, ...]:
+    """What a worker runs; nothing in a tree that only serves agents."""
+    command, handler = options["command"], options["handler"]
+    if command is None and handler is None and (options["mcp"] or options["port"] is not None):
+        return ()
+    if (command is None) == (handler is None):
+        raise click.UsageError("say what a worker runs: either --exec or --handler; or --mcp")
+    return shell_command(command) if command is not None else handler_command(handler)
+
+
+def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
+    """The gateway that the tree looks after."""
+    words = [sys.executable, "-m", "understudy", "gateway", "--tree"]
+    words += ["--state-dir", str(session.state_dir.absolute())]
+    if options["port"] is not None:
+        words += ["--http", str(options["port"]), "--host", options["host"]]
+    for name in ("on_leave", "keep", "max_hold", "quiet", "token_file"):
+        if options[name] is not None:
+            words += [f"--{name.replace('_', '-')}", str(options[name])]
+    return tuple(words)
+
+
 def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
     """Start it, show it, and stay until it ends or somebody says so."""
     session.office(writable=False).close()  # says what is wrong with the state directory
+    if lock.cleared(plan.state_dir):
+        click.echo(
+            "a gateway that agents had started made room; they go on with the next", err=True
+        )
     running = trees.Tree(plan)
     with _told() as signals:
         try:
@@ -176,7 +212,8 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         except OtpError as error:
             _refuse(session, error)
         view = _View(session)
-        view.say(f"up: {plan.state_dir}, {plan.slots} workers, {shlex.join(plan.argv)}")
+        work = f"{plan.slots} workers, {shlex.join(plan.argv)}" if plan.argv else "no workers"
+        view.say(f"up: {plan.state_dir}, {work}{', agents on mcp.sock' if plan.door else ''}")
         reason: Ending | None = None
         try:
             while reason is None and not signals and not running.is_told_to_stop:

@@ -40,6 +40,12 @@ def _children(picture: dict[str, Any]) -> Iterator[Finding]:
         elif child["restarts"] >= _RESTARTS_MANY:
             words = f"{child['id']} was restarted {child['restarts']} times"
             yield Finding("tree", "note", words, "run/reports.jsonl says why", facts=facts)
+    gateway = picture.get("gateway")
+    if gateway is not None and "missing" in gateway:
+        wrong = True
+        words = f"the gateway for agents does not answer: {gateway['missing']}"
+        remedy = "wait a moment; run/gateway.log says what is wrong"
+        yield Finding("tree", "problem", words, remedy, facts=facts)
     stopping = picture["dispatcher"].get("stopping")
     if stopping:
         yield Finding("tree", "note", f"it claims nothing more: {stopping}", facts=facts)

@@ -1,5 +1,6 @@
 """Every limit, from both sides: what just fits is taken, and one more is refused with a class."""
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -8,11 +9,14 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from tests.authority.sidecar.peer import OVERLOADED, Peer, add, results, show
 from tests.authority.sidecar.serving import Serving
 from tests.fakes.desk import START_MS, Desk, asked
 from tests.fakes.journal import MemoryJournal
+from tests.mcp.door.agents import HANDSHAKE, Wire
+from tests.mcp.door.agents import Door as AgentsDoor
 from tests.patience import PATIENCE_SECONDS, eventually
 from understudy.authority import service
 from understudy.authority.clock import HybridClock
@@ -25,7 +29,7 @@ from understudy.authority.outcome import (
     LeasePut,
     SubleasePut,
 )
-from understudy.authority.service import Office
+from understudy.authority.service import Office, create_state_dir
 from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.state import State, apply
 from understudy.contracts import Unreadable, canonical, join_check, jsonl, limits, rfc3339
@@ -33,6 +37,13 @@ from understudy.contracts.reason import Reason
 from understudy.contracts.records import Dependency, Issue, Lease, Stamp, Sublease
 from understudy.contracts.request import Door, Garbage, Request, parse
 from understudy.contracts.shapes import CallerStamp
+from understudy.surfaces.mcp import resources
+from understudy.surfaces.mcp.holds import Policy as AgentPolicy
+from understudy.surfaces.mcp.holds import Stay
+from understudy.surfaces.mcp.telling import told
+from understudy.surfaces.mcp.visit import Held as HeldByAgent
+from understudy.surfaces.mcp.watching import Watches
+from understudy.surfaces.mcp.work import is_wait
 
 Test = TypeVar("Test", bound=Callable[..., None])
 STOOD_ON: set[str] = set()
@@ -49,6 +60,64 @@ def stands_on(*names: str) -> Callable[[Test], Test]:
 
 def test_every_limit_has_a_test_that_stands_on_both_sides_of_it() -> None:
     assert {name for name in vars(limits) if name.isupper()} == STOOD_ON
+
+
+# --- MCP ------------------------------------------------------------------------------------------
+
+
+class FullDesk:
+    """A desk with so many issues behind it, and changes that nobody makes."""
+
+    def __init__(self, count: int) -> None:
+        self._issues = [{"id": f"{n:06}", "status": "open", "title": "t"} for n in range(count)]
+
+    async def ask(self, action: str, payload: dict[str, Any]) -> dict[str, Any]:
+        assert action == "issue.list"
+        return {"result": "accepted", "issues": self._issues}
+
+    def subscribe(self, listener: object) -> Callable[[], None]:
+        return lambda: None
+
+
+@stands_on("MCP_PAGE_MAX")
+def test_a_page_of_resources_has_an_end() -> None:
+    def more(count: int) -> bool:
+        page = asyncio.run(resources.listed(FullDesk(count), None))  # type: ignore[arg-type]
+        return "nextCursor" in page
+
+    assert not more(limits.MCP_PAGE_MAX)
+    assert more(limits.MCP_PAGE_MAX + 1)
+
+
+@stands_on("MCP_WATCHES_MAX")
+def test_a_connection_watches_so_many_resources() -> None:
+    async def watch() -> None:
+        watches = Watches(FullDesk(0))  # type: ignore[arg-type]
+        ctx: Any = SimpleNamespace(request=None, session=None)
+        for number in range(limits.MCP_WATCHES_MAX):
+            watches.add(ctx, f"issue://{number}")
+        with pytest.raises(MCPError, match="limit"):
+            watches.add(ctx, "issue://more")
+        watches.close()
+
+    asyncio.run(watch())
+
+
+@stands_on("MCP_WAIT_SECONDS_MAX")
+def test_work_is_waited_for_so_long() -> None:
+    assert is_wait(limits.MCP_WAIT_SECONDS_MAX)
+    assert not is_wait(limits.MCP_WAIT_SECONDS_MAX + 1)
+
+
+@stands_on("MCP_TEXT_LENGTH_MAX")
+def test_a_model_reads_so_much_of_an_answer() -> None:
+    def is_cut(size: int) -> bool:
+        room = size - len('{"notes":""}')
+        answer = {"result": "accepted", "action": "a", "seq": 1, "notes": "x" * room}
+        return "(cut here" in told(answer)["content"][0]["text"]
+
+    assert not is_cut(limits.MCP_TEXT_LENGTH_MAX)
+    assert is_cut(limits.MCP_TEXT_LENGTH_MAX + 1)
 
 
 # --- numbers and text -----------------------------------------------------------------------------
@@ -759,3 +828,34 @@ def test_so_much_may_a_connection_leave_unread(
         slow.send(*(show(mark, "i0") for mark in range(60)))
         assert len(slow.rest()) < 60
         assert results(modest.answers(14)) == dict.fromkeys(range(14))
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+@stands_on("MCP_HOLDS_MAX")
+def test_so_many_leases_are_renewed_for_one_agent() -> None:
+    stay = Stay(AgentPolicy(), 0)
+    for number in range(limits.MCP_HOLDS_MAX):
+        assert stay.keep(HeldByAgent(f"us-{number}", "ann", "lease", number, 30), 0, 0.0)
+    more = HeldByAgent("more", "ann", "lease", 10_000, 30)
+    assert not stay.keep(more, 0, 0.0)
+    stay.resume(more, 0, 0)
+    assert len(stay) == limits.MCP_HOLDS_MAX
+    assert stay.keep(HeldByAgent("us-0", "ann", "lease", 0, 30), 0, 0.0)
+
+
+@stands_on("MCP_INFLIGHT_MAX")
+def test_so_many_requests_of_an_agent_are_in_flight(tmp_path: Path) -> None:
+    create_state_dir(tmp_path / "state", "local")
+    with AgentsDoor(tmp_path / "state") as door:
+        door.ready()
+        with Wire(door.state_dir) as line:
+            line.ask(0, "initialize", HANDSHAKE)
+            assert line.answer()["id"] == 0
+            count = limits.MCP_INFLIGHT_MAX + 50
+            for mark in range(1, count + 1):
+                waits = {"name": "work_next", "arguments": {"waitSeconds": 600}}
+                line.ask(mark, "tools/call", waits)
+            refused = {line.answer()["id"] for _ in range(50)}
+            assert refused == set(range(limits.MCP_INFLIGHT_MAX + 1, count + 1))

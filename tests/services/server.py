@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +41,7 @@ class Server:
         user: str | None = None,
         farewell: signal.Signals = signal.SIGTERM,
         if_orphaned: signal.Signals = signal.SIGKILL,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self._farewell, self._log = farewell, log
         with log.open("ab") as output:
@@ -53,6 +54,7 @@ class Server:
                     stderr=output,
                     start_new_session=True,
                     user=user,
+                    env=env,
                     preexec_fn=ends_with_parent(if_orphaned),  # noqa: PLW1509
                 )
             except (OSError, subprocess.SubprocessError) as error:

@@ -68,6 +68,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "policy show": ([], "mutations: open; reads: not journaled"),
     "policy set": (["--evidence-reads"], "reads: journaled"),
     "guard": (["--resource", "issue/w", "--fence", "FENCE"], "is current, for "),
+    "agent-guide": ([], "# Understudy for agents"),
     "import": (["more.jsonl"], "imported 1, skipped 0"),
     "export": (["out.jsonl"], "wrote 4 issues"),
     "replay": ([], "rows replay to the same bytes"),

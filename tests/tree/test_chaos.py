@@ -32,7 +32,17 @@ SEED = int(os.environ.get("UNDERSTUDY_TREE_SEED", "0")) or secrets.randbits(32)
 ISSUES = 200 if SECONDS >= 60 else 40
 ATTEMPTS = 3
 _COMMAND = Path(__file__).with_name("labour.py")
-_KINDS = ("command", "warden", "keeper", "worker", "cell", "sidecar", "admin", "program")
+_KINDS = (
+    "command",
+    "warden",
+    "keeper",
+    "worker",
+    "cell",
+    "sidecar",
+    "gateway",
+    "admin",
+    "program",
+)
 _HEAVY = ("admin", "program")  # after which a new tree must be started
 
 
@@ -48,7 +58,7 @@ class Storm:
 
     def _start(self) -> Up:
         command = f"{sys.executable} {_COMMAND} {self._trace}"
-        words = ["--exec", command, "--workers", "4", "--ttl", "30", "--grace", "1"]
+        words = ["--mcp", "--exec", command, "--workers", "4", "--ttl", "30", "--grace", "1"]
         up = Up(self._state_dir, *words).ready()
         self.systems.append(up.picture()["system"])
         return up
@@ -65,7 +75,7 @@ class Storm:
         self._thaw(float("inf"))
 
     def _hit(self) -> None:
-        kind = self._dice.choices(_KINDS, [4, 2, 2, 3, 3, 2, 1, 1])[0]
+        kind = self._dice.choices(_KINDS, [4, 2, 2, 3, 3, 2, 2, 1, 1])[0]
         picture = self.up.look()
         victims = list(_victims(kind, picture, self.up.pid)) if picture else []
         if not victims:
@@ -167,6 +177,7 @@ def _victims(kind: str, picture: dict[str, Any], program: int) -> Iterator[moori
         "cell": lambda: [*cells],
         "worker": lambda: [each["pid"] for each in workers],
         "sidecar": lambda: [picture["authority"].get("pid")],
+        "gateway": lambda: [(picture["gateway"] or {}).get("pid")],
         "admin": lambda: list(picture["processes"].values()),
         "program": lambda: [program],
         "keeper": lambda: [pid for each in workers for pid in _children(each["pid"])],

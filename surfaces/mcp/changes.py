@@ -1,0 +1,173 @@
+"""What changes, as it changes: one follower of the journal for all clients of a process.
+
+    journal --read-only--> follower --events--> listen streams, watches, who waits for work
+                              ^---- deadlines: a lease that runs out leaves no row
+
+It follows while somebody listens. A change through this process is seen at once, one of others
+within a quarter of a second. Events say what to read again; there is no replay.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
+
+from ...actors import evidence
+from ...authority import Unavailable, journal, open_journal
+from ...contracts import issue_of, rfc3339
+
+STATUS = ResourceUpdated("mesh://status")
+READY = ResourceUpdated("mesh://ready")  # there may be work now that was not there before
+_LATEST = ResourceUpdated("trajectory://latest")
+_FAILED = ResourceUpdated("trajectory://failed")
+
+_BUSY_SECONDS = 0.02  # between two looks at a journal that grows
+_IDLE_SECONDS = 0.25  # and at one that stands still
+_LOST_SECONDS = 5.0  # and at one that cannot be read
+_ROWS_MAX = 128  # read at once; everybody else waits that long
+
+Listener = Callable[[ServerEvent], None]
+Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class Changes:
+    """The events of a state directory; a `SubscriptionBus` of the SDK."""
+
+    def __init__(self, state_dir: Path, ask: Ask) -> None:
+        self._state_dir = state_dir
+        self._ask = ask
+        self._listeners: dict[object, Listener] = {}
+        self._deadlines: dict[str, int] = {}  # of the leases that are known to run, by issue
+        self._nudged = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear of everything that is decided from now on, until the returned call is made."""
+        token = object()
+        self._listeners[token] = listener
+        if self._following is None:
+            # The end of the journal is taken here: what follows the caller's next step is heard.
+            self._following = asyncio.create_task(self._follow(self._last_seq()))
+
+        def unsubscribe() -> None:
+            self._listeners.pop(token, None)
+            if not self._listeners:
+                self.close()
+
+        return unsubscribe
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Tell every listener."""
+        self._tell([event])
+
+    def nudge(self) -> None:
+        """Something was decided: look at once."""
+        self._nudged.set()
+
+    def close(self) -> None:
+        """Follow no more."""
+        if self._following is not None:
+            self._following.cancel()
+            self._following = None
+
+    def _tell(self, events: Iterable[ServerEvent]) -> None:
+        for event in events:
+            for listener in list(self._listeners.values()):
+                listener(event)
+
+    def _last_seq(self) -> int | None:
+        try:
+            with open_journal(self._state_dir, read_only=True) as book:
+                return book.last_seq()
+        except Unavailable:
+            return None
+
+    async def _follow(self, seq: int | None) -> None:
+        self._deadlines = await self._known()
+        while True:
+            try:
+                with open_journal(self._state_dir, read_only=True) as book:
+                    seq = book.last_seq() if seq is None else seq
+                    pause_seconds = _BUSY_SECONDS
+                    while True:
+                        rows = book.rows(seq, _ROWS_MAX)  # a thread for it would cost more
+                        self._tell(dict.fromkeys(self._news(rows)))
+                        seq = rows[-1].seq if rows else seq
+                        longer = min(2 * pause_seconds, _IDLE_SECONDS)
+                        pause_seconds = _BUSY_SECONDS if rows else longer
+                        await self._pause(0 if len(rows) == _ROWS_MAX else pause_seconds)
+            except Unavailable:  # it is being restored, or has no room; listeners stay
+                await asyncio.sleep(_LOST_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._nudged.wait()
+        self._nudged.clear()
+
+    async def _known(self) -> dict[str, int]:
+        """The deadlines of leases that were granted before anybody listened."""
+        try:
+            answer = await self._ask("issue.lease_projection", {})
+        except Unavailable:
+            return {}
+        deadlines = {
+            each["id"]: rfc3339.parse_ms(each["lease"]["expiresAt"])
+            for each in answer.get("items", [])
+            if each["lease"]["state"] == "active"
+        }
+        return {key: value for key, value in deadlines.items() if value is not None}
+
+    def _news(self, rows: Iterable[journal.Row]) -> Iterable[ServerEvent]:
+        for row in rows:
+            effect = orjson.loads(row.response)["effect"]
+            for change in orjson.loads(row.changes):
+                yield from self._changed(change)
+            if effect["issueId"] is not None:
+                yield ResourceUpdated(f"trajectory://{effect['issueId']}")
+            if effect["failureClasses"]:
+                yield _FAILED
+            if evidence.stirs(row):
+                yield READY
+            if row.changes != b"[]":  # where reads are journaled, who reads again would not end
+                yield STATUS
+            yield _LATEST
+        now_ms = time.time_ns() // 1_000_000
+        for issue_id in [key for key, ms in self._deadlines.items() if now_ms > ms]:
+            del self._deadlines[issue_id]
+            yield from (*_leased(issue_id), READY, STATUS)
+
+    def _changed(self, change: dict[str, Any]) -> Iterable[ServerEvent]:
+        """The events of one change; which of them anybody wants is for the listener to say."""
+        match change:
+            case {"change": "issue.added", "issue": {"id": issue_id}}:
+                yield from (ResourceUpdated(f"issue://{issue_id}"), ResourcesListChanged())
+            case {"change": "issue.set", "id": issue_id}:
+                yield ResourceUpdated(f"issue://{issue_id}")
+            case {"change": "lease.put", "lease": {"resource": resource, "deadline_ms": ms}}:
+                self._deadlines[issue_of(resource)] = ms
+                yield from _leased(issue_of(resource))
+            case {"change": "lease.dropped", "resource": resource}:
+                self._deadlines.pop(issue_of(resource), None)
+                yield from _leased(issue_of(resource))
+            case {"dependency": {"issue_id": issue_id}} | {"handover": {"issue_id": issue_id}}:
+                yield ResourceUpdated(f"issue://{issue_id}")
+            case {"resource": str(resource)}:
+                yield from _leased(issue_of(resource))
+            case (
+                {"sublease": {"resource": resource}}
+                | {"instance": {"resource": resource}}
+                | {"fiber": {"resource": resource}}
+            ):
+                yield from _leased(issue_of(resource))
+            case _:  # nothing that can be read here
+                pass
+
+
+def _leased(issue_id: str) -> tuple[ServerEvent, ServerEvent]:
+    return ResourceUpdated(f"lease://{issue_id}"), ResourceUpdated(f"issue://{issue_id}")

@@ -1,0 +1,278 @@
+"""What each tool teaches an agent: one hand-written row per action, and what to do on a refusal.
+
+The catalogue, the agent's guide and `docs/mcp.md` are made from these tables.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A tool's title, its description, and the members of the answer that are its own."""
+
+    title: str
+    text: str
+    gives: tuple[str, ...] = ()
+
+
+_LEASED = ("issue", "leaseProjection", "orphanedFibers")
+_LISTED = ("issues", "count", "truncated")
+_PROOF = "Pass assignee, leaseId and fence as the claim returned them."
+
+WORK_NEXT = Lesson(
+    "Take the next piece of work",
+    "Start here. Claims the first issue that is ready and returns all you need in one call: the "
+    "issue, your lease (leaseId, fence, expiresAt), a brief (description, acceptance criteria, "
+    "design, notes, results of what it depended on) and the hand-over of whoever had it before. "
+    "Exactly one agent gets each issue. Keep leaseId and fence: every later change needs them. "
+    "The lease is renewed for you while you stay connected. Nothing ready is a normal answer that "
+    "says what is blocked and when to ask again; waitSeconds waits for work instead.",
+)
+WORK_HANDOVER = Lesson(
+    "Hand work over",
+    "Use when you cannot finish: stores a checkpoint (summary, what is done, what is next, "
+    "artifacts) for the next holder, and releases the issue. With keep: true you go on holding it; "
+    "do that before anything risky. " + _PROOF,
+)
+WORK_COMPLETE = Lesson(
+    "Finish work",
+    "Closes the issue under your fence; the lease ends with it. Call it when the acceptance "
+    "criteria are met and your changes are saved. A result is kept for those who depend on it. "
+    "Fibers that still run must be joined or cancelled first. " + _PROOF,
+)
+
+LESSONS: dict[str, Lesson] = {
+    "issue.claim": Lesson(
+        "Claim one issue",
+        "Takes a lease on a certain issue; to take whatever is ready use work_next. Returns "
+        "issue.lease with leaseId and fence: keep both. If you hold it already, you get more time "
+        "and the same fence. On lease_contention_active somebody else has it: take other work.",
+        _LEASED,
+    ),
+    "issue.claim_next": Lesson(
+        "Claim the next ready issue",
+        "Claims the first ready issue by priority, then age. work_next does the same and returns "
+        "the whole brief; use this one only where the bare answer is enough. Without `issue` in "
+        "the answer nothing is ready.",
+        _LEASED,
+    ),
+    "issue.lease_renew": Lesson(
+        "Renew a lease",
+        "Moves the deadline of your lease. You rarely need it: leases are renewed while you stay "
+        "connected. " + _PROOF + " On lease_stale or lease_fence_stale stop at once.",
+        _LEASED,
+    ),
+    "issue.lease_release": Lesson(
+        "Release an issue",
+        "Gives an issue back, open and unassigned, without a word to the next holder. If you have "
+        "done anything, use work_handover instead. " + _PROOF,
+        _LEASED,
+    ),
+    "issue.lease_reconcile": Lesson(
+        "Reconcile a contended lease",
+        "Makes an issue whose record disagrees with your lease follow the lease again. " + _PROOF,
+        _LEASED,
+    ),
+    "issue.lease_break": Lesson(
+        "Break somebody's lease",
+        "For operators: takes a lease away from its holder, whose fence is refused from then on. "
+        "A reason is required. Ask a person before you use it.",
+        _LEASED,
+    ),
+    "issue.lease_projection": Lesson(
+        "List leases",
+        "Every lease with its holder, fence and deadline, and which are stale or contended.",
+        ("leaseProjection", "items"),
+    ),
+    "issue.add": Lesson(
+        "Add an issue",
+        "Files new work. Give it acceptance criteria that another agent can check. What you find "
+        "while you work on something belongs into issue_discover.",
+        ("issue",),
+    ),
+    "issue.update": Lesson(
+        "Change an issue",
+        "Changes members of an issue; what you leave out stays. A leased issue is changed by its "
+        "holder alone: " + _PROOF[0].lower() + _PROOF[1:] + " A status other than in_progress ends "
+        "the lease.",
+        ("issue", "orphanedFibers"),
+    ),
+    "issue.close": Lesson(
+        "Close an issue",
+        "Closes an issue; work_complete does the same and keeps a result. On fiber_scope_open join "
+        "or cancel your fibers first. " + _PROOF,
+        ("issue", "orphanedFibers"),
+    ),
+    "issue.discover": Lesson(
+        "File what you found",
+        "A new issue that you came across while working on `id`; it remembers where it came from. "
+        "Use it instead of doing work that nobody asked you for. " + _PROOF,
+        ("issue", "discoveredFrom"),
+    ),
+    "issue.handover": Lesson(
+        "Store a checkpoint",
+        "Keeps a checkpoint for the next holder; the lease goes on. work_handover does this and "
+        "releases. " + _PROOF,
+        ("handover",),
+    ),
+    "issue.list": Lesson(
+        "List issues", "Issues by id, all or by status, label, type or assignee.", _LISTED
+    ),
+    "issue.show": Lesson(
+        "Show an issue",
+        "One issue whole: texts, dependencies, lease, subleases, fibers, hand-over.",
+        ("issue",),
+    ),
+    "issue.ready": Lesson(
+        "List ready work",
+        "What work_next would hand out, in that order. Looking does not reserve: claim it.",
+        (*_LISTED, "leaseProjection"),
+    ),
+    "issue.blocked": Lesson(
+        "List blocked work", "Unfinished issues that wait, each with what it waits for.", _LISTED
+    ),
+    "issue.check": Lesson(
+        "Check the store",
+        "Recomputes the invariants of the store from its records.",
+        ("sound", "broken", "issueCount", "leaseCount", "leaseProjection"),
+    ),
+    "issue.backend_status": Lesson(
+        "Count what there is",
+        "How many issues, leases and ready issues there are, and the policy in force.",
+        ("issueCount", "leaseCount", "readyCount", "policy"),
+    ),
+    "dep.add": Lesson(
+        "Add a dependency",
+        "Says that `id` waits for `dependsOnId` (blocks), or relates to it in another way. If `id` "
+        "is leased, only its holder may. On dep_cycle the path is in the diagnostic.",
+        ("dependency",),
+    ),
+    "dep.remove": Lesson("Remove a dependency", "The issue no longer waits.", ("dependency",)),
+    "dep.replace": Lesson(
+        "Replace a dependency", "Takes one dependency for another in one step.", ("dependency",)
+    ),
+    "dep.diagnostics": Lesson(
+        "Examine dependencies",
+        "Cycles, and dependencies on issues that do not exist.",
+        ("cycles", "missing", "sound"),
+    ),
+    "sublease.grant": Lesson(
+        "Lend part of your lease",
+        "Lets a subagent (`holder`) do the actions in capabilityScope, for example issue.update, "
+        "under your lease. It acts with its own name as assignee, your leaseId and fence, and "
+        "subleaseId. " + _PROOF,
+        ("sublease",),
+    ),
+    "sublease.revoke": Lesson(
+        "Take a sublease back", "The subagent can change nothing any more.", ("sublease",)
+    ),
+    "instance.open": Lesson(
+        "Name a worktree or runtime",
+        "Binds a worktree or a runtime to your lease, so that others see where the work lies.",
+        ("instance",),
+    ),
+    "instance.close": Lesson(
+        "Close a worktree or runtime", "It no longer works under your lease.", ("instance",)
+    ),
+    "fiber.spawn": Lesson(
+        "Start a fiber",
+        "Says that a part of the work (taskRef) now runs beside the others under your lease. The "
+        "issue cannot be closed while a fiber runs. Keep fiberId for fiber_join. " + _PROOF,
+        ("fiber", "fiberId", "fiberWitnessRef"),
+    ),
+    "fiber.join": Lesson(
+        "Join a fiber",
+        "A part of the work has ended, with this result. Children are joined before their parents, "
+        "or with them in joinSet.",
+        ("fiber", "fiberId", "fiberWitnessRef", "joinSet"),
+    ),
+    "fiber.cancel": Lesson(
+        "Cancel fibers",
+        "Ends a fiber and everything below it, or with wholeScope all fibers of the lease.",
+        ("fiber", "fiberId", "fiberWitnessRef", "cancelled"),
+    ),
+    "instruction.check": Lesson(
+        "Check an instruction",
+        "Says whether an instruction envelope is well formed and allowed, and what it would run.",
+        ("instruction", "checks"),
+    ),
+    "instruction.run": Lesson(
+        "Run an instruction",
+        "Runs the checks that an instruction envelope asks for, as the check policy has them, and "
+        "leaves a witness of the verdict. It can take long: it reports progress, and a cancelled "
+        "call ends what runs.",
+        ("instruction", "witness", "witnessRef", "witnessDigest", "verdictClass", "recorded"),
+    ),
+    "observe.latest": Lesson("See how things are", "The newest decision, and totals.", ("latest",)),
+    "observe.needs_attention": Lesson(
+        "See what needs attention", "What is stuck, failed or contended, and why.", ("attention",)
+    ),
+    "observe.instruction": Lesson(
+        "See one instruction", "What became of an instruction.", ("instruction",)
+    ),
+    "observe.projection": Lesson(
+        "See everything at once",
+        "Work, leases, sessions and what needs attention.",
+        ("projection",),
+    ),
+}
+
+# What arguments mean, by name or, more exactly, by action and name; the others say it themselves.
+ARGUMENTS: dict[str, str] = {
+    "id": "The issue.",
+    "assignee": "Who you are. Left out, it is the name of your connection.",
+    "leaseId": "As the claim returned it.",
+    "fence": "As the claim returned it: the proof that you are the current holder.",
+    "subleaseId": "If you act under a sublease: which one.",
+    "requestId": "The same id with the same arguments gets the first answer, and changes nothing.",
+    "leaseTtlSeconds": "How long the lease lasts without renewal.",
+    "leaseExpiresAt": "The same as a moment in RFC 3339; give one of the two.",
+    "issue.claim_next.labels": "Only issues that have all of these.",
+    "issue.add.assignee": "Who it is meant for; left out, whoever takes it.",
+    "issue.add.id": "Left out, it gets one.",
+    "issue.list.assignee": "Only issues of this name.",
+    "assignedTo": "Only issues that are assigned to this name.",
+    "acceptanceCriteria": "How somebody else can tell that it is done.",
+    "priority": "Smaller comes first.",
+    "status": "open, in_progress, blocked or closed.",
+    "newAssignee": "Who it is meant for.",
+    "dependsOnId": "The issue that it waits for.",
+    "holder": "The name of the subagent.",
+    "capabilityScope": "Host actions, such as issue.update.",
+    "taskRef": "What the fiber does.",
+    "resultRef": "Where its result lies.",
+    "joinSet": "Fibers below it that end with it.",
+    "instructionRef": "The instruction that asks for this.",
+    "policyDigest": "The contract that you go by.",
+    "capabilityClaims": "What the instruction allows.",
+}
+
+# What an agent does next, by failure class; for the rest its remedy and retry rule say it.
+NEXT: dict[str, str] = {
+    "lease_fence_stale": "Stop working on it and write nothing more: somebody newer holds it. Take "
+    "other work with work_next.",
+    "lease_stale": "Stop: your lease has run out. Look with issue_show; if nobody has it, claim it "
+    "again and go on with the new fence.",
+    "lease_missing": "Nobody holds it, so neither do you. Claim it with issue_claim or work_next.",
+    "lease_fence_missing": "Send assignee, leaseId and fence as your claim returned them; if you "
+    "never claimed it, it is not yours.",
+    "lease_fence_unknown": "Send the fence that your claim of this very issue returned.",
+    "lease_owner_mismatch": "Send the assignee that claimed it. If that was not you, leave it.",
+    "lease_id_mismatch": "Send the leaseId that your claim returned.",
+    "lease_issue_closed": "It is done. Take other work with work_next.",
+    "lease_contention_active": "Somebody else has it. Take other work with work_next.",
+    "lease_issue_blocked": "issue_blocked says what it waits for. Take other work with work_next.",
+    "lease_not_found": "issue_list shows what there is.",
+    "issue_not_found": "issue_list shows what there is.",
+    "lease_capability_missing": "Ask the holder of the lease to do it, or to widen your sublease.",
+    "fiber_scope_open": "Join or cancel the fibers that are named, then ask again.",
+    "request_id_conflict": "Choose a new requestId, or leave it out.",
+    "dep_cycle": "Leave the dependency out, or remove another of the path.",
+    "sidecar_unreachable": "Try again in a few seconds, with the same requestId if you gave one.",
+    "authority_overloaded": "Try again in a few seconds.",
+}
+BY_RETRY: dict[str, str] = {
+    "never": "The same request cannot succeed.",
+    "later": "The same request may succeed later.",
+    "reclaim": "Stop working on it; only a new claim can go on.",
+}

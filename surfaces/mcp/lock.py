@@ -1,0 +1,62 @@
+"""Who serves agents in a state directory: one gateway, by a lock that ends with it."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ...authority import Unavailable, held
+from ...contracts import Reason
+from . import wire
+
+_LEAVE_MS: Final = 30_000  # for what was taken in to be answered, and for a sidecar to end
+
+
+def taken(state_dir: Path, *, by_force: bool) -> AbstractContextManager[None]:
+    """Be the gateway; by force, another one is told to make room first.
+
+    Whoever leaves answers first what it was asked, and its clients come to us. `Unavailable` is
+    raised where somebody has it.
+    """
+    if by_force:
+        dismiss(state_dir)
+    return held(state_dir / wire.LOCK, _LEAVE_MS if by_force else 0)
+
+
+@contextmanager
+def given(handle: int) -> Iterator[None]:
+    """Be the gateway, by the lock that whoever started us has taken for us."""
+    os.set_inheritable(handle, False)  # noqa: FBT003 - its own signature
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def cleared(state_dir: Path) -> bool:
+    """Have the gateway that serves here leave, with the sidecar that it may own; False if none."""
+    if dismiss(state_dir) is None:
+        return False
+    with held(state_dir / wire.LOCK, _LEAVE_MS):
+        return True
+
+
+def dismiss(state_dir: Path) -> int | None:
+    """Tell the gateway that serves here to leave; its process, if there is one."""
+    try:
+        with held(state_dir / wire.LOCK, 0):
+            return None
+    except Unavailable as error:
+        if error.reason is not Reason.AUTHORITY_BUSY:
+            raise
+    text = (state_dir / wire.LOCK).read_text().strip()
+    if not text.isdecimal():
+        return None  # it is about to begin, or to end
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        with suppress(ProcessLookupError):
+            os.kill(int(text), number)
+    return int(text)

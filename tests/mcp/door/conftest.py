@@ -1,0 +1,17 @@
+"""An empty state directory, whose gateway is gone when its test is over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from understudy.authority.service import create_state_dir
+from understudy.surfaces.mcp import lock
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "state"
+    create_state_dir(folder, "local")
+    yield folder
+    lock.cleared(folder)

@@ -1,0 +1,98 @@
+"""What HTTP has no more room for: sessions, connections, and requests that never arrive."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.server.lowlevel import Server
+
+from tests.mcp.test_http import BEGIN, JSON, LEGACY
+from understudy.contracts import limits
+from understudy.surfaces.mcp.guests import Guests
+from understudy.surfaces.mcp.http import Address, serve_http
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[str]:
+    """A server with nothing in it, in this process; its URL."""
+    told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stopping = asyncio.Event()
+    server: Server[Any] = Server("bare")
+    serving = asyncio.create_task(
+        serve_http(Address(), server, Guests(), stopping, told.set_result)
+    )
+    try:
+        yield await told
+    finally:
+        stopping.set()
+        await serving
+
+
+async def begin(web: httpx2.AsyncClient, url: str) -> httpx2.Response:
+    headers = {**JSON, "mcp-protocol-version": LEGACY}
+    return await web.post(url, json=BEGIN, headers=headers)
+
+
+async def test_one_session_too_many_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HTTP_SESSIONS_MAX", 2)
+    async with served() as url, httpx2.AsyncClient() as web:
+        first = await begin(web, url)
+        assert [first.status_code, (await begin(web, url)).status_code] == [200, 200]
+        assert (await begin(web, url)).status_code == 503
+        session = {"mcp-session-id": first.headers["mcp-session-id"]}
+        assert (await web.delete(url, headers={**session, **JSON})).status_code == 200
+        assert (await begin(web, url)).status_code == 200
+
+
+async def test_a_session_is_forgotten_when_nobody_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HTTP_SESSIONS_MAX", 1)
+    monkeypatch.setattr(limits, "HTTP_SESSION_IDLE_SECONDS", 0.2)
+    async with served() as url, httpx2.AsyncClient() as web:
+        assert (await begin(web, url)).status_code == 200
+        for _ in range(600):
+            again = await begin(web, url)
+            if again.status_code == 200:
+                return
+            await asyncio.sleep(0.05)
+    raise AssertionError("it was never forgotten")
+
+
+async def test_one_connection_too_many_is_told_to_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "HTTP_CONNECTIONS_MAX", 4)
+    async with served() as url:
+        host, port = "127.0.0.1", int(url.rpartition(":")[2].partition("/")[0])
+        idle = [await asyncio.open_connection(host, port) for _ in range(3)]
+        async with httpx2.AsyncClient() as web:
+            codes = [(await begin(web, url)).status_code]
+        idle.append(await asyncio.open_connection(host, port))
+        async with httpx2.AsyncClient() as web:
+            codes.append((await begin(web, url)).status_code)
+        for _, writer in idle:
+            writer.close()
+    assert codes[-1] == 503
+
+
+async def test_a_request_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HTTP_BODY_SECONDS", 0.2)
+    async with served() as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
+        async with asyncio.timeout(30):
+            assert b" 408 " in await reader.readline()
+        writer.close()
+
+
+async def test_a_taken_port_is_an_error_of_its_own() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = Address(port=taken.getsockname()[1])
+        with pytest.raises(OSError, match="in use"):
+            await serve_http(address, Server("bare"), Guests(), asyncio.Event(), print)

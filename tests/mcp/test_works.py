@@ -1,0 +1,198 @@
+"""Long calls: what becomes of them, who may see them, and how many there may be."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from understudy.contracts import limits
+from understudy.surfaces.mcp.works import Answered, Asking, Failed, Memory, Reply, Task, Works
+
+pytestmark = pytest.mark.anyio
+_DONE = Answered({"content": []})
+
+
+@dataclass
+class Clock:
+    now_ms: int = 1_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def at_once(outcome: Answered | Failed) -> Callable[[Reply | None], Awaitable[Answered | Failed]]:
+    async def work(reply: Reply | None) -> Answered | Failed:
+        return outcome
+
+    return work
+
+
+async def forever(reply: Reply | None) -> Answered:
+    await asyncio.Event().wait()
+    return _DONE
+
+
+async def settled(works: Works, task: Task) -> Task:
+    """The task, once it waits for something or has ended."""
+    async with works.watch({task.task_id}) as news:
+        while (now := await works.find(task.owner, task.task_id)) is not None:
+            if now.status != "working":
+                return now
+            await asyncio.wait_for(news.get(), 30)
+    raise AssertionError("it is unknown")
+
+
+async def started(works: Works, work: Callable[..., Awaitable[Answered | Failed | Asking]]) -> Task:
+    task = await works.start("ada", work)
+    assert task is not None
+    return task
+
+
+async def test_a_task_is_found_before_its_id_is_told() -> None:  # W1
+    works = Works()
+    task = await started(works, forever)
+    assert await works.find("ada", task.task_id) == task
+    assert (task.status, task.ended) == ("working", False)
+    await works.close()
+
+
+async def test_the_end_of_a_task_can_be_read() -> None:
+    works = Works()
+    done = await settled(works, await started(works, at_once(_DONE)))
+    assert (done.status, done.result) == ("completed", {"content": []})
+    error = {"code": -32603, "message": "broken"}
+    broken = await settled(works, await started(works, at_once(Failed(error))))
+    assert (broken.status, broken.error, broken.result) == ("failed", error, None)
+
+
+async def test_an_ended_task_never_changes_again() -> None:  # W2
+    works = Works()
+    done = await settled(works, await started(works, at_once(_DONE)))
+    await works.cancel(done)
+    await works.answer(done, {"0.name": {}})
+    assert await works.find("ada", done.task_id) == done
+
+
+async def test_a_task_exists_for_its_owner_alone() -> None:  # W3
+    works = Works()
+    task = await started(works, forever)
+    assert await works.find("bob", task.task_id) is None
+    assert await works.find("", task.task_id) is None
+    assert await works.find("ada", "0" * 32) is None
+    await works.close()
+
+
+async def test_a_cancelled_task_has_stopped() -> None:
+    works = Works()
+    stopped = asyncio.Event()
+
+    async def work(reply: Reply | None) -> Answered:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return _DONE
+
+    task = await started(works, work)
+    await asyncio.sleep(0)
+    await works.cancel(task)
+    assert stopped.is_set()
+    assert (await settled(works, task)).status == "cancelled"
+
+
+async def test_a_task_that_is_cancelled_before_it_began_is_cancelled() -> None:
+    works = Works()
+    task = await started(works, forever)
+    await works.cancel(task)
+    assert (await settled(works, task)).status == "cancelled"
+
+
+async def test_work_that_asks_goes_on_when_all_is_answered() -> None:
+    works = Works()
+
+    async def work(reply: Reply | None) -> Answered | Asking:
+        if reply is None:
+            return Asking({"name": {"method": "a"}, "age": {"method": "b"}}, "state")
+        assert reply.state == "state"
+        return Answered(dict(reply.answers))
+
+    task = await settled(works, await started(works, work))
+    assert (task.status, set(task.questions)) == ("input_required", {"0.name", "0.age"})
+    await works.answer(task, {"0.name": 1, "never asked": 2})
+    half = await works.find("ada", task.task_id)
+    assert half is not None
+    assert (half.status, set(half.questions)) == ("input_required", {"0.age"})
+    await works.answer(task, {"0.name": 3, "0.age": 4})
+    for _ in range(3):
+        await asyncio.sleep(0)
+    done = await works.find("ada", task.task_id)
+    assert done is not None
+    assert (done.status, done.result) == ("completed", {"name": 1, "age": 4})
+
+
+async def test_no_question_is_asked_twice_under_one_key() -> None:
+    works = Works()
+    keys: list[str] = []
+
+    async def work(reply: Reply | None) -> Asking:
+        return Asking({"again": {}})
+
+    task = await started(works, work)
+    for _ in range(limits.TASK_TURNS_MAX):
+        task = await settled(works, task)
+        keys += task.questions
+        await works.answer(task, dict.fromkeys(task.questions, True))
+        async with works.watch({task.task_id}) as news:
+            await asyncio.wait_for(news.get(), 30)
+    assert len(set(keys)) == limits.TASK_TURNS_MAX
+    assert (await settled(works, task)).status == "cancelled"  # it asked too often
+
+
+async def test_an_end_is_kept_for_its_time_and_no_room_is_made_by_forgetting_it() -> None:  # W4
+    clock = Clock()
+    works = Works(Memory(clock, room=2), clock_ms=clock)
+    running = await started(works, forever)
+    clock.now_ms += limits.TASK_TTL_MS
+    ended = await settled(works, await started(works, at_once(_DONE)))
+    assert await works.start("ada", forever) is None
+    clock.now_ms += limits.TASK_TTL_MS
+    assert await works.start("ada", forever) is None
+    assert await works.find("ada", ended.task_id) is not None
+    clock.now_ms += 1
+    assert await works.find("ada", ended.task_id) is None
+    assert await works.find("ada", running.task_id) is not None  # what runs is never over
+    last = await works.start("ada", forever)
+    assert last is not None
+    await works.close()
+
+
+async def test_only_so_many_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TASKS_RUNNING_MAX", 2)
+    works = Works()
+    for _ in range(2):
+        await started(works, forever)
+    assert await works.start("ada", forever) is None
+    await works.close()
+    assert await works.start("ada", forever) is not None
+    await works.close()
+
+
+async def test_a_listener_that_does_not_read_keeps_the_newest() -> None:
+    works = Works()
+    gate = asyncio.Event()
+
+    async def work(reply: Reply | None) -> Answered:
+        await gate.wait()
+        return _DONE
+
+    task = await started(works, work)
+    async with works.watch({task.task_id, "unknown"}) as news:
+        for _ in range(limits.TASK_NEWS_MAX):
+            news.put_nowait(task)
+        async with works.watch({task.task_id}) as other:
+            gate.set()
+            await asyncio.wait_for(other.get(), 30)
+        told = [news.get_nowait() for _ in range(news.qsize())]
+    assert len(told) == limits.TASK_NEWS_MAX
+    assert told[-1].status == "completed"
