@@ -7,6 +7,7 @@
     I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
     I6  A fiber runs under the lease whose fence it has, and in a scope that runs; orphans are of
         earlier terms, and closed work has no fibers.
+    I7  Decisions are about issues that exist and are not closed.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -22,6 +23,8 @@ from sortedcontainers import SortedList
 from ..contracts import (
     BLOCKING_TYPES,
     FIBER_TRANSITIONS,
+    CheckPolicy,
+    Decision,
     Dependency,
     Fiber,
     FiberMove,
@@ -31,6 +34,7 @@ from ..contracts import (
     Lease,
     Policy,
     Sublease,
+    Witness,
     issue_of,
     issue_resource,
     limits,
@@ -39,6 +43,8 @@ from ..contracts import (
 from .outcome import (
     Answered,
     Change,
+    ChecksSet,
+    DecisionPut,
     DependencyAdded,
     DependencyDropped,
     FiberDropped,
@@ -53,6 +59,7 @@ from .outcome import (
     PolicySet,
     SubleaseDropped,
     SubleasePut,
+    WitnessPut,
 )
 
 
@@ -78,7 +85,9 @@ class State:
     __slots__ = (
         "answers",
         "blocks",
+        "checks",
         "deadlines",
+        "decisions",
         "dependencies",
         "fibers",
         "forgetting",
@@ -91,6 +100,7 @@ class State:
         "ready",
         "subleases",
         "torn",
+        "witnesses",
     )
 
     def __init__(self) -> None:
@@ -101,6 +111,9 @@ class State:
         self.instances: dict[str, dict[str, Instance]] = {}
         self.fibers: dict[str, dict[str, Fiber]] = {}
         self.policy = Policy()
+        self.checks: CheckPolicy | None = None
+        self.witnesses: dict[str, Witness] = {}  # by key, the oldest first
+        self.decisions: dict[str, Decision] = {}  # by issue
         self.answers: dict[str, Answer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
         # Indexes.
@@ -135,6 +148,11 @@ class State:
         fibers = self.fibers.get(resource, {}).values()
         running = (each for each in fibers if each.state is FiberState.RUNNING)
         return sorted(running, key=lambda fiber: fiber.spawned_seq)
+
+    def term(self, issue_id: str) -> tuple[int, int]:
+        """Which term of an issue this is; see `Decision`."""
+        lease = self.leases.get(issue_resource(issue_id))
+        return (lease.fence if lease else 0, self.issues[issue_id].attempts)
 
     def _closed(self, issue_id: str) -> bool:
         issue = self.issues.get(issue_id)
@@ -177,6 +195,13 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
                 _drop_dependency(state, dependency)
             case PolicySet(policy):
                 state.policy = policy
+            case ChecksSet(checks):
+                state.checks = checks
+                state.decisions.clear()
+            case WitnessPut(witness):
+                _put_witness(state, witness)
+            case DecisionPut(decision):
+                state.decisions[decision.issue_id] = decision
             case Answered(request_id, action, args_digest, seq):
                 _remember(state, request_id, Answer(action, args_digest, seq))
             case _:
@@ -194,6 +219,7 @@ def _put_issue(state: State, issue: Issue) -> None:
     _refresh_torn(state, issue_resource(issue.id))
     if issue.status == "closed":
         state.fibers.pop(issue_resource(issue.id), None)  # orphans; nobody may ask for them now
+        state.decisions.pop(issue.id, None)
     if (before is not None and before.status == "closed") != (issue.status == "closed"):
         for waiting in state.blocks.get(issue.id, ()):
             _refresh_ready(state, waiting)
@@ -297,6 +323,13 @@ def _refresh_torn(state: State, resource: str) -> None:
         state.torn.discard(resource)
 
 
+def _put_witness(state: State, witness: Witness) -> None:
+    state.witnesses.pop(witness.key, None)
+    state.witnesses[witness.key] = witness
+    while len(state.witnesses) > limits.WITNESSES_MAX:
+        del state.witnesses[next(iter(state.witnesses))]
+
+
 def _remember(state: State, request_id: str, answer: Answer) -> None:
     state.answers[request_id] = answer
     state.forgetting.append(request_id)
@@ -319,6 +352,9 @@ class Image(msgspec.Struct, frozen=True):
     policy: Policy
     answers: list[tuple[str, str, str, int]]
     fibers: list[Fiber] = []  # an image from before there were fibers has none
+    checks: CheckPolicy | None = None
+    witnesses: list[Witness] = []
+    decisions: list[Decision] = []
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -336,6 +372,9 @@ def dump(state: State) -> bytes:
         policy=state.policy,
         answers=[(key, *state.answers[key]) for key in state.forgetting],
         fibers=_flat(state.fibers),
+        checks=state.checks,
+        witnesses=[*state.witnesses.values()],
+        decisions=[state.decisions[key] for key in sorted(state.decisions)],
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -351,6 +390,10 @@ def load(data: bytes) -> State:
     apply(state, [SubleasePut(each) for each in image.subleases])
     apply(state, [InstancePut(each) for each in image.instances])
     apply(state, [FiberPut(each) for each in image.fibers])
+    if image.checks is not None:
+        apply(state, [ChecksSet(image.checks)])
+    apply(state, [WitnessPut(each) for each in image.witnesses])
+    apply(state, [DecisionPut(each) for each in image.decisions])
     apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
     return state
 
@@ -360,7 +403,7 @@ def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I6; slow, for tests and for `issue.check`."""
+    """Assert I1 to I7; slow, for tests and for `issue.check`."""
     for resource, lease in state.leases.items():
         issue = state.issues[issue_of(resource)]
         assert issue.status != "closed", f"I1: {resource} is closed and leased"
@@ -378,6 +421,8 @@ def check_invariants(state: State) -> None:
         assert state.leases[key].deadline_ms == deadline_ms, f"I5: {key} has another deadline"
     for resource, fibers in state.fibers.items():
         _check_fibers(state, resource, fibers)
+    for issue_id in state.decisions:
+        assert state.issues[issue_id].status != "closed", f"I7: {issue_id} is closed and decided"
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

@@ -15,6 +15,8 @@ from .journal import Journal, changes_of
 from .outcome import (
     Answered,
     Change,
+    ChecksSet,
+    DecisionPut,
     DependencyAdded,
     DependencyDropped,
     FiberDropped,
@@ -29,6 +31,7 @@ from .outcome import (
     PolicySet,
     SubleaseDropped,
     SubleasePut,
+    WitnessPut,
 )
 
 _SCHEMA = """
@@ -157,7 +160,7 @@ class Tables:
             case DependencyDropped(one):
                 query = "DELETE FROM dependency WHERE (issue_id, depends_on_id, type) = (?, ?, ?)"
                 self._run(query, one.issue_id, one.depends_on_id, one.type)
-            case PolicySet() | Answered() | Lapsed():
+            case PolicySet() | ChecksSet() | WitnessPut() | DecisionPut() | Answered() | Lapsed():
                 pass  # the tables show work and leases
             case _:
                 assert_never(change)

@@ -28,6 +28,15 @@ FIBERS_PER_LEASE_MAX = 256  # that run at once
 FIBERS_ENDED_MAX = 256  # that have ended and are still told from those that never were
 FIBER_DEPTH_MAX = 16  # a fiber of a fiber of a fiber
 
+# --- checks -------------------------------------------------------------------------------------
+CHECKS_MAX = 64  # of a policy, and so of an instruction
+CHECK_RULES_MAX = 256
+GLOBS_MAX = 256  # of one rule
+CHECK_COMMAND_WORDS_MAX = 64
+CHECK_TIMEOUT_SECONDS_MAX = 86_400
+CHANGED_PATHS_MAX = 8_192  # of one change; a greater one is worth all checks
+WITNESSES_MAX = 4_096  # that the authority still knows
+
 # --- what the authority remembers --------------------------------------------------------------
 ISSUES_MAX = 4_194_304
 DEPENDENCIES_PER_ISSUE_MAX = 256
