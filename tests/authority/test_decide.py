@@ -126,11 +126,22 @@ def test_an_id_is_remembered_over_a_restart_and_a_snapshot() -> None:
 # --- everywhere the same --------------------------------------------------------------------------
 
 
+NEEDED: dict[str, dict[str, Any]] = {
+    "issue.show": {"id": "a"},
+    "world.route_binding": {"operationAction": "x"},
+    "instruction.check": {"instructionId": "i", "envelope": {}},
+    "required.projection": {"changedPaths": []},
+    "required.delta": {"changedPaths": []},
+    "required.gate_ref": {"checkId": "c", "artifactRelPath": "a", "artifact": {}},
+    "required.witness_verify": {"witness": {}},
+    "required.decision_verify": {"decision": {}, "witness": {}},
+}
+
+
 def test_every_built_action_has_a_rule() -> None:
     for action in host_actions().values():
         if action.built and not action.mutates:
-            payload = {"issue.show": {"id": "a"}, "world.route_binding": {"operationAction": "x"}}
-            outcome = decided(asked(action.action, payload.get(action.action, {})))
+            outcome = decided(asked(action.action, NEEDED.get(action.action, {})))
             missing = isinstance(outcome, Refused) and outcome.reason is Reason.ACTION_UNIMPLEMENTED
             assert not missing, action.action
 

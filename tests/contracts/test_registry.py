@@ -82,10 +82,15 @@ NARROW = {
     "issue.import": {"cli", "coordinator"},
     "policy.set": {"cli", "coordinator"},
 }
-BUILT = ("issue", "dep", "sublease", "instance", "fiber", "policy", "world")
+BUILT = (
+    "issue", "dep", "sublease", "instance", "fiber", "policy", "world", "instruction", "required",
+    "coherence",
+)  # fmt: skip
 READS = {
     "dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check", "issue.list",
     "issue.ready", "issue.show", "issue.lease_projection", "world.route_binding",
+    "coherence.check", "instruction.check", "required.decision_verify", "required.delta",
+    "required.gate_ref", "required.projection", "required.witness_verify",
 }  # fmt: skip
 
 
