@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from .otp.port import Command, Ended, ProcessGroup
+from .otp.port import GRACE_MS, Command, Ended, ProcessGroup
 from .otp.transcript import Transcript
 from .otp.ward.kin import now_ms
 
@@ -89,7 +89,9 @@ def _run(
     began_ms = now_ms()
     until_ms = began_ms + check["timeoutSeconds"] * 1000
     called_off = False
-    command = Command(check["command"], cwd=cwd, env=env, log=log, until_ms=until_ms)
+    command = Command(
+        check["command"], env=env, cwd=cwd, log=log, grace_ms=GRACE_MS, until_ms=until_ms
+    )
     with ProcessGroup(command) as group:
         while (ended := group.wait(_LOOK_MS)) is None:
             if not called_off and cancelled():

@@ -45,7 +45,7 @@ def required() -> None:
 @common
 def projection(session: Session, **options: Any) -> None:  # noqa: ANN401
     """The checks that a change requires, and which path asks for each."""
-    asked = {"changedPaths": _changed(options)["changedPaths"]}
+    asked = {"changedPaths": _changed(session, options)["changedPaths"]}
     answer = session.ask("required.projection", asked, writable=False)
     session.finish(answer, _projection_text)
 
@@ -55,7 +55,7 @@ def projection(session: Session, **options: Any) -> None:  # noqa: ANN401
 @common
 def delta(session: Session, **options: Any) -> None:  # noqa: ANN401
     """The changed paths, each once and in order, with a digest."""
-    answer = session.ask("required.delta", _changed(options), writable=False)
+    answer = session.ask("required.delta", _changed(session, options), writable=False)
     session.finish(answer, lambda said: "\n".join(_delta_lines(said["delta"])))
 
 
@@ -84,7 +84,7 @@ def witness(session: Session, **options: Any) -> None:  # noqa: ANN401
     directory, under the issue's id or as `change`. Exit code 0 if all passed, 9 if one did not.
     """
     cwd = options["cwd"]
-    change = _changed(options)
+    change = _changed(session, options)
     answer = session.ask(
         "required.projection", {"changedPaths": change["changedPaths"]}, writable=False
     )
@@ -148,7 +148,7 @@ def verify_decision(session: Session, decision: Path, witness: Path) -> None:
 _LOCAL = ("paths", "from_ref", "to_ref", "cwd")
 
 
-def _changed(options: dict[str, Any]) -> dict[str, Any]:
+def _changed(session: Session, options: dict[str, Any]) -> dict[str, Any]:
     """What is asked about: the paths that are named, or what git knows."""
     paths, cwd = list(options["paths"]), options["cwd"]
     since, until = options["from_ref"], options["to_ref"]
@@ -158,12 +158,15 @@ def _changed(options: dict[str, Any]) -> dict[str, Any]:
         return {"changedPaths": paths, "deltaSource": "given"}
     old = _commit(since or "HEAD", cwd)
     new = _commit(until, cwd) if until else None
+    root = Path(os.fsdecode(_git(["rev-parse", "--show-toplevel"], cwd).removesuffix(b"\n")))
     ends = [old, new] if new else [old]
     # A file that moved is two changed paths, and its old one may be what a rule is about.
-    found = _git(["diff", "--name-only", "--no-renames", "-z", *ends, "--"], cwd)
+    found = _git(["diff", "--name-only", "--no-renames", "-z", *ends, "--"], root)
     if new is None:
-        found += _git(["ls-files", "--others", "--exclude-standard", "--full-name", "-z"], cwd)
-    changed = sorted({os.fsdecode(path) for path in found.split(b"\0") if path})
+        found += _git(["ls-files", "--others", "--exclude-standard", "-z"], root)
+    ours = session.state_dir.resolve()
+    named = {os.fsdecode(path) for path in found.split(b"\0") if path}
+    changed = sorted(path for path in named if not (root / path).is_relative_to(ours))
     delta = {"changedPaths": changed, "deltaSource": "git", "fromRef": old}
     return delta | {"toRef": new or "worktree"}
 
