@@ -100,7 +100,7 @@ def read_instruction(
     if normalizer not in policy.allowed_normalizers:
         return Flaw(Reason.INSTRUCTION_NORMALIZER_REFUSED, str(normalizer))
     kind = envelope.get("instructionType")
-    if kind is not None and not _is_name(kind):
+    if "instructionType" in envelope and not _is_name(kind):
         return Flaw(Reason.INSTRUCTION_TYPE, "instructionType is not a name")
     typing = envelope.get("typingPolicy", {"allowUnknown": False})
     if not isinstance(typing, dict) or typing.keys() != {"allowUnknown"}:

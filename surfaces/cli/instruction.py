@@ -7,8 +7,8 @@ import click
 import orjson
 
 from ...actors import checks
-from ...contracts import Exit, canonical
-from .options import context, mutation
+from ...contracts import Exit
+from .options import context, mutation, read_document
 from .session import Leave, Session, common
 
 _file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
@@ -80,17 +80,6 @@ def run(
 
 
 # --- what `required` needs too --------------------------------------------------------------------
-
-
-def read_document(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
-    try:
-        document = canonical.decode(path.read_bytes())
-    except canonical.NotCanonical as error:
-        raise click.UsageError(f"{path}: {error}") from None
-    if not isinstance(document, dict):
-        raise click.UsageError(f"{path}: this is no object")
-    return document
 
 
 def run_checks(

@@ -9,8 +9,8 @@ import click
 
 from ...actors import checks
 from ...contracts import Exit
-from .instruction import leave_by_verdict, read_document, run_checks, witness_text
-from .options import context, holder, mutation, payload, stack, with_holder
+from .instruction import leave_by_verdict, run_checks, witness_text
+from .options import context, holder, mutation, payload, read_document, stack, with_holder
 from .session import Leave, Session, common
 
 _file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)

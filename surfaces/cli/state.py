@@ -7,8 +7,7 @@ import click
 
 from ...authority import create_state_dir
 from ...contracts import FAILURES, Reason, check, policy_digest
-from .instruction import read_document
-from .options import context, mutation, payload
+from .options import context, mutation, payload, read_document
 from .session import Leave, Session, common, print_json
 
 SHAPE = Reason.INSTRUCTION_POLICY_SHAPE
