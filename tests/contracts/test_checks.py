@@ -1,7 +1,9 @@
 """The check policy: what is one, what changed paths require, and what results mean."""
 
+import json
 import re
 from fnmatch import translate
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from understudy.contracts import (
     Flaw,
     canonical,
     check_policy,
+    policy_digest,
     project,
     read_instruction,
     verdict,
@@ -54,6 +57,16 @@ def test_a_policy_comes_back_as_it_went_in() -> None:
     document = policy()
     assert canonical.encode(document_of(taken())) == canonical.encode(document)
     assert validator("check-policy").is_valid(document)
+
+
+def test_the_policy_on_the_page_is_one() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/checks.md").read_text()
+    example = re.search(r"```json\n(.*?)```", page, re.DOTALL)
+    assert example is not None
+    document = json.loads(example[1])
+    assert isinstance(
+        check_policy({**document, "policyDigest": policy_digest(document)}), CheckPolicy
+    )
 
 
 @pytest.mark.parametrize("member", sorted(policy()))
