@@ -74,7 +74,7 @@ def read_instruction(
     if re.match(ID_PATTERN, instruction_id) is None:  # it becomes the name of a file
         return Flaw(Reason.INSTRUCTION_FILENAME, instruction_id)
     if unknown := sorted(envelope.keys() - _MEMBERS):
-        return Flaw(Reason.INSTRUCTION_SHAPE, f"unknown member `{unknown[0]}`")
+        return Flaw(Reason.INSTRUCTION_SHAPE, f"unknown member `{unknown[0][:80]}`")
     if type(envelope.get("schema")) is not int or envelope["schema"] < 1:
         return Flaw(Reason.INSTRUCTION_SCHEMA, "schema is not an integer of at least 1")
     intent, normalizer = envelope.get("intent"), envelope.get("normalizerId")

@@ -30,11 +30,11 @@ FIBER_DEPTH_MAX = 16  # a fiber of a fiber of a fiber
 
 # --- checks -------------------------------------------------------------------------------------
 CHECKS_MAX = 64  # of a policy, and so of an instruction
-CHECK_RULES_MAX = 256
-GLOBS_MAX = 256  # of one rule
+CHECK_RULES_MAX = 64
+GLOBS_MAX = 64  # of one rule
 CHECK_COMMAND_WORDS_MAX = 64
 CHECK_TIMEOUT_SECONDS_MAX = 86_400
-CHANGED_PATHS_MAX = 8_192  # of one change; a greater one is worth all checks
+CHANGED_PATHS_MAX = 4_096  # of one change; each meets every glob inside a decision
 WITNESSES_MAX = 4_096  # that the authority still knows
 
 # --- what the authority remembers --------------------------------------------------------------
