@@ -170,6 +170,10 @@ def witness_decide(state: State, request: DecideWitness) -> Outcome:
         if closed or state.term(known.issue_id) != known.term:
             detail = f"issue {known.issue_id}: witness of row {known.seq}"
             return Refused(Reason.REQUIRED_TERM_ENDED, detail, known.issue_id)
+        newest = _newest(state, known.issue_id)
+        if newest.key != known.key:  # an older success would hide a newer failure
+            detail = f"issue {known.issue_id}: row {newest.seq} has another than row {known.seq}"
+            return Refused(Reason.REQUIRED_SUPERSEDED, detail, known.issue_id)
         put = Decision(
             issue_id=known.issue_id,
             term=known.term,
@@ -328,6 +332,11 @@ def _recorded(state: State, witness: dict[str, Any]) -> Witness | Refused:
         return digest
     known = state.witnesses.get(digest)
     return known or Refused(Reason.REQUIRED_WITNESS_UNRECORDED, digest)
+
+
+def _newest(state: State, issue_id: str) -> Witness:
+    """The last witness of an issue that has one; they are kept in the order of their rows."""
+    return next(each for each in reversed(state.witnesses.values()) if each.issue_id == issue_id)
 
 
 def _difference(given: dict[str, Any], expected: dict[str, Any]) -> str | None:

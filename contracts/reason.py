@@ -185,6 +185,7 @@ class Reason(IntEnum):
     REQUIRED_DECISION_MISMATCH = 330
     CLOSE_UNATTESTED = 331
     COHERENCE_REJECTED = 332
+    REQUIRED_SUPERSEDED = 333
 
     @property
     def wire(self) -> str:
@@ -634,6 +635,9 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.COHERENCE_REJECTED, "coherence_rejected", _US, _NEVER, Exit.CHECK_FAILED, None,
      "contract, registries, routes and policies do not fit together",
      "`understudy check` names each deviation"),
+    (Reason.REQUIRED_SUPERSEDED, "required_witness_superseded", _CALLER, _NEVER, Exit.CONFLICT,
+     None, "the issue has a newer witness, which is the one to decide by",
+     "decide by that one, or run the required checks again"),
 )
 # fmt: on
 
