@@ -6,11 +6,10 @@ from typing import Any
 import click
 
 from ...authority import create_state_dir
-from ...contracts import FAILURES, Reason, check, policy_digest
+from ...contracts import Reason, check, policy_digest
 from .options import context, mutation, payload, read_document
-from .session import Leave, Session, common, print_json
+from .session import Session, common, print_json
 
-SHAPE = Reason.INSTRUCTION_POLICY_SHAPE
 _MODES = click.Choice(["open", "instruction-linked"])
 
 
@@ -67,15 +66,12 @@ def _checks(session: Session, path: Path) -> dict[str, Any]:
     document = read_document(path)
     document.setdefault("policyDigest", policy_digest(document))
     found = check.document_findings("check-policy", document, path.name)
-    if not found:
-        return document
-    words = "; ".join(f"{each.path}: {each.message}" for each in found)
-    if session.as_json:
-        report = {"result": "rejected", "failureClasses": [SHAPE.wire], "diagnostic": words}
-        print_json(report)
-    else:
-        click.echo(f"error: {words} ({SHAPE.wire})", err=True)
-    raise Leave(FAILURES[SHAPE].exit)
+    if found:
+        words = "; ".join(f"{each.path}: {each.message}" for each in found)
+        wire = Reason.INSTRUCTION_POLICY_SHAPE.wire
+        refusal = {"result": "rejected", "failureClasses": [wire], "diagnostic": words}
+        session.finish(refusal, _said)
+    return document
 
 
 def _said(answer: dict[str, Any]) -> str:
