@@ -1,6 +1,7 @@
 """Runs checks: each a command under a warden, one after the other, and says how each ended.
 
     run_checks(checks, cwd) -> results        as `instruction.run` and `required.witness` take them
+    run_instruction(ask, ...) -> answer       checked, run, recorded and written down
 
 I1  When a check has ended, nothing that it started is left, whatever it did to itself.
 I2  There is a result for every check, also where the command is missing or nobody waits any more.
@@ -29,6 +30,7 @@ _LOOK_MS = 100  # between looks whether somebody has called it off
 
 Result = dict[str, Any]
 OnProgress = Callable[[int, int, Result | None, str], None]
+Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 def run_checks(
@@ -50,6 +52,35 @@ def run_checks(
         results.append(_run(check, cwd, log, env, cancelled))
         on_progress(len(results), len(checks), results[-1], check_id)
     return results
+
+
+def run_instruction(
+    ask: Ask,
+    state_dir: Path,
+    instruction: Mapping[str, Any],
+    cwd: Path,
+    *,
+    on_progress: OnProgress = lambda *_: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Carry out `instructionId` and `envelope`; the answer of whichever action was the last.
+
+    `ask` goes through a door that may hand in results. What is not allowed runs nothing.
+    """
+    members = {name: instruction[name] for name in ("instructionId", "envelope")}
+    answer = ask("instruction.check", members)
+    if answer["result"] != "accepted":
+        return answer
+    name, results = answer["instruction"]["instructionId"], []
+    if answer["instruction"]["executionDecision"]["state"] == "execute":
+        logs = log_folder(state_dir, "instruction", name)
+        results = run_checks(
+            answer["checks"], cwd, logs=logs, on_progress=on_progress, cancelled=cancelled
+        )
+    answer = ask("instruction.run", {**instruction, "results": results})
+    if answer["result"] == "accepted":
+        write_artifact(state_dir / FOLDER / f"{name}.json", answer["witness"])
+    return answer
 
 
 def log_folder(state_dir: Path, kind: str, name: str) -> Path:

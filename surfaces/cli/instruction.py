@@ -8,7 +8,7 @@ import orjson
 
 from ...actors import checks
 from ...contracts import Exit
-from .options import context, mutation, read_document
+from .options import context, mutation, payload, read_document
 from .session import Leave, Session, common
 
 _file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
@@ -62,19 +62,14 @@ def run(
     written to ciwitness/ID.json in the state directory; what the checks printed lies in
     ciwitness/logs. Exit code 0 if all passed, 9 if one did not.
     """
-    name = instruction_id or file.stem
-    asked: dict[str, Any] = {"instructionId": name, "envelope": read_document(file)}
-    answer = session.ask("instruction.check", asked, writable=False)
-    if answer["result"] != "accepted":
-        session.finish(answer, _allowed)
-    results: list[dict[str, Any]] = []
-    if answer["instruction"]["executionDecision"]["state"] == "execute":
-        results = run_checks(session, answer["checks"], cwd, "instruction", name)
-    given = {"requestId": options["request_id"]} if options["request_id"] else {}
-    answer = session.ask("instruction.run", asked | given | {"results": results}, context(options))
-    if answer["result"] == "accepted":
-        path = session.state_dir / checks.FOLDER / f"{name}.json"
-        checks.write_artifact(path, answer["witness"])
+    asked = {"instructionId": instruction_id or file.stem, "envelope": read_document(file)}
+    answer = checks.run_instruction(
+        lambda action, members: session.ask(action, members, context(options)),
+        session.state_dir,
+        payload(options) | asked,
+        cwd,
+        on_progress=teller(session),
+    )
     session.finish(answer, witness_text)
     leave_by_verdict(answer["witness"])
 
@@ -82,19 +77,14 @@ def run(
 # --- what `required` needs too --------------------------------------------------------------------
 
 
-def run_checks(
-    session: Session, wanted: list[dict[str, Any]], cwd: Path, kind: str, name: str
-) -> list[dict[str, Any]]:
-    """Run them here, and tell people how it goes."""
+def teller(session: Session) -> checks.OnProgress:
+    """Tells people how it goes, and programs nothing."""
 
     def tell(done: int, count: int, result: dict[str, Any] | None, check_id: str) -> None:
-        if session.as_json:
-            return
         words = f"{result['status']} after {result['durationMs']} ms" if result else "..."
         click.echo(f"understudy: check {check_id} ({done} of {count}): {words}", err=True)
 
-    logs = checks.log_folder(session.state_dir, kind, name)
-    return checks.run_checks(wanted, cwd, logs=logs, on_progress=tell)
+    return (lambda *_: None) if session.as_json else tell
 
 
 def witness_text(answer: dict[str, Any]) -> str:

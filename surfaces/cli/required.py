@@ -9,7 +9,7 @@ import click
 
 from ...actors import checks
 from ...contracts import Exit
-from .instruction import leave_by_verdict, run_checks, witness_text
+from .instruction import leave_by_verdict, teller, witness_text
 from .options import context, holder, mutation, payload, read_document, stack, with_holder
 from .session import Leave, Session, common
 
@@ -93,7 +93,8 @@ def witness(session: Session, **options: Any) -> None:  # noqa: ANN401
     options = {name: value for name, value in options.items() if name not in _LOCAL}
     options = with_holder(options) if options["id"] else options
     name = options["id"] or "change"
-    results = run_checks(session, answer["checks"], cwd, "required", name)
+    logs = checks.log_folder(session.state_dir, "required", name)
+    results = checks.run_checks(answer["checks"], cwd, logs=logs, on_progress=teller(session))
     asked = payload(options) | change | {"results": results}
     answer = session.ask("required.witness", asked, context(options))
     if answer["result"] == "accepted":
