@@ -20,7 +20,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -371,6 +371,9 @@ class Runner:
                 failure, said = answer["failureClasses"][0], answer["diagnostic"]
                 if failure == Reason.ISSUE_CLOSED.wire and self._closed_by_us():
                     return self._outcome("completed", code, ended)
+                if failure == Reason.CLOSE_UNATTESTED.wire:  # done, and without a witness of it
+                    handed = self._told("failed", FAILURES[BY_WIRE[failure]].exit, ended, said)
+                    return replace(handed, failure=handed.failure or failure)
                 if _is_final(failure):
                     return self._outcome("lost", Exit.LEASE_LOST, ended, failure, said)
             if now_ms() >= self._deadline_ms or self._hear():  # too late, or told not to wait

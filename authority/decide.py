@@ -5,10 +5,32 @@ Order: the door, the caller's clock, the evidence, the memory of request ids, th
 """
 
 from dataclasses import replace
+from typing import Any
 
-from ..contracts import Policy, Reason, Request, Stamp, shapes
-from . import dependency, fiber, handover, harness, lease, projection, sublease, work
-from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
+from ..contracts import Flaw, Policy, Reason, Request, Stamp, check_policy, shapes
+from . import (
+    coherence,
+    dependency,
+    fiber,
+    handover,
+    harness,
+    instruction,
+    lease,
+    projection,
+    required,
+    sublease,
+    work,
+)
+from .outcome import (
+    Accepted,
+    Answered,
+    Change,
+    ChecksSet,
+    Outcome,
+    PolicySet,
+    Refused,
+    Repeated,
+)
 from .past import Past
 from .state import State
 
@@ -142,6 +164,24 @@ def _rule(state: State, request: Request, stamp: Stamp, past: Past) -> Outcome:
             return dependency.remove(state, asked, stamp)
         case shapes.ReplaceDependency() as asked:
             return dependency.replace(state, asked, stamp)
+        case shapes.CheckInstruction() as asked:
+            return instruction.check(state, asked)
+        case shapes.RunInstruction() as asked:
+            return _hearsay(request) or instruction.run(state, asked, stamp)
+        case shapes.ProjectRequired() as asked:
+            return required.projection(state, asked)
+        case shapes.RequiredDelta() as asked:
+            return required.delta(asked)
+        case shapes.GateRef() as asked:
+            return required.gate_ref(state, asked)
+        case shapes.RecordWitness() as asked:
+            return _hearsay(request) or required.witness(state, asked, stamp)
+        case shapes.VerifyWitness() as asked:
+            return required.witness_verify(state, asked)
+        case shapes.DecideWitness() as asked:
+            return required.witness_decide(state, asked)
+        case shapes.VerifyDecision() as asked:
+            return required.decision_verify(state, asked)
         case shapes.SetPolicy() as asked:
             return _set_policy(state, asked)
         case shapes.ListIssues() as asked:
@@ -150,8 +190,17 @@ def _rule(state: State, request: Request, stamp: Stamp, past: Past) -> Outcome:
             return projection.show(state, asked, stamp)
         case shapes.RouteBinding() as asked:
             return projection.route_binding(asked)
+        case _ if request.action.action == "coherence.check":
+            return coherence.check(state, request.policy)
         case _:
             return _plain_read(state, request.action.action, stamp)
+
+
+def _hearsay(request: Request) -> Refused | None:
+    """Results count only from doors behind which the checks were run, not from whoever asks."""
+    if {request.door, request.transport} <= {"cli", "coordinator"}:
+        return None
+    return Refused(Reason.CHECK_RESULTS_FORBIDDEN, f"{request.action.action}: {request.door}")
 
 
 def _plain_read(state: State, action: str, stamp: Stamp) -> Outcome:
@@ -183,9 +232,14 @@ def _set_policy(state: State, request: shapes.SetPolicy) -> Outcome:
             else request.evidence_reads
         ),
     )
-    changed = policy != state.policy
-    body = {
-        "changed": changed,
+    changes: tuple[Change, ...] = (PolicySet(policy),) if policy != state.policy else ()
+    body: dict[str, Any] = {
         "policy": {"mutation": policy.mutation, "evidenceReads": policy.evidence_reads},
     }
-    return Accepted((PolicySet(policy),) if changed else (), body)
+    if request.checks is not None:
+        checks = check_policy(request.checks)
+        if isinstance(checks, Flaw):
+            return Refused(checks.reason, f"checks: {checks.detail}")
+        changes += (ChecksSet(checks),) if checks != state.checks else ()
+        body["checkPolicy"] = request.checks
+    return Accepted(changes, body | {"changed": bool(changes)})

@@ -11,6 +11,7 @@ import orjson
 from ..contracts import (
     DISPATCH_KIND,
     FAILURES,
+    NORMALIZER_ID,
     PROFILE_ID,
     Garbage,
     HostAction,
@@ -27,7 +28,6 @@ from .journal import Head, Row
 from .outcome import Accepted, Refused, encode_changes
 
 EFFECT_SCHEMA = "premath.host_effect.v0"
-NORMALIZER_ID = "nf.understudy.v1"
 
 
 def sealed(

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from ..contracts import (
     DISPATCH_KIND,
     FAILURES,
+    NORMALIZER_ID,
     PROFILE_ID,
     STEP_KIND,
     STRENGTH,
@@ -44,12 +45,14 @@ from ..contracts import (
 )
 from .answers import Answers
 from .clock import SteadyClock
-from .envelope import EFFECT_SCHEMA, NORMALIZER_ID
+from .envelope import EFFECT_SCHEMA
 from .journal import Entry, Head, Journal, Row, changes_of
 from .native import Flawed, Kernel, Lines, Position, Stop
 from .outcome import (
     Answered,
     Change,
+    ChecksSet,
+    DecisionPut,
     DependencyAdded,
     DependencyDropped,
     FeaturePut,
@@ -68,6 +71,7 @@ from .outcome import (
     SessionPut,
     SubleaseDropped,
     SubleasePut,
+    WitnessPut,
     decode_changes,
 )
 from .service import Authority, Office, Proposal, Run
@@ -332,7 +336,7 @@ def _put(kernel: Kernel, state: State, issue_id: str) -> None:
         _FOREIGN * _is_foreign(state, resource, lease)
         | _TORN * (resource in state.torn)
         | _WAITING * bool(state.blockers(issue_id))
-        | _AWAITED * bool(state.blocks.get(issue_id))
+        | _AWAITED * (_demands_witness(state) or bool(state.blocks.get(issue_id)))
     )
     texts = _texts(issue, lease)
     numbers = [
@@ -350,6 +354,11 @@ def _put(kernel: Kernel, state: State, issue_id: str) -> None:
 
 
 _NO_LEASE = (0, 0, 0, 0)
+
+
+def _demands_witness(state: State) -> bool:
+    """Whether closing is more than C knows of; it hands back what others wait for."""
+    return state.checks is not None and state.checks.close_requires == "witness"
 
 
 def _is_foreign(state: State, resource: str, lease: Lease | None) -> bool:
@@ -409,7 +418,9 @@ def _touched(state: State, change: Change) -> Iterator[str]:
         case DependencyAdded(dependency) | DependencyDropped(dependency):
             yield dependency.issue_id
             yield dependency.depends_on_id
-        case Lapsed() | PolicySet() | Answered():
+        case ChecksSet():
+            yield from state.issues
+        case Lapsed() | PolicySet() | WitnessPut() | DecisionPut() | Answered():
             pass
         case HandoverPut() | SessionPut() | SessionDropped() | FeaturePut():
             pass

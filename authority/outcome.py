@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from ..contracts import (
     FAILURES,
+    CheckPolicy,
+    Decision,
     Dependency,
     Feature,
     Fiber,
@@ -23,6 +25,7 @@ from ..contracts import (
     Reason,
     Session,
     Sublease,
+    Witness,
 )
 
 # --- changes ------------------------------------------------------------------------------------
@@ -118,6 +121,20 @@ class PolicySet(Struct, frozen=True, tag_field="change", tag="policy.set"):
     policy: Policy
 
 
+class ChecksSet(Struct, frozen=True, tag_field="change", tag="checks.set"):
+    """Another check policy is in force, and no decision under the one before counts any more."""
+
+    checks: CheckPolicy
+
+
+class WitnessPut(Struct, frozen=True, tag_field="change", tag="witness.put"):
+    witness: Witness
+
+
+class DecisionPut(Struct, frozen=True, tag_field="change", tag="decision.put"):
+    decision: Decision
+
+
 class Answered(Struct, frozen=True, tag_field="change", tag="answered"):
     """The first answer to this request id is the row `seq`."""
 
@@ -146,6 +163,9 @@ Change = (
     | DependencyAdded
     | DependencyDropped
     | PolicySet
+    | ChecksSet
+    | WitnessPut
+    | DecisionPut
     | Answered
 )
 

@@ -14,6 +14,7 @@ from ..contracts import (
     RouteBinding,
     ShowIssue,
     Stamp,
+    document_of,
     host_actions,
     issue_of,
     issue_resource,
@@ -150,7 +151,7 @@ def check(state: State, stamp: Stamp) -> Outcome:
 
 
 def backend_status(state: State) -> Outcome:
-    body = {
+    body: dict[str, Any] = {
         "issueCount": len(state.issues),
         "leaseCount": len(state.leases),
         "readyCount": len(state.ready),
@@ -159,6 +160,8 @@ def backend_status(state: State) -> Outcome:
             "evidenceReads": state.policy.evidence_reads,
         },
     }
+    if state.checks is not None:
+        body["checkPolicy"] = document_of(state.checks)
     return Accepted(body=body)
 
 

@@ -8,6 +8,7 @@
     I6  A fiber runs under the lease whose fence it has, and in a scope that runs; orphans are of
         earlier terms, and closed work has no fibers.
     I7  Hand-overs are of issues that exist, and a ledger hangs on its worker's session.
+    I8  Decisions are about issues that exist and are not closed.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -23,6 +24,8 @@ from sortedcontainers import SortedList
 from ..contracts import (
     BLOCKING_TYPES,
     FIBER_TRANSITIONS,
+    CheckPolicy,
+    Decision,
     Dependency,
     Feature,
     Fiber,
@@ -35,6 +38,7 @@ from ..contracts import (
     Policy,
     Session,
     Sublease,
+    Witness,
     issue_of,
     issue_resource,
     limits,
@@ -43,6 +47,8 @@ from ..contracts import (
 from .outcome import (
     Answered,
     Change,
+    ChecksSet,
+    DecisionPut,
     DependencyAdded,
     DependencyDropped,
     FeaturePut,
@@ -61,6 +67,7 @@ from .outcome import (
     SessionPut,
     SubleaseDropped,
     SubleasePut,
+    WitnessPut,
 )
 
 
@@ -86,7 +93,9 @@ class State:
     __slots__ = (
         "answers",
         "blocks",
+        "checks",
         "deadlines",
+        "decisions",
         "dependencies",
         "features",
         "fibers",
@@ -102,6 +111,7 @@ class State:
         "sessions",
         "subleases",
         "torn",
+        "witnesses",
     )
 
     def __init__(self) -> None:
@@ -115,6 +125,9 @@ class State:
         self.sessions: dict[str, Session] = {}  # by worker
         self.features: dict[str, dict[str, Feature]] = {}
         self.policy = Policy()
+        self.checks: CheckPolicy | None = None
+        self.witnesses: dict[str, Witness] = {}  # by key, the oldest first
+        self.decisions: dict[str, Decision] = {}  # by issue
         self.answers: dict[str, Answer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
         # Indexes.
@@ -150,6 +163,11 @@ class State:
         running = (each for each in fibers if each.state is FiberState.RUNNING)
         return sorted(running, key=lambda fiber: fiber.spawned_seq)
 
+    def term(self, issue_id: str) -> tuple[int, int]:
+        """Which term of an issue this is; see `Decision`."""
+        lease = self.leases.get(issue_resource(issue_id))
+        return (lease.fence if lease else 0, self.issues[issue_id].attempts)
+
     def _closed(self, issue_id: str) -> bool:
         issue = self.issues.get(issue_id)
         return issue is not None and issue.status == "closed"
@@ -159,7 +177,7 @@ def _rank(issue: Issue) -> Rank:
     return Rank(issue.priority, rfc3339.parse_ms(issue.created_at) or 0, issue.id)
 
 
-def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
+def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # noqa: PLR0915 - flat
     """Make the changes of one decision, and keep the indexes in step."""
     for change in changes:
         match change:
@@ -201,6 +219,13 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
                 _drop_dependency(state, dependency)
             case PolicySet(policy):
                 state.policy = policy
+            case ChecksSet(checks):
+                state.checks = checks
+                state.decisions.clear()
+            case WitnessPut(witness):
+                _put_witness(state, witness)
+            case DecisionPut(decision):
+                state.decisions[decision.issue_id] = decision
             case Answered(request_id, action, args_digest, seq):
                 _remember(state, request_id, Answer(action, args_digest, seq))
             case _:
@@ -218,6 +243,7 @@ def _put_issue(state: State, issue: Issue) -> None:
     _refresh_torn(state, issue_resource(issue.id))
     if issue.status == "closed":
         state.fibers.pop(issue_resource(issue.id), None)  # orphans; nobody may ask for them now
+        state.decisions.pop(issue.id, None)
     if (before is not None and before.status == "closed") != (issue.status == "closed"):
         for waiting in state.blocks.get(issue.id, ()):
             _refresh_ready(state, waiting)
@@ -321,6 +347,13 @@ def _refresh_torn(state: State, resource: str) -> None:
         state.torn.discard(resource)
 
 
+def _put_witness(state: State, witness: Witness) -> None:
+    state.witnesses.pop(witness.key, None)
+    state.witnesses[witness.key] = witness
+    while len(state.witnesses) > limits.WITNESSES_MAX:
+        del state.witnesses[next(iter(state.witnesses))]
+
+
 def _remember(state: State, request_id: str, answer: Answer) -> None:
     state.answers[request_id] = answer
     state.forgetting.append(request_id)
@@ -347,6 +380,9 @@ class Image(msgspec.Struct, frozen=True):
     handovers: list[Handover] = []
     sessions: list[Session] = []
     features: list[Feature] = []
+    checks: CheckPolicy | None = None
+    witnesses: list[Witness] = []
+    decisions: list[Decision] = []
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -367,6 +403,9 @@ def dump(state: State) -> bytes:
         handovers=[one for key in sorted(state.handovers) for one in state.handovers[key]],
         sessions=[state.sessions[key] for key in sorted(state.sessions)],
         features=_flat(state.features),
+        checks=state.checks,
+        witnesses=[*state.witnesses.values()],
+        decisions=[state.decisions[key] for key in sorted(state.decisions)],
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -385,6 +424,10 @@ def load(data: bytes) -> State:
     apply(state, [HandoverPut(each) for each in image.handovers])
     apply(state, [SessionPut(each) for each in image.sessions])
     apply(state, [FeaturePut(each) for each in image.features])
+    if image.checks is not None:
+        apply(state, [ChecksSet(image.checks)])
+    apply(state, [WitnessPut(each) for each in image.witnesses])
+    apply(state, [DecisionPut(each) for each in image.decisions])
     apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
     return state
 
@@ -394,7 +437,7 @@ def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I7; slow, for tests and for `issue.check`."""
+    """Assert I1 to I8; slow, for tests and for `issue.check`."""
     for resource, lease in state.leases.items():
         issue = state.issues[issue_of(resource)]
         assert issue.status != "closed", f"I1: {resource} is closed and leased"
@@ -414,6 +457,8 @@ def check_invariants(state: State) -> None:
         _check_fibers(state, resource, fibers)
     assert state.handovers.keys() <= state.issues.keys(), "I7: a hand-over of nothing"
     assert state.features.keys() <= state.sessions.keys(), "I7: a ledger of nobody"
+    for issue_id in state.decisions:
+        assert state.issues[issue_id].status != "closed", f"I8: {issue_id} is closed and decided"
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

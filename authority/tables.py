@@ -15,6 +15,8 @@ from .journal import Journal, changes_of
 from .outcome import (
     Answered,
     Change,
+    ChecksSet,
+    DecisionPut,
     DependencyAdded,
     DependencyDropped,
     FeaturePut,
@@ -33,6 +35,7 @@ from .outcome import (
     SessionPut,
     SubleaseDropped,
     SubleasePut,
+    WitnessPut,
 )
 
 _SCHEMA = """
@@ -161,7 +164,7 @@ class Tables:
             case DependencyDropped(one):
                 query = "DELETE FROM dependency WHERE (issue_id, depends_on_id, type) = (?, ?, ?)"
                 self._run(query, one.issue_id, one.depends_on_id, one.type)
-            case Lapsed() | PolicySet() | Answered():
+            case PolicySet() | ChecksSet() | WitnessPut() | DecisionPut() | Answered() | Lapsed():
                 pass  # the tables show work and leases
             case HandoverPut() | SessionPut() | SessionDropped() | FeaturePut():
                 pass

@@ -38,6 +38,7 @@ from .outcome import (
     Outcome,
     Refused,
 )
+from .required import unattested
 from .state import State
 from .view import issue_view, orphaned_view
 
@@ -72,7 +73,8 @@ def add(state: State, request: AddIssue, stamp: Stamp) -> Outcome:
 def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
     """Change members of an issue. A status other than in_progress ends the lease.
 
-    To close it is to complete it, and asks for the same: no fiber may run. To give it up is not.
+    To close it is to complete it, and asks for the same: no fiber may run, and the required checks
+    have passed where the policy demands that. To give it up is not.
     """
     reopening = _reopening(state, request)
     lease = None if reopening else touch(state, request, "issue.update", stamp)
@@ -91,6 +93,9 @@ def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
         if request.status not in ("open", "blocked", "closed"):
             detail = f"issue {issue.id}: {request.status}"
             return Refused(Reason.ISSUE_STATUS_INVALID, detail, issue.id)
+        refusal = unattested(state, issue.id) if request.status == "closed" else None
+        if refusal is not None:
+            return refusal
         if lease is None:
             return _moved(issue, None, request.status, members, stamp)
         return _ended(state, lease, request.status, members, stamp)
@@ -106,6 +111,9 @@ def close(state: State, request: CloseIssue, stamp: Stamp) -> Outcome:
     lease = touch(state, request, "issue.close", stamp)
     if isinstance(lease, Refused):
         return lease
+    refusal = unattested(state, request.id)
+    if refusal is not None:
+        return refusal
     if lease is None:
         return _moved(state.issues[request.id], None, "closed", {}, stamp)
     return _ended(state, lease, "closed", {}, stamp)

@@ -42,6 +42,14 @@ ATTENTION_ITEMS_MAX = 256
 ATTENTION_ATTEMPTS = 3  # grants after which work that is not done needs somebody
 JOIN_SECTIONS_MAX = 64
 JOIN_PATHS_MAX = 1_024  # changed paths of one section
+# --- checks -------------------------------------------------------------------------------------
+CHECKS_MAX = 64  # of a policy, and so of an instruction
+CHECK_RULES_MAX = 64
+GLOBS_MAX = 64  # of one rule
+CHECK_COMMAND_WORDS_MAX = 64
+CHECK_TIMEOUT_SECONDS_MAX = 86_400
+CHANGED_PATHS_MAX = 4_096  # of one change; each meets every glob inside a decision
+WITNESSES_MAX = 4_096  # that the authority still knows
 
 # --- what the authority remembers --------------------------------------------------------------
 ISSUES_MAX = 4_194_304

@@ -127,6 +127,30 @@ class Policy(Struct, frozen=True):
     evidence_reads: bool = False
 
 
+class Witness(Struct, frozen=True, kw_only=True):
+    """What the authority remembers of a witness that it recorded."""
+
+    key: str  # `instruction/<id>`, or the digest of a required witness
+    digest: str  # of the document; of its envelope, where it is an instruction's
+    verdict: str
+    seq: int
+    issue_id: str = ""
+    term: tuple[int, int] = (0, 0)  # see `Decision`
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """The last decision over an issue's required checks. It dies with the policy it is under.
+
+    A term is the fence of the lease, 0 where there is none, and how many grants there were: what
+    was decided before a lease says nothing after it.
+    """
+
+    issue_id: str
+    term: tuple[int, int]
+    decision: str
+    digest: str
+
+
 # --- dependency types ---------------------------------------------------------------------------
 
 BLOCKING_TYPES = frozenset({"blocks", "parent-child", "conditional-blocks", "waits-for"})

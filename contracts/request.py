@@ -168,6 +168,10 @@ def _payload_reason(action: str) -> Reason:
         return Reason.FIBER_PAYLOAD_INVALID
     if family in ("harness", "observe"):
         return Reason.HARNESS_PAYLOAD_INVALID
+    if family == "instruction":
+        return Reason.INSTRUCTION_SHAPE
+    if family in ("required", "coherence"):
+        return Reason.CHECK_PAYLOAD_INVALID
     if family in ("sublease", "instance") or verb.startswith(("lease", "claim")):
         return Reason.LEASE_PAYLOAD_INVALID
     return Reason.ISSUE_PAYLOAD_INVALID

@@ -20,9 +20,18 @@ I6  Attempts are the authority's, counted at the claim. What fails at the last o
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, assert_never
 
-from ...contracts import BY_WIRE, FAILURES, RetryPolicy, backoff_ms, limits
+from ...contracts import (
+    BY_WIRE,
+    FAILURES,
+    Reason,
+    RetryPolicy,
+    backoff_ms,
+    limits,
+    retry_decision,
+)
 from . import escalation, orders
 from .errands import Errand, Errands
+from .escalation import Failure
 from .orders import Effect, Event
 from .search import Candidate, Dice, Search
 from .settings import Settings
@@ -391,6 +400,10 @@ class Dispatcher:
         elif _is_lost(failure_class) or step is Step.RELEASE:
             self._report("lease lost", said, term.holder.issue_id)
             self._forget(term)
+        elif failure_class == Reason.CLOSE_UNATTESTED.wire:
+            # It says that it is done, and has no witness of that: the attempt has failed.
+            decision = retry_decision(self._policy, [failure_class], max(1, term.attempt))
+            self._carry_out(term, failed(Failure(term.worker, decision, said), term.labels))
         else:
             # It cannot end as it should, so somebody else may have it.
             self._report(f"{step.value} refused", said, term.holder.issue_id)

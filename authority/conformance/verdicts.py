@@ -6,7 +6,7 @@ machine. What was published is damaged with patches; nothing in the package is w
 
 import base64
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import orjson
 from ...contracts import (
     Reason,
     check_all,
+    coherence_report,
     documents,
     factor,
     host_actions,
@@ -41,14 +42,16 @@ _NOW_TEXT = "1970-01-01T00:16:40Z"
 
 
 def check(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Damage the published documents, and ask one of the three checks about them."""
+    """Damage the published documents, and ask one of the four checks about them."""
     match body.get("check", "world"):
         case "world":
             report = _world_check(body)
         case "published":
-            report = _tree_check(body, quick=False)
+            report = _tree_check(body, check_all)
         case "startup":
-            report = _tree_check(body, quick=True)
+            report = _tree_check(body, startup_check)
+        case "coherence":
+            report = _tree_check(body, coherence_report)
         case other:
             raise ValueError(f"there is no check `{other}`")
     paths = sorted({issue["path"] for issue in report["issues"]})
@@ -71,7 +74,7 @@ def _world_check(body: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _tree_check(body: Mapping[str, Any], *, quick: bool) -> dict[str, Any]:
+def _tree_check(body: Mapping[str, Any], judge: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
     with scratch() as folder:
         root = Path(folder)
         copy_documents(root)
@@ -82,7 +85,7 @@ def _tree_check(body: Mapping[str, Any], *, quick: bool) -> dict[str, Any]:
             (root / DOCUMENTS[name]).unlink()
         if body.get("sealed"):
             pins.seal(root)
-        return startup_check(root) if quick else check_all(root)
+        return judge(root)
 
 
 def copy_documents(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""`understudy check`, also `world-registry-check`: is the contract what it says it is?"""
+"""`understudy check`, also `world-registry-check`, and `understudy coherence`: does it all hold?"""
 
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,24 @@ def check(
         click.echo(f"contract: {report['result']}")
     if report["result"] != "accepted":
         raise Leave(Exit.CHECK_FAILED)
+
+
+@click.command()
+@common
+def coherence(session: Session) -> None:
+    """Ask the authority whether contract, registries, routes, evidence and policies fit together.
+
+    `check` looks at what is installed here; this is the authority's own word, with evidence. Exit
+    code 0, or 9 and the first thing that is wrong.
+    """
+    answer = session.ask("coherence.check", {}, writable=False)
+    session.finish(answer, _coherent)
+
+
+def _coherent(answer: dict[str, Any]) -> str:
+    found = answer["coherence"]
+    lines = [f"{each['obligation']}: {each['result']}" for each in found["obligations"]]
+    return "\n".join([*lines, f"check policy: {found['checkPolicyDigest'] or 'none'}"])
 
 
 def _load(path: Path | None, shipped: str) -> Any:  # noqa: ANN401

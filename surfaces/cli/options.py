@@ -2,9 +2,12 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
+
+from ...contracts import canonical
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -83,6 +86,17 @@ def with_holder(options: dict[str, Any]) -> dict[str, Any]:
     }
     given = {name: value for name, value in options.items() if value is not None}
     return known | given
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A JSON object from a file."""
+    try:
+        document = canonical.decode(path.read_bytes())
+    except canonical.NotCanonical as error:
+        raise click.UsageError(f"{path}: {error}") from None
+    if not isinstance(document, dict):
+        raise click.UsageError(f"{path}: this is no object")
+    return document
 
 
 def _camel(name: str) -> str:

@@ -1,11 +1,13 @@
 """`understudy init` and `understudy policy`: the state directory and its rules."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ...authority import create_state_dir
-from .options import context, mutation, payload
+from ...contracts import Reason, check, policy_digest
+from .options import context, mutation, payload, read_document
 from .session import Session, common, print_json
 
 _MODES = click.Choice(["open", "instruction-linked"])
@@ -40,15 +42,44 @@ def show(session: Session) -> None:
 @policy.command("set")
 @click.option("--mutation", type=_MODES, help="What a change must bring along.")
 @click.option("--evidence-reads/--no-evidence-reads", default=None, help="Journal reads too.")
+@click.option(
+    "--checks",
+    type=click.Path(path_type=Path, exists=True, readable=True, dir_okay=False),
+    help="A file with the check policy; its digest is filled in, where it has none.",
+)
 @mutation
 @common
 def set_(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """Change the policy; the change is a row of the journal."""
+    """Change the policy; the change is a row of the journal, and a replay needs no file.
+
+    A check policy says which checks there are, which changed paths require which of them, what
+    instructions may ask for, and whether an issue is closed only with a witness: docs/checks.md.
+    """
+    if options["checks"]:
+        options["checks"] = _checks(session, options["checks"])
     answer = session.ask("policy.set", payload(options), context(options))
     session.finish(answer, _said)
+
+
+def _checks(session: Session, path: Path) -> dict[str, Any]:
+    """The check policy in a file, as its schema has it."""
+    document = read_document(path)
+    document.setdefault("policyDigest", policy_digest(document))
+    found = check.document_findings("check-policy", document, path.name)
+    if found:
+        words = "; ".join(f"{each.path}: {each.message}" for each in found)
+        wire = Reason.INSTRUCTION_POLICY_SHAPE.wire
+        refusal = {"result": "rejected", "failureClasses": [wire], "diagnostic": words}
+        session.finish(refusal, _said)
+    return document
 
 
 def _said(answer: dict[str, Any]) -> str:
     rules = answer["policy"]
     reads = "journaled" if rules["evidenceReads"] else "not journaled"
-    return f"mutations: {rules['mutation']}; reads: {reads}"
+    said = f"mutations: {rules['mutation']}; reads: {reads}"
+    if (found := answer.get("checkPolicy")) is None:
+        return said
+    names = ", ".join(each["checkId"] for each in found["checks"]) or "none"
+    closing = f"closing requires: {found['closeRequires']}"
+    return f"{said}\nchecks: {names}; {closing}\n{found['policyId']}  {found['policyDigest']}"

@@ -437,6 +437,16 @@ def test_a_class_that_allows_no_second_attempt_blocks_at_once(hand: StageHand) -
     assert escalated(hand, holder, notes="by ann", filed=False) == "blocked"
 
 
+def test_work_that_is_done_without_its_witness_is_blocked_and_not_begun_again(
+    hand: StageHand,
+) -> None:
+    holder = hand.running()
+    hand.exits(holder, 0)
+    token = hand.one(orders.Close).token
+    hand.tell(orders.Refused(token, "issue_close_unattested", "nothing is decided"))
+    assert escalated(hand, holder, filed=False) == "blocked"
+
+
 def test_a_failed_escalation_is_blocked_and_no_chain_begins(hand: StageHand) -> None:
     holder = hand.running(attempt=3, labels=("escalation",))
     hand.exits(holder, 1)

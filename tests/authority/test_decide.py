@@ -134,6 +134,12 @@ NEEDED: dict[str, dict[str, Any]] = {
     "harness.feature.read": {"worker": "w"},
     "harness.feature.next": {"worker": "w"},
     "observe.instruction": {"instructionRef": "i"},
+    "instruction.check": {"instructionId": "i", "envelope": {}},
+    "required.projection": {"changedPaths": []},
+    "required.delta": {"changedPaths": []},
+    "required.gate_ref": {"checkId": "c", "artifactRelPath": "a", "artifact": {}},
+    "required.witness_verify": {"witness": {}},
+    "required.decision_verify": {"decision": {}, "witness": {}},
 }
 
 

@@ -15,6 +15,7 @@ from tests.authority.sidecar.peer import OVERLOADED, Peer, add, results, show
 from tests.authority.sidecar.serving import Serving
 from tests.fakes.desk import START_MS, Desk, asked
 from tests.fakes.journal import MemoryJournal
+from tests.fakes.policy import envelope, passed, policy
 from tests.mcp.door.agents import HANDSHAKE, Wire
 from tests.mcp.door.agents import Door as AgentsDoor
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -32,7 +33,17 @@ from understudy.authority.outcome import (
 from understudy.authority.service import Office, create_state_dir
 from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.state import State, apply
-from understudy.contracts import Unreadable, canonical, join_check, jsonl, limits, rfc3339
+from understudy.contracts import (
+    CheckPolicy,
+    Unreadable,
+    canonical,
+    check_policy,
+    join_check,
+    jsonl,
+    limits,
+    rfc3339,
+)
+from understudy.contracts.check import validator
 from understudy.contracts.reason import Reason
 from understudy.contracts.records import Dependency, Issue, Lease, Stamp, Sublease
 from understudy.contracts.request import Door, Garbage, Request, parse
@@ -127,7 +138,8 @@ def fits(action: str, payload: dict[str, Any], context: dict[str, Any] | None = 
     """Whether the shapes take it; whoever refuses a shape names the payload or the request."""
     request = asked(action, payload, context=context)
     if isinstance(request, Garbage):
-        assert request.reason.wire.endswith(("_invalid_payload", "_invalid_request"))
+        endings = ("_invalid_payload", "_invalid_request", "_invalid_shape")
+        assert request.reason.wire.endswith(endings)
         return False
     return True
 
@@ -483,6 +495,67 @@ def test_so_many_sections_and_paths_are_joined() -> None:
     names = [f"i{place}" for place in range(limits.JOIN_SECTIONS_MAX + 1)]
     assert fits("harness.join.check", {"issueIds": names[1:]})
     assert not fits("harness.join.check", {"issueIds": names})
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def test_every_list_of_a_check_policy_has_a_greatest_length() -> None:
+    def taken(**members: object) -> bool:
+        document = policy(**members)
+        judged = validator("check-policy").is_valid(document)
+        found = check_policy(document)
+        assert isinstance(found, CheckPolicy) is judged
+        return judged
+
+    def check(place: int = 0, words: int = 1, seconds: int = 1) -> dict[str, Any]:
+        command = ["c"] * words
+        return {"checkId": f"c{place}", "command": command, "timeoutSeconds": seconds}
+
+    bare: dict[str, object] = {"rules": [], "defaultChecks": [], "allowedChecks": []}
+    for count, expected in ((limits.CHECKS_MAX, True), (limits.CHECKS_MAX + 1, False)):
+        assert taken(**bare, checks=[check(place) for place in range(count)]) is expected
+    for count, expected in ((limits.CHECK_RULES_MAX, True), (limits.CHECK_RULES_MAX + 1, False)):
+        rules = [{"ruleId": f"r{place}", "paths": [], "checks": []} for place in range(count)]
+        assert taken(rules=rules) is expected
+    for count, expected in ((limits.GLOBS_MAX, True), (limits.GLOBS_MAX + 1, False)):
+        assert taken(docsPaths=["*"] * count) is expected
+    words_max = limits.CHECK_COMMAND_WORDS_MAX
+    for count, expected in ((0, False), (words_max, True), (words_max + 1, False)):
+        assert taken(**bare, checks=[check(words=count)]) is expected
+    seconds_max = limits.CHECK_TIMEOUT_SECONDS_MAX
+    for seconds, expected in ((0, False), (seconds_max, True), (seconds_max + 1, False)):
+        assert taken(**bare, checks=[check(seconds=seconds)]) is expected
+
+
+STOOD_ON |= {
+    "CHECKS_MAX", "CHECK_RULES_MAX", "GLOBS_MAX", "CHECK_COMMAND_WORDS_MAX",
+    "CHECK_TIMEOUT_SECONDS_MAX",
+}  # fmt: skip
+
+
+@stands_on("CHANGED_PATHS_MAX")
+def test_a_change_has_so_many_paths() -> None:
+    paths = [f"p{place}" for place in range(limits.CHANGED_PATHS_MAX)]
+    assert fits("required.projection", {"changedPaths": paths})
+    assert not fits("required.projection", {"changedPaths": [*paths, "p"]})
+
+
+@stands_on("WITNESSES_MAX")
+def test_so_many_witnesses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WITNESSES_MAX", 3)
+    desk = Desk()
+    desk.grant("policy.set", "cli", checks=policy())
+    asked = {"envelope": envelope(), "results": passed("lint")}
+    other = asked | {"envelope": envelope(intent="another")}
+    for name in ("i1", "i2", "i3"):
+        desk.grant("instruction.run", "cli", instructionId=name, **asked)
+    conflict = "instruction_id_conflict"
+    assert desk.refusal("instruction.run", "cli", instructionId="i1", **other) == conflict
+    desk.grant("instruction.run", "cli", instructionId="i4", **asked)
+    assert desk.refusal("instruction.run", "cli", instructionId="i1", **other) is None
+    assert desk.refusal("instruction.run", "cli", instructionId="i3", **other) == conflict
+    desk.prove()
 
 
 # --- what the authority remembers -----------------------------------------------------------------

@@ -86,6 +86,7 @@ NARROW = {
 }
 BUILT = (
     "issue", "dep", "sublease", "instance", "fiber", "harness", "observe", "policy", "world",
+    "instruction", "required", "coherence",
 )  # fmt: skip
 READS = {
     "dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check", "issue.list",
@@ -93,6 +94,8 @@ READS = {
     "harness.feature.check", "harness.feature.next", "harness.feature.read", "harness.join.check",
     "harness.session.bootstrap", "harness.session.read", "harness.trajectory.query",
     "observe.instruction", "observe.latest", "observe.needs_attention", "observe.projection",
+    "coherence.check", "instruction.check", "required.decision_verify", "required.delta",
+    "required.gate_ref", "required.projection", "required.witness_verify",
 }  # fmt: skip
 
 

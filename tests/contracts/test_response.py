@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from tests.fakes.desk import START_MS, Time
+from tests.fakes.policy import envelope, passed, policy
 from understudy.authority.exchange import export_issues, import_payloads, read_issues
 from understudy.authority.journal import Row
 from understudy.authority.service import Authority
@@ -107,6 +108,7 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     _harness(day)
     _lent(day, patch)
     _fibers(day, patch)
+    _checks(day)
     _reads(day)
     _doors(day)
     _garbage(day)
@@ -441,7 +443,7 @@ GARBAGE: dict[bytes, Reason] = {
     b'{"action":"issue.steal"}': Reason.ACTION_UNKNOWN,
     b'{"action":"issue.steal\\n\\u0007\\u2028\\"<b>"}': Reason.ACTION_UNKNOWN,
     b'{"action":"' + b"x" * 10_000 + b'"}': Reason.ACTION_UNKNOWN,
-    b'{"action":"instruction.run","payload":{}}': Reason.ACTION_UNIMPLEMENTED,
+    b'{"action":"observe.latest","payload":{}}': Reason.ACTION_UNIMPLEMENTED,
     b'{"action":"fiber.spawn","payload":{}}': Reason.FIBER_PAYLOAD_INVALID,
     b'{"action":"issue.show","payload":[]}': Reason.ISSUE_PAYLOAD_INVALID,
     b'{"action":"issue.claim","payload":{"id":"\\u0001"}}': Reason.LEASE_PAYLOAD_INVALID,
@@ -464,6 +466,10 @@ def _invalid(action: str) -> Reason:
     if not host_actions()[action].built:
         return Reason.ACTION_UNIMPLEMENTED
     family, _, verb = action.partition(".")
+    if family == "instruction":
+        return Reason.INSTRUCTION_SHAPE
+    if family in ("required", "coherence"):
+        return Reason.CHECK_PAYLOAD_INVALID
     if family == "dep":
         return Reason.DEPENDENCY_PAYLOAD_INVALID
     if family == "fiber":
@@ -472,6 +478,37 @@ def _invalid(action: str) -> Reason:
         return Reason.HARNESS_PAYLOAD_INVALID
     leases = family in ("sublease", "instance") or verb.startswith(("lease", "claim"))
     return Reason.LEASE_PAYLOAD_INVALID if leases else Reason.ISSUE_PAYLOAD_INVALID
+
+
+def _checks(day: Day) -> None:
+    day.refuse(Reason.REQUIRED_POLICY_MISSING, "required.projection", changedPaths=["a.py"])
+    day.grant("policy.set", "cli", checks=policy(closeRequires="witness"))
+    digest = policy(closeRequires="witness")["policyDigest"]
+    asked = {"instructionId": "i-1", "envelope": envelope(policyDigest=digest)}
+    day.grant("instruction.check", **asked)
+    unknown = {"instructionId": "i-2", "envelope": envelope()}
+    day.refuse(Reason.INSTRUCTION_POLICY_UNKNOWN, "instruction.check", **unknown)
+    failed = [{"checkId": "lint", "status": "failed", "exitCode": 3, "durationMs": 5}]
+    day.grant("instruction.run", "cli", **asked, results=failed)
+    day.refuse(Reason.CHECK_RESULTS_FORBIDDEN, "instruction.run", **asked, results=failed)
+    paths = {"changedPaths": ["src/a.py"]}
+    day.grant("required.projection", **paths)
+    day.grant("required.delta", **paths, deltaSource="given", fromRef="main", toRef="worktree")
+    gate = {"checkId": "lint", "artifactRelPath": "out/lint.json", "artifact": {"lines": 0}}
+    day.grant("required.gate_ref", **gate)
+    day.grant("issue.add", id="gated", title="t")
+    ann = day.claim("gated")
+    results = passed("lint", "tests")
+    witness = day.grant("required.witness", "cli", **paths, **ann, results=results)["witness"]
+    day.grant("required.witness_verify", witness=witness)
+    day.refuse(Reason.CLOSE_UNATTESTED, "issue.close", **ann)
+    decision = day.grant("required.witness_decide", witness=witness)["decision"]
+    day.grant("required.decision_verify", decision=decision, witness=witness)
+    day.grant("issue.close", **ann)
+    day.refuse(Reason.REQUIRED_TERM_ENDED, "required.witness_decide", witness=witness)
+    day.grant("issue.backend_status")
+    day.grant("coherence.check")
+    day.grant("policy.set", "cli", checks=policy())
 
 
 def _policies(day: Day) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.fakes.desk import START_MS, Time
 from tests.fakes.journal import MemoryJournal
+from tests.fakes.policy import passed, policy
 from tests.native.walk import Walk
 from understudy.authority.kernel import NativeAuthority
 from understudy.authority.native import Kernel, Stop
@@ -392,4 +393,26 @@ def test_an_issue_is_the_references_while_it_has_fibers_and_orphans() -> None:
         assert orphaned == ["fiber_orphaned" if who == "ada" else "fiber_not_found"]
         pair.ask("issue.lease_release", **held)
     pair.hot("issue.close", id="a")
+    pair.prove()
+
+
+def test_where_closing_requires_a_witness_closing_alone_is_cold() -> None:
+    pair = Pair()
+    for issue_id in ("a", "b"):
+        pair.ask("issue.add", id=issue_id, title="t")
+    pair.ask("policy.set", "cli", checks=policy(closeRequires="witness"))
+    pair.ask("issue.add", id="c", title="t")
+    for issue_id in ("a", "b", "c"):
+        lease = pair.hot("issue.claim", id=issue_id, assignee="ada")["issue"]["lease"]
+        held = {"id": issue_id, "assignee": "ada"}
+        held |= {"leaseId": lease["leaseId"], "fence": lease["fence"]}
+        pair.hot("issue.lease_renew", **held)
+        refused = pair.cold(Stop.WAITING, "issue.close", **held)
+        assert refused["failureClasses"] == ["issue_close_unattested"]
+    paths = {"changedPaths": ["a.txt"], "results": passed("lint")}
+    witness = pair.ask("required.witness", "cli", **paths, **held)["witness"]
+    pair.ask("required.witness_decide", witness=witness)
+    assert pair.cold(Stop.WAITING, "issue.close", **held)["result"] == "accepted"
+    pair.ask("policy.set", "cli", checks=policy())
+    pair.hot("issue.close", id="a", assignee="ada", fence=5, leaseId="other")
     pair.prove()

@@ -6,10 +6,12 @@ from typing import Any
 
 import orjson
 
+from tests.fakes.policy import passed, policy
 from understudy.contracts import canonical, contract_digest
 from understudy.contracts.request import Door
 from understudy.contracts.shapes import Transport
 
+DEMANDS = tuple(policy(closeRequires=each) for each in ("witness", "none"))
 START_MS = 1_800_000_000_000
 NAMES = ("ada", "bob", " ada ", "Zoë", "é", 'a"b', "", "x" * 65, "x" * 64, "a_b c", "___", "\u3000")
 IDS = (*(f"a-{number}" for number in range(12)), "A_9", "zz", "missing")
@@ -29,6 +31,7 @@ class Walk:
         self.held: dict[str, dict[str, Any]] = {}
         self.count = 0
         self.strict = False
+        self.witness: dict[str, Any] = {}
 
     def lines(self, count: int) -> Iterator[tuple[bytes, Door]]:
         for number in range(8):
@@ -38,6 +41,7 @@ class Walk:
 
     def heard(self, answer: bytes) -> None:
         value = orjson.loads(answer)
+        self.witness = value.get("witness", self.witness)
         lease = value.get("issue", {}).get("lease")
         if value["result"] != "accepted" or lease is None:
             return
@@ -160,6 +164,13 @@ class Walk:
         if rng.random() < 0.02:
             self.strict = True
             return self._line("policy.set", {"mutation": "instruction-linked"}, "cli")
+        if rng.random() < 0.03:
+            return self._line("policy.set", {"checks": rng.choice(DEMANDS)}, "cli")
+        if rng.random() < 0.1:
+            results = {"changedPaths": ["a.txt"], "results": passed("lint")}
+            return self._line("required.witness", held | results, "cli")
+        if rng.random() < 0.1:
+            return self._line("required.witness_decide", {"witness": self.witness})
         if rng.random() < 0.4:
             return self._line("issue.update", {"id": one, "status": "open"})
         return self._line(*rng.choice(choices))

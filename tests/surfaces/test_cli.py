@@ -75,6 +75,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "verify": ([], "rows are chained without a gap"),
     "rebuild": ([], "rebuilt from "),
     "check": ([], "contract: accepted"),
+    "coherence": ([], "contract: accepted\ncheck policy: none\n"),
+    "required delta": (["b.py", "a.py", "b.py"], "a.py\nb.py\n2 paths  delta1_"),
     "world-registry-check": ([], "contract: accepted"),
     "doctor": ([], "0 wrong"),
 }
@@ -82,6 +84,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
 APART = {
     "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority evidence",
     "authority status", "exec", "logs", "up", "down", "status", "tree", "top",
+    "instruction check", "instruction run", "required projection", "required gate-ref",
+    "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
 EXIT_CODES = (
     "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",

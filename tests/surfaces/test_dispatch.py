@@ -72,7 +72,7 @@ def test_accepted_refused_unreadable_and_read_lines_are_all_answered_in_their_pl
         b"{}\n",
         b"[]\n",
         encoded([{"action": "issue.fly"}]),
-        encoded([{"action": "instruction.run"}]),
+        encoded([{"action": "observe.latest"}]),
         encoded([{"action": "issue.list"}]),
     ]
     with Dispatch(state_dir) as running:
