@@ -84,7 +84,7 @@ def instruction(
         "sessions": sessions[: limits.QUERY_ITEMS_MAX],
         "features": features[: limits.QUERY_ITEMS_MAX],
     }
-    return Accepted(body={"instruction": seen})
+    return Accepted(body={"observed": seen})
 
 
 def projection(state: State, request: Shape, stamp: Stamp, past: Past) -> Outcome:  # noqa: ARG001
@@ -106,7 +106,7 @@ def projection(state: State, request: Shape, stamp: Stamp, past: Past) -> Outcom
             for worker in islice(sorted(state.sessions), limits.QUERY_ITEMS_MAX)
         ],
     }
-    return Accepted(body={"projection": seen})
+    return Accepted(body={"picture": seen})
 
 
 def _totals(state: State, stamp: Stamp) -> dict[str, int]:

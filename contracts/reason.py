@@ -42,7 +42,6 @@ class Reason(IntEnum):
     REQUEST_INVALID = 1
     REQUEST_TOO_LARGE = 2
     ACTION_UNKNOWN = 3
-    ACTION_UNIMPLEMENTED = 4
     LEASE_PAYLOAD_INVALID = 5
     ISSUE_PAYLOAD_INVALID = 6
     DEPENDENCY_PAYLOAD_INVALID = 7
@@ -264,9 +263,6 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.ACTION_UNKNOWN, "transport_unknown_action", _CALLER, _NEVER, Exit.USAGE, None,
      "no host action has this name",
      "`understudy check --json` lists the actions"),
-    (Reason.ACTION_UNIMPLEMENTED, "host_action_unimplemented", _US, _NEVER, Exit.FAILED, None,
-     "the action is registered and its rule is not built yet",
-     "use another action, or a later release"),
     (Reason.LEASE_PAYLOAD_INVALID, "lease_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
      "the payload of a lease action has a wrong, missing or unknown member",
      "correct the member that is named"),

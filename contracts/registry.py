@@ -26,7 +26,6 @@ class HostAction(Struct, frozen=True):
     transports: frozenset[str]
     operation_class: str
     mutates: bool
-    built: bool  # False: registered, and answers host_action_unimplemented
     route_family: str | None
     world_id: str | None
     morphism_row_id: str | None
@@ -112,7 +111,6 @@ def _host_action(
         transports=frozenset(row["transports"]),
         operation_class=operation["operationClass"],
         mutates=row["mutates"],
-        built=row["built"],
         route_family=family,
         world_id=world,
         morphism_row_id=morphism_row,

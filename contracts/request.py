@@ -102,8 +102,6 @@ def build(value: dict[str, Any], door: Door) -> Request | Garbage:
     action = host_actions().get(name)
     if action is None:
         return Garbage(Reason.ACTION_UNKNOWN, name[: limits.NAME_LENGTH_MAX], name, mark)
-    if not action.built:
-        return Garbage(Reason.ACTION_UNIMPLEMENTED, action.action, name, mark)
     return _typed(action, value, door, mark, now_ms)
 
 

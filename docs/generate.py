@@ -73,10 +73,10 @@ def exits() -> str:
 def actions() -> str:
     rows = [
         f"| `{a.action}` | `{a.operation_id}` | {a.operation_class} | {a.world_id or ''} "
-        f"| {', '.join(sorted(a.transports))} | {'yes' if a.built else 'registered'} |"
+        f"| {', '.join(sorted(a.transports))} |"
         for _, a in sorted(host_actions().items())
     ]
-    return _table("| action | operation | class | world | transports | built |", rows)
+    return _table("| action | operation | class | world | transports |", rows)
 
 
 def bounds() -> str:

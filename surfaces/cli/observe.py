@@ -43,7 +43,7 @@ def attention(session: Session) -> None:
 def instruction(session: Session, instruction: str) -> None:
     """Everything known of the instruction REF: what was done under it, and who names it."""
     answer = session.ask("observe.instruction", {"instructionRef": instruction}, writable=False)
-    session.finish(answer, lambda said: "\n".join(_known(said["instruction"])))
+    session.finish(answer, lambda said: "\n".join(_known(said["observed"])))
 
 
 @observe.command()
@@ -51,7 +51,7 @@ def instruction(session: Session, instruction: str) -> None:
 def projection(session: Session) -> None:
     """Counts, leases, sessions and features as one picture."""
     answer = session.ask("observe.projection", {}, writable=False)
-    session.finish(answer, lambda said: "\n".join(_picture(said["projection"])))
+    session.finish(answer, lambda said: "\n".join(_picture(said["picture"])))
 
 
 def _latest(seen: dict[str, Any]) -> str:

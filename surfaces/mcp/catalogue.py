@@ -59,13 +59,11 @@ def listing() -> list[dict[str, Any]]:
 
 
 def offered() -> list[HostAction]:
-    """The host actions that are tools: built, bound to MCP, and with a name there."""
+    """The host actions that are tools: bound to MCP, and with a name there."""
     return [
         action
         for name, action in host_actions().items()
-        if action.built
-        and "mcp" in action.transports
-        and (action.mcp_tool or name.startswith(_UNNAMED))
+        if "mcp" in action.transports and (action.mcp_tool or name.startswith(_UNNAMED))
     ]
 
 
@@ -112,11 +110,8 @@ def _annotations(action: HostAction) -> dict[str, Any]:
 
 
 def _joined() -> dict[str, Entry]:
-    actions = host_actions()
-    built = HANDOVER in actions and actions[HANDOVER].built
-    tools = [_work_next(), *([_work_handover()] if built else []), _work_complete(built=built)]
-    if actions[INSTRUCTION_RUN].built:
-        tools.append(_instruction_run(actions[INSTRUCTION_RUN]))
+    run = _instruction_run(host_actions()[INSTRUCTION_RUN])
+    tools = [_work_next(), _work_handover(), _work_complete(), run]
     return {tool["name"]: Entry(tool) for tool in tools}
 
 
@@ -163,13 +158,12 @@ def _work_handover() -> dict[str, Any]:
     return _tool("work_handover", WORK_HANDOVER, arguments, answer, hints)
 
 
-def _work_complete(*, built: bool) -> dict[str, Any]:
+def _work_complete() -> dict[str, Any]:
     arguments = schemas.arguments("issue.close", mutates=True)
     arguments["required"] = [*PROOF]
-    if built:
-        result = schemas.argument("checkpoint")
-        result["description"] = "What came of it, for those who depend on it."
-        arguments["properties"]["result"] = result
+    result = schemas.argument("checkpoint")
+    result["description"] = "What came of it, for those who depend on it."
+    arguments["properties"]["result"] = result
     answer = schemas.answer(("issue", "orphanedFibers", "handover"), _steps())
     hints = _hints(destructive=True, idempotent=True)
     return _tool("work_complete", WORK_COMPLETE, arguments, answer, hints)

@@ -208,12 +208,12 @@ LESSONS: dict[str, Lesson] = {
         "See what needs attention", "What is stuck, failed or contended, and why.", ("attention",)
     ),
     "observe.instruction": Lesson(
-        "See one instruction", "What became of an instruction.", ("instruction",)
+        "See one instruction", "What became of an instruction.", ("observed",)
     ),
     "observe.projection": Lesson(
         "See everything at once",
         "Work, leases, sessions and what needs attention.",
-        ("projection",),
+        ("picture",),
     ),
 }
 

@@ -84,10 +84,6 @@ NARROW = {
     "issue.import": {"cli", "coordinator"},
     "policy.set": {"cli", "coordinator"},
 }
-BUILT = (
-    "issue", "dep", "sublease", "instance", "fiber", "harness", "observe", "policy", "world",
-    "instruction", "required", "coherence",
-)  # fmt: skip
 READS = {
     "dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check", "issue.list",
     "issue.ready", "issue.show", "issue.lease_projection", "world.route_binding",
@@ -111,15 +107,8 @@ def test_an_action_is_bound_to_its_transports(action: str) -> None:
 
 
 @pytest.mark.parametrize("action", sorted(PROTOCOL | OURS))
-def test_an_action_is_built_when_its_family_is(action: str) -> None:
-    assert host_actions()[action].built == (action.partition(".")[0] in BUILT)
-
-
-@pytest.mark.parametrize("action", sorted(PROTOCOL | OURS))
-def test_a_built_action_mutates_unless_it_is_a_read(action: str) -> None:
-    row = host_actions()[action]
-    if row.built:
-        assert row.mutates == (action not in READS)
+def test_an_action_mutates_unless_it_is_a_read(action: str) -> None:
+    assert host_actions()[action].mutates == (action not in READS)
 
 
 def test_a_mutation_needs_the_capability_of_its_own_name_and_a_read_none() -> None:

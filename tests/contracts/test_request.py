@@ -33,7 +33,12 @@ NONE: list[tuple[bytes, Reason, str | None, str | int | None]] = [
     (b'{"action":"issue.ready","now":true}', Reason.REQUEST_INVALID, "issue.ready", None),
     (b'{"action":"issue.ready","now":"1"}', Reason.REQUEST_INVALID, "issue.ready", None),
     (b'{"id":3,"action":"no.such"}', Reason.ACTION_UNKNOWN, "no.such", 3),
-    (b'{"action":"observe.latest"}', Reason.ACTION_UNIMPLEMENTED, "observe.latest", None),
+    (
+        b'{"action":"observe.instruction"}',
+        Reason.HARNESS_PAYLOAD_INVALID,
+        "observe.instruction",
+        None,
+    ),
     (b'{"action":"instruction.run"}', Reason.INSTRUCTION_SHAPE, "instruction.run", None),
     (b'{"action":"required.delta"}', Reason.CHECK_PAYLOAD_INVALID, "required.delta", None),
     (b'{"action":"fiber.spawn"}', Reason.FIBER_PAYLOAD_INVALID, "fiber.spawn", None),

@@ -9,13 +9,10 @@ import pytest
 from tests.mcp.visitor import Guest, connect, refused, said, text
 from tests.patience import eventually
 from understudy.authority import client as authority
-from understudy.contracts import canonical, host_actions
+from understudy.contracts import canonical
 from understudy.surfaces.mcp.desk import Desk
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(not host_actions()["instruction.run"].built, reason="it is not built"),
-]
+pytestmark = pytest.mark.anyio
 
 
 def _policy(**commands: list[str]) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from understudy.surfaces.mcp.lessons import LESSONS, NEXT
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "mcp.md").read_text()
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+\+00:00")
-_LATER = {"work_handover", "issue_handover"}  # with issue.handover
 
 
 def _blocks(kind: str) -> list[str]:
@@ -31,13 +30,13 @@ def test_the_guide_names_every_tool_and_no_other() -> None:
     words = set(re.findall(rf"\b(?:{families})_[a-z_]+\b", page()))
     assert set(entries()) <= words
     classes = set(BY_WIRE)
-    assert words - classes - set(entries()) <= _LATER
+    assert words - classes - set(entries()) == set()
 
 
 def test_descriptions_name_tools_that_exist() -> None:
     told = [each.text for each in LESSONS.values()] + list(NEXT.values())
     words = set(re.findall(r"\b(?:work|issue|dep|fiber)_[a-z_]+\b", " ".join(told)))
-    assert words - set(BY_WIRE) - set(entries()) <= _LATER
+    assert words - set(BY_WIRE) - set(entries()) == set()
 
 
 def test_advice_is_given_for_classes_that_exist() -> None:

@@ -54,11 +54,10 @@ async def test_prompts_name_tools_that_exist(desk: Desk) -> None:
             await _text(client, "hand_over", issue="us-2"),
             await _text(client, "triage"),
         ]
-    later = {"work_handover"}  # with issue.handover
     families = ("work_", "issue_", "dep_", "fiber_")
     words = {word.strip(".,:;()") for text in texts for word in text.split()}
     named = {word for word in words if word.startswith(families)}
-    assert named <= set(entries()) | later
+    assert named <= set(entries())
 
 
 @pytest.mark.parametrize(

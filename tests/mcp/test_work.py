@@ -7,15 +7,12 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.mcp.visitor import ERAS, Guest, connect, refused, said, text
-from understudy.contracts import host_actions, limits
+from understudy.contracts import limits
 from understudy.surfaces.mcp.catalogue import HANDOVER
 from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.visit import Held
 
 pytestmark = pytest.mark.anyio
-
-_HANDS_OVER = HANDOVER in host_actions() and host_actions()[HANDOVER].built
-hands_over = pytest.mark.skipif(not _HANDS_OVER, reason=f"{HANDOVER} is not built")
 
 
 async def _add(desk: Desk, *ids: str, **members: Any) -> None:  # noqa: ANN401
@@ -240,7 +237,6 @@ async def test_a_repeated_claim_whose_lease_is_gone_finds_other_work(desk: Desk)
 # --- hand-over ------------------------------------------------------------------------------------
 
 
-@hands_over
 async def test_the_next_holder_gets_what_the_one_before_left(desk: Desk) -> None:
     await _add(desk, "a")
     checkpoint = {"summary": "half", "done": ["parser"], "next": ["printer"], "artifacts": ["br"]}
@@ -257,7 +253,6 @@ async def test_the_next_holder_gets_what_the_one_before_left(desk: Desk) -> None
     assert taken["brief"]["attempt"] == 2
 
 
-@hands_over
 async def test_a_checkpoint_can_be_kept_while_the_work_goes_on(desk: Desk) -> None:
     await _add(desk, "a")
     guest = Guest()
@@ -269,7 +264,6 @@ async def test_a_checkpoint_can_be_kept_while_the_work_goes_on(desk: Desk) -> No
         said(await client.call_tool("work_complete", proof))
 
 
-@hands_over
 async def test_a_result_is_there_for_those_who_depend_on_it(desk: Desk) -> None:
     await _add(desk, "a", priority=0)
     await _add(desk, "b")
@@ -282,7 +276,6 @@ async def test_a_result_is_there_for_those_who_depend_on_it(desk: Desk) -> None:
     assert brief["dependsOn"][0]["handover"]["checkpoint"] == result
 
 
-@hands_over
 async def test_a_malformed_end_leaves_nothing_behind(desk: Desk) -> None:
     await _add(desk, "a")
     async with connect(desk, Guest()) as client:

@@ -72,7 +72,7 @@ def test_accepted_refused_unreadable_and_read_lines_are_all_answered_in_their_pl
         b"{}\n",
         b"[]\n",
         encoded([{"action": "issue.fly"}]),
-        encoded([{"action": "observe.latest"}]),
+        encoded([{"action": "observe.instruction"}]),
         encoded([{"action": "issue.list"}]),
     ]
     with Dispatch(state_dir) as running:
@@ -88,7 +88,7 @@ def test_accepted_refused_unreadable_and_read_lines_are_all_answered_in_their_pl
         "transport_invalid_request",
         "transport_invalid_request",
         "transport_unknown_action",
-        "host_action_unimplemented",
+        "harness_invalid_payload",
         None,
     ]
     assert [row[0] for row in journal_rows(state_dir)] == [1, 2], "refusals are rows, garbage not"
