@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _GOODBYE_SECONDS: Final = 1.5
 _NAME_DEFAULT = "agent"
-_ENDLESS = frozenset({"subscriptions/listen"})  # answered when they end, so nobody waits for them
 
 
 class Inbox:
@@ -131,7 +130,7 @@ class Connection(asyncio.Protocol):
     @property
     def waits(self) -> bool:
         """Whether an answer is to be expected that is not the end of a subscription."""
-        return any(method not in _ENDLESS for method in self._in_flight.values())
+        return any(method not in wire.ENDLESS for method in self._in_flight.values())
 
     # --- asyncio --------------------------------------------------------------------------------
 

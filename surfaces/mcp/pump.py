@@ -45,7 +45,6 @@ _ASIDE_MAX = 64
 _LOG_BYTES_MAX = 1024 * 1024
 _UNREACHABLE, _CONFIG = 7, 78  # exit codes
 _REFUSED, _INVALID = -32_000, -32_600  # JSON-RPC's: a server's own, and no request
-_ENDLESS = ("subscriptions/listen",)  # requests whose answer is their end
 
 
 class Pump:
@@ -94,7 +93,7 @@ class Pump:
         """After the agent hung up: everything is answered, or takes too long."""
         if not self._hung_up:
             return False
-        waiting = any(method not in _ENDLESS for _, _, method in self._asked.values())
+        waiting = any(method not in wire.ENDLESS for _, _, method in self._asked.values())
         if waiting and self._gateway is None:
             return False  # it is on its way, or `_refuse` will be
         assert self._end_at is not None

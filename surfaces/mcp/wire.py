@@ -39,4 +39,5 @@ HELLO, HOLD, HOUSE, KEEP, DROP, NO, LOOK = (
     b"#look",
 )
 LINE_BYTES_MAX: Final = 1_048_576  # as `limits.REQUEST_BYTES_MAX`; a test holds them together
+ENDLESS: Final = ("subscriptions/listen",)  # requests whose answer is their end: none waits for it
 ASKED_MAX: Final = 1_024  # as `limits.MCP_INFLIGHT_MAX`

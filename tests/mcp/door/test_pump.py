@@ -50,6 +50,20 @@ def _issues(state_dir: Path) -> list[dict[str, Any]]:
     return found
 
 
+def test_an_agent_may_wish_that_its_leases_outlive_it(state_dir: Path) -> None:
+    add(state_dir, "a")
+    with Agent(state_dir, "--on-leave", "expire", "--name", "ann") as ann:
+        held = ann.greet().take()
+        assert held["assignee"].startswith("ann-")
+        assert ann.finish() == 0
+    eventually(lambda: seen.look(state_dir)["leases"] == 0)
+    (issue,) = _issues(state_dir)
+    assert issue["lease"]["fence"] == held["fence"]
+    assert understudy("gateway", "--stop", "--state-dir", state_dir).returncode == 0
+    assert "missing" in seen.look(state_dir)
+    assert understudy("authority", "status", "--state-dir", state_dir).returncode == 7
+
+
 def test_two_agents_of_one_name_are_two_holders(state_dir: Path) -> None:
     add(state_dir, "a", "b")
     with Agent(state_dir, "--name", "ann") as first, Agent(state_dir, "--name", "ann") as second:
