@@ -184,7 +184,7 @@ class Connection(asyncio.Protocol):
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
-            self._refuse(*_complaint(line))
+            self._refuse(*_complaint(line), number)
             return
         if self._admit(message, number):
             if not self._is_served:
@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
         match message:
             case types.JSONRPCRequest() if len(self._in_flight) >= limits.MCP_INFLIGHT_MAX:
                 text = f"{limits.MCP_INFLIGHT_MAX} requests of yours are not answered yet"
-                self._refuse(message.id, types.INVALID_REQUEST, text)
+                self._refuse(message.id, types.INVALID_REQUEST, text, number)
                 return False
             case types.JSONRPCRequest():
                 self._count += 1
@@ -299,9 +299,10 @@ class Connection(asyncio.Protocol):
         self._in_flight.pop(mark, None)
         return self.caller.numbers.pop(mark, None)
 
-    def _refuse(self, mark: str | int | None, code: int, text: str) -> None:
+    def _refuse(self, mark: str | int | None, code: int, text: str, number: int = 0) -> None:
         error = {"code": code, "message": f"understudy: {text}"}
-        self.tell(orjson.dumps({"jsonrpc": "2.0", "id": mark, "error": error}))
+        line = orjson.dumps({"jsonrpc": "2.0", "id": mark, "error": error})
+        self.tell(b"#%d " % number + line if number else line)
 
 
 def _encoded(message: types.JSONRPCMessage) -> bytes:

@@ -174,6 +174,19 @@ def test_a_gateway_that_says_no_is_heard_out(state_dir: Path, tmp_path: Path) ->
     assert "not today" in orjson.loads(done.stdout)["error"]["message"]
 
 
+def test_what_is_no_request_is_refused_once_and_not_asked_again(state_dir: Path) -> None:
+    with Agent(state_dir) as agent:
+        agent.greet()
+        for mark, known in ((7, 7), ([1], None), ({}, None)):
+            agent.send({"jsonrpc": "1.0", "id": mark, "method": "tools/list"})
+            answer = agent.answer()
+            assert (answer["id"], answer["error"]["code"]) == (known, -32600)
+        _hit(state_dir)
+        assert "result" in agent.rpc("tools/list")
+        assert agent.finish() == 0
+        assert agent.rest() == []
+
+
 def test_a_line_that_is_too_long_is_refused_and_the_next_one_is_not(state_dir: Path) -> None:
     with Agent(state_dir) as agent:
         agent.greet()
