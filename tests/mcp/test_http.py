@@ -175,6 +175,12 @@ def test_an_address_for_others_is_not_opened_without_a_token(tmp_path: Path) -> 
     assert b"bearer token" in done.stderr
 
 
+def test_what_tests_mount_is_no_option_of_the_product() -> None:
+    shown = understudy("gateway", "--help")
+    assert b"--http" in shown.stdout
+    assert b"mount" not in shown.stdout
+
+
 def test_a_token_comes_from_a_file_or_the_environment(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(f"{TOKEN}\n")

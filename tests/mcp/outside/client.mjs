@@ -48,8 +48,8 @@ const refused = await call('issue_claim', { id: added.issue.id, assignee: 'someb
 assert.equal(refused.isError, true);
 assert.deepEqual(refused.failureClasses, ['lease_contention_active']);
 
-const read = await client.readResource({ uri });
-assert.equal(JSON.parse(read.contents[0].text).lease?.fence ?? fence, fence);
+const read = await client.readResource({ uri: `lease://${added.issue.id}` });
+assert.equal(JSON.parse(read.contents[0].text).lease.fence, fence);
 
 const done = await call('work_complete', { id: added.issue.id, leaseId, fence });
 assert.equal(done.result, 'accepted', JSON.stringify(done));
