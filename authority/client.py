@@ -272,7 +272,7 @@ class AsyncClient:
             self._heard, self._give_up = False, time.monotonic() + self._retry_seconds
         while time.monotonic() < self._give_up:
             await asyncio.sleep(_PAUSE_SECONDS)
-            with suppress(Unreachable, OSError):
+            with suppress(Unavailable, OSError):  # whoever asks is told, and does not wait for good
                 await self._connect()
                 return
         self._writer = None

@@ -88,6 +88,23 @@ def test_another_protocol_is_named_and_not_retried(
     assert caught.value.reason is Reason.PROTOCOL_MISMATCH
 
 
+def test_nobody_waits_for_good_when_a_sidecar_comes_back_with_another_protocol(
+    state_dir: Path,
+) -> None:
+    def mumble(channel: socket.socket) -> None:
+        channel.makefile("rb").readline()
+        channel.sendall(b'{"diagnostic":"protocol 9"}\n')
+
+    async def in_tasks() -> None:
+        async with AsyncClient(state_dir, "mcp", retry_seconds=0.1) as connection:
+            with pytest.raises(Unavailable):
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await connection.ask(*add(1))
+
+    with Impostor(state_dir, greet_and_hang_up, mumble):
+        asyncio.run(in_tasks())
+
+
 # --- lost and found -------------------------------------------------------------------------------
 
 
