@@ -289,9 +289,11 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def pause(self) -> None:
-        """Take in nothing more."""
+        """Take in nothing more; a pump leaves the next gateway to whoever told us to stop."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
+            if self._is_pump:
+                self.tell(wire.HOUSE + b" tree")
 
     def _settled(self, mark: Any) -> int | None:  # noqa: ANN401 - whatever a client sends
         if self.caller is None or not isinstance(mark, str | int):
