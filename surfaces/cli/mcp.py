@@ -77,6 +77,7 @@ web = stack(
 @policy
 @web
 @click.option("--linger", type=click.FloatRange(0), help="End so many seconds after the last.")
+@click.option("--stop", is_flag=True, help="Have the one that runs leave, and its own sidecar.")
 @click.option("--tree", "in_tree", is_flag=True, hidden=True, help="It is the gateway of a tree.")
 @click.option("--lock", type=int, hidden=True, help="The descriptor of the lock, if it is held.")
 @click.option("--mount", hidden=True, metavar="MODULE:NAME", help="What tests mount beside it.")
@@ -93,6 +94,9 @@ def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
         raise click.UsageError("the MCP SDK is missing: pip install 'understudy[mcp]'")
     session.office(writable=False).close()  # says what is wrong with the state directory
     folder = session.state_dir.absolute()
+    if options["stop"]:
+        _announce("it has left" if lock.cleared(folder) else "no gateway serves here")
+        return
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     handle = options["lock"]
     by_force = options["in_tree"]

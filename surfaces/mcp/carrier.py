@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _GOODBYE_SECONDS: Final = 1.5
 _NAME_DEFAULT = "agent"
-_ENDLESS = frozenset({"subscriptions/listen"})  # answered when they end, so nobody waits for them
 
 
 class Inbox:
@@ -131,7 +130,7 @@ class Connection(asyncio.Protocol):
     @property
     def waits(self) -> bool:
         """Whether an answer is to be expected that is not the end of a subscription."""
-        return any(method not in _ENDLESS for method in self._in_flight.values())
+        return any(method not in wire.ENDLESS for method in self._in_flight.values())
 
     # --- asyncio --------------------------------------------------------------------------------
 
@@ -185,7 +184,7 @@ class Connection(asyncio.Protocol):
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
-            self._refuse(*_complaint(line))
+            self._refuse(*_complaint(line), number)
             return
         if self._admit(message, number):
             if not self._is_served:
@@ -236,7 +235,7 @@ class Connection(asyncio.Protocol):
         match message:
             case types.JSONRPCRequest() if len(self._in_flight) >= limits.MCP_INFLIGHT_MAX:
                 text = f"{limits.MCP_INFLIGHT_MAX} requests of yours are not answered yet"
-                self._refuse(message.id, types.INVALID_REQUEST, text)
+                self._refuse(message.id, types.INVALID_REQUEST, text, number)
                 return False
             case types.JSONRPCRequest():
                 self._count += 1
@@ -290,9 +289,11 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def pause(self) -> None:
-        """Take in nothing more."""
+        """Take in nothing more; a pump leaves the next gateway to whoever told us to stop."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
+            if self._is_pump:
+                self.tell(wire.HOUSE + b" tree")
 
     def _settled(self, mark: Any) -> int | None:  # noqa: ANN401 - whatever a client sends
         if self.caller is None or not isinstance(mark, str | int):
@@ -300,9 +301,10 @@ class Connection(asyncio.Protocol):
         self._in_flight.pop(mark, None)
         return self.caller.numbers.pop(mark, None)
 
-    def _refuse(self, mark: str | int | None, code: int, text: str) -> None:
+    def _refuse(self, mark: str | int | None, code: int, text: str, number: int = 0) -> None:
         error = {"code": code, "message": f"understudy: {text}"}
-        self.tell(orjson.dumps({"jsonrpc": "2.0", "id": mark, "error": error}))
+        line = orjson.dumps({"jsonrpc": "2.0", "id": mark, "error": error})
+        self.tell(b"#%d " % number + line if number else line)
 
 
 def _encoded(message: types.JSONRPCMessage) -> bytes:

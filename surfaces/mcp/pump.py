@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-_READ_BYTES = 65_536
+_READ_BYTES = 262_144
 _WRITE_BYTES = 4_096  # what a pipe takes at once when it says that it takes something
 _BUFFER_BYTES_MAX = 4 * 1024 * 1024  # what waits for one side; then the other is not read
 _PAUSE_SECONDS = 0.02  # between two tries to connect; doubled up to the next
@@ -45,7 +45,6 @@ _ASIDE_MAX = 64
 _LOG_BYTES_MAX = 1024 * 1024
 _UNREACHABLE, _CONFIG = 7, 78  # exit codes
 _REFUSED, _INVALID = -32_000, -32_600  # JSON-RPC's: a server's own, and no request
-_ENDLESS = ("subscriptions/listen",)  # requests whose answer is their end
 
 
 class Pump:
@@ -94,7 +93,7 @@ class Pump:
         """After the agent hung up: everything is answered, or takes too long."""
         if not self._hung_up:
             return False
-        waiting = any(method not in _ENDLESS for _, _, method in self._asked.values())
+        waiting = any(method not in wire.ENDLESS for _, _, method in self._asked.values())
         if waiting and self._gateway is None:
             return False  # it is on its way, or `_refuse` will be
         assert self._end_at is not None
@@ -108,7 +107,7 @@ class Pump:
         if ready.get(1):
             del self._out[: os.write(1, self._out[:_WRITE_BYTES])]
         if ready.get(0):
-            self._hear(os.read(0, _READ_BYTES))
+            self._hear(_read())
         channel = self._gateway
         if channel is not None and (events := ready.get(channel.fileno())):
             try:
@@ -164,7 +163,7 @@ class Pump:
         """Pass a line on, and remember what the next gateway would have to hear of it."""
         message = _decoded(line)
         method, mark = message.get("method"), message.get("id")
-        if not isinstance(method, str) or mark is None:
+        if not isinstance(method, str) or not isinstance(mark, str | int):
             if self._note(method, message, line):
                 self._send(line)
             elif len(self._aside) < _ASIDE_MAX:
@@ -272,8 +271,16 @@ class Pump:
         is_needed = bool(self._asked or self._holds or not self._count)
         patience = _TREE_SECONDS if self._in_tree else 0.0
         wanted_at = max(self._next_spawn, self._lost_at + patience)
-        if is_needed and now >= wanted_at and _spawn(self._folder):
-            self._next_spawn = now + _SPAWN_SECONDS
+        if is_needed and now >= wanted_at:
+            self._start(now)
+
+    def _start(self, now: float) -> None:
+        try:
+            if _spawn(self._folder):
+                self._next_spawn = now + _SPAWN_SECONDS
+        except OSError as error:
+            self._trouble = f"no gateway can be started in {self._folder}: {error.strerror}"
+            self._refuse(self._trouble)
 
     def _begin(self) -> None:
         """Tell a gateway all that the one before it knew (I1)."""
@@ -308,6 +315,14 @@ def run(state_dir: str, hello: dict[str, Any]) -> int:
     if not os.isatty(0):  # a terminal's Ctrl-C is the agent's, who then hangs up
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return Pump(state_dir, hello).run()
+
+
+def _read() -> bytes:
+    """What the agent says; nothing when it has hung up, or was never there."""
+    try:
+        return os.read(0, _READ_BYTES)
+    except OSError:
+        return b""
 
 
 def _decoded(line: bytes) -> dict[str, Any]:

@@ -5,7 +5,7 @@ A line that begins with `#` is no JSON, and so none of the client's or the serve
     pump     #hello {"protocol":1,"visit":"...","name":"...",...}     first, on every connection
              #hold us-1/7 {...}       behind it: what a gateway before this one kept for us
              #5 {...}                 the fifth request of this visit; 5 again if it is sent again
-    gateway  #house tree              whose it is: a tree's, or nobody's
+    gateway  #house tree              whose the next one is: a tree's, or the pump's own business
              #5 {...}                 the answer to that request
              #keep us-1/7 {...}       it renews this lease now; sent before the claim's answer
              #drop us-1/7             it does not any more
@@ -39,4 +39,5 @@ HELLO, HOLD, HOUSE, KEEP, DROP, NO, LOOK = (
     b"#look",
 )
 LINE_BYTES_MAX: Final = 1_048_576  # as `limits.REQUEST_BYTES_MAX`; a test holds them together
+ENDLESS: Final = ("subscriptions/listen",)  # requests whose answer is their end: none waits for it
 ASKED_MAX: Final = 1_024  # as `limits.MCP_INFLIGHT_MAX`

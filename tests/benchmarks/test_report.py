@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks import mcp
 from benchmarks.bars import BATCH, REFERENCE, bars
 from benchmarks.cycles import EIGHT, IN_FLIGHT, OURS, Figures
 from benchmarks.report import as_json, as_text
@@ -53,3 +54,15 @@ def test_a_run_on_a_busy_machine_says_so(results: Results) -> None:
     assert "BUSY" not in as_text(results)
     results.machine["load_average"] = 1.0
     assert "BUSY" in as_text(results)
+
+
+def test_agents_are_held_against_the_bare_sdk_and_the_bare_interpreter(results: Results) -> None:
+    costs = {mcp.OURS: 300.0, mcp.CARRIED: 150.0, mcp.STREAMS: 600.0}
+    table = {name: {count: [cost] for count in mcp.FLEETS} for name, cost in costs.items()}
+    launches = {mcp.LAUNCH: [30.0], mcp.INTERPRETER: [20.0]}
+    results.mcp = mcp.Found(table, table, launches)
+    found = {(bar.name, bar.against): bar for bar in bars(results)[-5:]}
+    assert [bar.measured for bar in found.values()] == [0.5, 0.5, 2.0, 2.0, 1.5]
+    assert [bar.reached for bar in found.values()] == [True, True, False, False, True]
+    assert mcp.STREAMS in as_text(results)
+    assert as_json(results)["mcp"]["launches_ms"] == launches

@@ -15,8 +15,7 @@ from understudy.actors.tree import gateway as seen
 
 def test_a_tree_without_workers_serves_agents_and_claims_nothing(state_dir: Path) -> None:
     add(state_dir, "a")
-    with Up(state_dir, "--mcp") as up, Agent(state_dir) as agent:
-        up.ready()
+    with Up(state_dir, "--mcp") as up, Agent(up.ready().state_dir) as agent:
         assert [child["id"] for child in up.picture()["tree"]] == [
             "authority_client",
             "evidence_writer",
@@ -40,8 +39,10 @@ def test_a_tree_without_workers_serves_agents_and_claims_nothing(state_dir: Path
 
 def test_a_tree_with_workers_serves_agents_beside_them(state_dir: Path) -> None:
     add(state_dir, "a", "b")
-    with Up(state_dir, "--mcp", "--exec", "true") as up, Agent(state_dir) as agent:
-        up.ready()
+    with (
+        Up(state_dir, "--mcp", "--exec", "true") as up,
+        Agent(up.ready().state_dir) as agent,
+    ):
         eventually(lambda: set(statuses(state_dir).values()) == {"closed"})
         agent.greet().call("issue_add", id="c", title="c")
         eventually(lambda: statuses(state_dir)["c"] == "closed")

@@ -50,6 +50,20 @@ def _issues(state_dir: Path) -> list[dict[str, Any]]:
     return found
 
 
+def test_an_agent_may_wish_that_its_leases_outlive_it(state_dir: Path) -> None:
+    add(state_dir, "a")
+    with Agent(state_dir, "--on-leave", "expire", "--name", "ann") as ann:
+        held = ann.greet().take()
+        assert held["assignee"].startswith("ann-")
+        assert ann.finish() == 0
+    eventually(lambda: seen.look(state_dir)["leases"] == 0)
+    (issue,) = _issues(state_dir)
+    assert issue["lease"]["fence"] == held["fence"]
+    assert understudy("gateway", "--stop", "--state-dir", state_dir).returncode == 0
+    assert "missing" in seen.look(state_dir)
+    assert understudy("authority", "status", "--state-dir", state_dir).returncode == 7
+
+
 def test_two_agents_of_one_name_are_two_holders(state_dir: Path) -> None:
     add(state_dir, "a", "b")
     with Agent(state_dir, "--name", "ann") as first, Agent(state_dir, "--name", "ann") as second:
@@ -158,6 +172,19 @@ def test_a_gateway_that_says_no_is_heard_out(state_dir: Path, tmp_path: Path) ->
     assert done.returncode == 78
     assert b"not today" in done.stderr
     assert "not today" in orjson.loads(done.stdout)["error"]["message"]
+
+
+def test_what_is_no_request_is_refused_once_and_not_asked_again(state_dir: Path) -> None:
+    with Agent(state_dir) as agent:
+        agent.greet()
+        for mark, known in ((7, 7), ([1], None), ({}, None)):
+            agent.send({"jsonrpc": "1.0", "id": mark, "method": "tools/list"})
+            answer = agent.answer()
+            assert (answer["id"], answer["error"]["code"]) == (known, -32600)
+        _hit(state_dir)
+        assert "result" in agent.rpc("tools/list")
+        assert agent.finish() == 0
+        assert agent.rest() == []
 
 
 def test_a_line_that_is_too_long_is_refused_and_the_next_one_is_not(state_dir: Path) -> None:
