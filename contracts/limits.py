@@ -70,7 +70,6 @@ HTTP_TOKEN_LENGTH_MIN = 16
 TASKS_MAX = 4_096  # long calls whose end may still be asked for
 TASKS_RUNNING_MAX = 256  # of those, the ones that go on
 TASK_TTL_MS = 3_600_000  # how long the end of a long call can be asked for
-TASK_POLL_MS = 500  # how often a client should ask
 TASK_QUESTIONS_MAX = 64  # answers in one update
 TASK_TURNS_MAX = 16  # times that one call may ask its client for input
 TASK_WATCHED_MAX = 256  # tasks that one subscription follows

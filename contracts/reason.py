@@ -150,6 +150,41 @@ class Reason(IntEnum):
     RETRY_POLICY_NOT_JSON = 232
     RETRY_POLICY_SHAPE = 233
     RETRY_POLICY_DIGEST = 234
+    # Instructions and checks.
+    CHECK_PAYLOAD_INVALID = 300
+    CHECK_RESULTS_FORBIDDEN = 301
+    INSTRUCTION_FILENAME = 302
+    INSTRUCTION_SHAPE = 303
+    INSTRUCTION_SCHEMA = 304
+    INSTRUCTION_INTENT = 305
+    INSTRUCTION_NORMALIZER = 306
+    INSTRUCTION_DIGEST = 307
+    INSTRUCTION_SCOPE_MISSING = 308
+    INSTRUCTION_SCOPE = 309
+    INSTRUCTION_CHECKS = 310
+    INSTRUCTION_POLICY_UNKNOWN = 311
+    INSTRUCTION_POLICY_SHAPE = 312
+    INSTRUCTION_POLICY_DIGEST = 313
+    INSTRUCTION_CHECK_REFUSED = 314
+    INSTRUCTION_NORMALIZER_REFUSED = 315
+    INSTRUCTION_TYPE = 316
+    INSTRUCTION_TYPING = 317
+    INSTRUCTION_CLAIMS = 318
+    INSTRUCTION_UNROUTABLE = 319
+    INSTRUCTION_CONFLICT = 320
+    INSTRUCTION_RESULTS = 321
+    REQUIRED_POLICY_MISSING = 322
+    REQUIRED_PATH = 323
+    REQUIRED_GATE_REF = 324
+    REQUIRED_RESULTS = 325
+    REQUIRED_POLICY_DRIFT = 326
+    REQUIRED_WITNESS_MISMATCH = 327
+    REQUIRED_WITNESS_UNRECORDED = 328
+    REQUIRED_TERM_ENDED = 329
+    REQUIRED_DECISION_MISMATCH = 330
+    CLOSE_UNATTESTED = 331
+    COHERENCE_REJECTED = 332
+    REQUIRED_SUPERSEDED = 333
     # Hand-overs, sessions, features, steps.
     HANDOVER_SUMMARY_MISSING = 340
     HARNESS_PAYLOAD_INVALID = 341
@@ -194,41 +229,6 @@ class Reason(IntEnum):
     JOIN_POLICY_UNPINNED = 378
     JOIN_POLICY_MISMATCH = 379
     JOIN_OVERLAP = 380
-    # Instructions and checks.
-    CHECK_PAYLOAD_INVALID = 300
-    CHECK_RESULTS_FORBIDDEN = 301
-    INSTRUCTION_FILENAME = 302
-    INSTRUCTION_SHAPE = 303
-    INSTRUCTION_SCHEMA = 304
-    INSTRUCTION_INTENT = 305
-    INSTRUCTION_NORMALIZER = 306
-    INSTRUCTION_DIGEST = 307
-    INSTRUCTION_SCOPE_MISSING = 308
-    INSTRUCTION_SCOPE = 309
-    INSTRUCTION_CHECKS = 310
-    INSTRUCTION_POLICY_UNKNOWN = 311
-    INSTRUCTION_POLICY_SHAPE = 312
-    INSTRUCTION_POLICY_DIGEST = 313
-    INSTRUCTION_CHECK_REFUSED = 314
-    INSTRUCTION_NORMALIZER_REFUSED = 315
-    INSTRUCTION_TYPE = 316
-    INSTRUCTION_TYPING = 317
-    INSTRUCTION_CLAIMS = 318
-    INSTRUCTION_UNROUTABLE = 319
-    INSTRUCTION_CONFLICT = 320
-    INSTRUCTION_RESULTS = 321
-    REQUIRED_POLICY_MISSING = 322
-    REQUIRED_PATH = 323
-    REQUIRED_GATE_REF = 324
-    REQUIRED_RESULTS = 325
-    REQUIRED_POLICY_DRIFT = 326
-    REQUIRED_WITNESS_MISMATCH = 327
-    REQUIRED_WITNESS_UNRECORDED = 328
-    REQUIRED_TERM_ENDED = 329
-    REQUIRED_DECISION_MISMATCH = 330
-    CLOSE_UNATTESTED = 331
-    COHERENCE_REJECTED = 332
-    REQUIRED_SUPERSEDED = 333
 
     @property
     def wire(self) -> str:
@@ -576,6 +576,108 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
      None, "the retry policy does not have the digest that binds it",
      "after an edit, `python -m understudy.contracts --write`"),
 
+    (Reason.CHECK_PAYLOAD_INVALID, "check_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     "the payload of a check action has a wrong, missing or unknown member",
+     "correct the member that is named"),
+    (Reason.CHECK_RESULTS_FORBIDDEN, "check_results_forbidden", _CALLER, _NEVER, Exit.DENIED, None,
+     "results are taken only from whoever ran the checks: the command line or the coordinator",
+     "send the envelope alone through MCP, or use `understudy instruction run`"),
+    (Reason.INSTRUCTION_FILENAME, "instruction_filename_invalid", _CALLER, _NEVER, Exit.USAGE, None,
+     "the instruction's id is no name for a file",
+     "use letters, digits, dots, dashes and underscores, and begin with a letter or digit"),
+    (Reason.INSTRUCTION_SHAPE, "instruction_envelope_invalid_shape", _CALLER, _NEVER, Exit.USAGE,
+     None, "the envelope is no object, or has a member that envelopes do not have",
+     "correct the member that is named"),
+    (Reason.INSTRUCTION_SCHEMA, "instruction_invalid_schema", _CALLER, _NEVER, Exit.USAGE, None,
+     "the envelope does not say which schema it follows",
+     "set schema to 1"),
+    (Reason.INSTRUCTION_INTENT, "instruction_invalid_intent", _CALLER, _NEVER, Exit.USAGE, None,
+     "the envelope does not say what it is for",
+     "say it in intent, in one line"),
+    (Reason.INSTRUCTION_NORMALIZER, "instruction_invalid_normalizer", _CALLER, _NEVER, Exit.USAGE,
+     None, "the envelope names no normalizer",
+     "name one that the check policy allows"),
+    (Reason.INSTRUCTION_DIGEST, "instruction_invalid_policy_digest", _CALLER, _NEVER, Exit.USAGE,
+     None, "the envelope names no policy",
+     "take the digest from `understudy policy show`"),
+    (Reason.INSTRUCTION_SCOPE_MISSING, "instruction_scope_missing", _CALLER, _NEVER, Exit.USAGE,
+     None, "the envelope does not say what it is about",
+     "say it in scope"),
+    (Reason.INSTRUCTION_SCOPE, "instruction_scope_invalid", _CALLER, _NEVER, Exit.USAGE, None,
+     "the scope is neither a line of text nor an object",
+     "correct scope"),
+    (Reason.INSTRUCTION_CHECKS, "instruction_requested_checks_invalid", _CALLER, _NEVER, Exit.USAGE,
+     None, "the envelope asks for no checks, or for one of them twice",
+     "list each check once in requestedChecks"),
+    (Reason.INSTRUCTION_POLICY_UNKNOWN, "instruction_unknown_policy", _CALLER, _NEVER, Exit.DENIED,
+     None, "the envelope is bound to a check policy that is not in force",
+     "take the digest from `understudy policy show`"),
+    (Reason.INSTRUCTION_POLICY_SHAPE, "instruction_policy_invalid_shape", _CALLER, _NEVER,
+     Exit.USAGE, None, "the check policy has a wrong, missing or unknown member",
+     "correct the member that is named"),
+    (Reason.INSTRUCTION_POLICY_DIGEST, "instruction_policy_digest_mismatch", _CALLER, _NEVER,
+     Exit.USAGE, None, "the check policy does not have the digest that binds it",
+     "leave policyDigest out of the file, and `understudy policy set` fills it in"),
+    (Reason.INSTRUCTION_CHECK_REFUSED, "instruction_check_not_allowed", _CALLER, _NEVER,
+     Exit.DENIED, None, "the check policy does not let instructions ask for this check",
+     "ask for one of its allowedChecks"),
+    (Reason.INSTRUCTION_NORMALIZER_REFUSED, "instruction_normalizer_not_allowed", _CALLER, _NEVER,
+     Exit.DENIED, None, "the check policy does not allow this normalizer",
+     "name one of its allowedNormalizers"),
+    (Reason.INSTRUCTION_TYPE, "instruction_instruction_type_invalid", _CALLER, _NEVER, Exit.USAGE,
+     None, "the type of the instruction is no name",
+     "correct instructionType, or leave it out"),
+    (Reason.INSTRUCTION_TYPING, "instruction_typing_policy_invalid", _CALLER, _NEVER, Exit.USAGE,
+     None, "the typing policy says something else than whether unknown types are allowed",
+     "give allowUnknown alone, or leave typingPolicy out"),
+    (Reason.INSTRUCTION_CLAIMS, "instruction_capability_claims_invalid", _CALLER, _NEVER,
+     Exit.USAGE, None, "the capability claims are no list of different names",
+     "correct capabilityClaims, or leave it out"),
+    (Reason.INSTRUCTION_UNROUTABLE, "instruction_unknown_unroutable", _CALLER, _NEVER, Exit.DENIED,
+     None, "the policy does not know the type of the instruction, which does not allow that",
+     "name one of its instructionTypes, or allow unknown ones in typingPolicy"),
+    (Reason.INSTRUCTION_CONFLICT, "instruction_id_conflict", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the id stands for another envelope, whose witness is recorded",
+     "use a new id for a new envelope"),
+    (Reason.INSTRUCTION_RESULTS, "instruction_runtime_invalid", _CALLER, _LATER, Exit.FAILED, None,
+     "the results are not those of the requested checks, one for each",
+     "run every requested check, and nothing else"),
+    (Reason.REQUIRED_POLICY_MISSING, "required_policy_missing", _CALLER, _NEVER, Exit.CONFIG, None,
+     "there is no check policy, so that nothing says what is required",
+     "set one with `understudy policy set --checks FILE`"),
+    (Reason.REQUIRED_PATH, "required_path_invalid", _CALLER, _NEVER, Exit.USAGE, None,
+     "a changed path is not that of a file below the working tree",
+     "give paths as `git diff --name-only` prints them"),
+    (Reason.REQUIRED_GATE_REF, "required_gate_ref_invalid", _CALLER, _LATER, Exit.FAILED, None,
+     "a gate reference is about a check of the policy and a file below the working tree",
+     "correct the member that is named"),
+    (Reason.REQUIRED_RESULTS, "required_witness_runtime_invalid", _CALLER, _LATER, Exit.FAILED,
+     None, "the results are not those of the required checks, one for each",
+     "run every required check, and nothing else"),
+    (Reason.REQUIRED_POLICY_DRIFT, "required_witness_policy_drift", _PEER, _NEVER, Exit.CONFLICT,
+     None, "the witness was made under a check policy that is not in force",
+     "run the required checks again"),
+    (Reason.REQUIRED_WITNESS_MISMATCH, "required_witness_mismatch", _CALLER, _NEVER,
+     Exit.CHECK_FAILED, None, "the witness says something else than what its own results give",
+     "run the required checks again"),
+    (Reason.REQUIRED_WITNESS_UNRECORDED, "required_witness_decide_invalid", _CALLER, _LATER,
+     Exit.CHECK_FAILED, None, "this authority has not recorded the witness, or has forgotten it",
+     "record it with `understudy required witness`"),
+    (Reason.REQUIRED_TERM_ENDED, "required_witness_term_ended", _PEER, _NEVER, Exit.CONFLICT, None,
+     "the witness was made in an earlier term of the issue",
+     "run the required checks again in this one"),
+    (Reason.REQUIRED_DECISION_MISMATCH, "required_decision_verify_invalid", _CALLER, _LATER,
+     Exit.CHECK_FAILED, None, "the decision is not the one that follows from the witness",
+     "decide again with `understudy required decide`"),
+    (Reason.CLOSE_UNATTESTED, "issue_close_unattested", _CALLER, _NEVER, Exit.DENIED, None,
+     "the check policy closes an issue only after an accepted decision in this term",
+     "run `understudy required witness --issue ID`, then `understudy required decide`"),
+    (Reason.COHERENCE_REJECTED, "coherence_rejected", _US, _NEVER, Exit.CHECK_FAILED, None,
+     "contract, registries, routes and policies do not fit together",
+     "`understudy check` names each deviation"),
+    (Reason.REQUIRED_SUPERSEDED, "required_witness_superseded", _CALLER, _NEVER, Exit.CONFLICT,
+     None, "the issue has a newer witness, which is the one to decide by",
+     "decide by that one, or run the required checks again"),
     (Reason.HANDOVER_SUMMARY_MISSING, "handover_summary_missing", _CALLER, _NEVER, Exit.USAGE,
      None, "a hand-over says in a summary how far the work is, and this one is blank",
      "say it in `checkpoint.summary`"),
@@ -739,108 +841,6 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
      _CALLER, _NEVER, Exit.CHECK_FAILED, None,
      "two workers changed the same path, so their sections cannot be joined as they are",
      "let one of them rebase onto the other, or split the paths"),
-    (Reason.CHECK_PAYLOAD_INVALID, "check_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
-     "the payload of a check action has a wrong, missing or unknown member",
-     "correct the member that is named"),
-    (Reason.CHECK_RESULTS_FORBIDDEN, "check_results_forbidden", _CALLER, _NEVER, Exit.DENIED, None,
-     "results are taken only from whoever ran the checks: the command line or the coordinator",
-     "send the envelope alone through MCP, or use `understudy instruction run`"),
-    (Reason.INSTRUCTION_FILENAME, "instruction_filename_invalid", _CALLER, _NEVER, Exit.USAGE, None,
-     "the instruction's id is no name for a file",
-     "use letters, digits, dots, dashes and underscores, and begin with a letter or digit"),
-    (Reason.INSTRUCTION_SHAPE, "instruction_envelope_invalid_shape", _CALLER, _NEVER, Exit.USAGE,
-     None, "the envelope is no object, or has a member that envelopes do not have",
-     "correct the member that is named"),
-    (Reason.INSTRUCTION_SCHEMA, "instruction_invalid_schema", _CALLER, _NEVER, Exit.USAGE, None,
-     "the envelope does not say which schema it follows",
-     "set schema to 1"),
-    (Reason.INSTRUCTION_INTENT, "instruction_invalid_intent", _CALLER, _NEVER, Exit.USAGE, None,
-     "the envelope does not say what it is for",
-     "say it in intent, in one line"),
-    (Reason.INSTRUCTION_NORMALIZER, "instruction_invalid_normalizer", _CALLER, _NEVER, Exit.USAGE,
-     None, "the envelope names no normalizer",
-     "name one that the check policy allows"),
-    (Reason.INSTRUCTION_DIGEST, "instruction_invalid_policy_digest", _CALLER, _NEVER, Exit.USAGE,
-     None, "the envelope names no policy",
-     "take the digest from `understudy policy show`"),
-    (Reason.INSTRUCTION_SCOPE_MISSING, "instruction_scope_missing", _CALLER, _NEVER, Exit.USAGE,
-     None, "the envelope does not say what it is about",
-     "say it in scope"),
-    (Reason.INSTRUCTION_SCOPE, "instruction_scope_invalid", _CALLER, _NEVER, Exit.USAGE, None,
-     "the scope is neither a line of text nor an object",
-     "correct scope"),
-    (Reason.INSTRUCTION_CHECKS, "instruction_requested_checks_invalid", _CALLER, _NEVER, Exit.USAGE,
-     None, "the envelope asks for no checks, or for one of them twice",
-     "list each check once in requestedChecks"),
-    (Reason.INSTRUCTION_POLICY_UNKNOWN, "instruction_unknown_policy", _CALLER, _NEVER, Exit.DENIED,
-     None, "the envelope is bound to a check policy that is not in force",
-     "take the digest from `understudy policy show`"),
-    (Reason.INSTRUCTION_POLICY_SHAPE, "instruction_policy_invalid_shape", _CALLER, _NEVER,
-     Exit.USAGE, None, "the check policy has a wrong, missing or unknown member",
-     "correct the member that is named"),
-    (Reason.INSTRUCTION_POLICY_DIGEST, "instruction_policy_digest_mismatch", _CALLER, _NEVER,
-     Exit.USAGE, None, "the check policy does not have the digest that binds it",
-     "leave policyDigest out of the file, and `understudy policy set` fills it in"),
-    (Reason.INSTRUCTION_CHECK_REFUSED, "instruction_check_not_allowed", _CALLER, _NEVER,
-     Exit.DENIED, None, "the check policy does not let instructions ask for this check",
-     "ask for one of its allowedChecks"),
-    (Reason.INSTRUCTION_NORMALIZER_REFUSED, "instruction_normalizer_not_allowed", _CALLER, _NEVER,
-     Exit.DENIED, None, "the check policy does not allow this normalizer",
-     "name one of its allowedNormalizers"),
-    (Reason.INSTRUCTION_TYPE, "instruction_instruction_type_invalid", _CALLER, _NEVER, Exit.USAGE,
-     None, "the type of the instruction is no name",
-     "correct instructionType, or leave it out"),
-    (Reason.INSTRUCTION_TYPING, "instruction_typing_policy_invalid", _CALLER, _NEVER, Exit.USAGE,
-     None, "the typing policy says something else than whether unknown types are allowed",
-     "give allowUnknown alone, or leave typingPolicy out"),
-    (Reason.INSTRUCTION_CLAIMS, "instruction_capability_claims_invalid", _CALLER, _NEVER,
-     Exit.USAGE, None, "the capability claims are no list of different names",
-     "correct capabilityClaims, or leave it out"),
-    (Reason.INSTRUCTION_UNROUTABLE, "instruction_unknown_unroutable", _CALLER, _NEVER, Exit.DENIED,
-     None, "the policy does not know the type of the instruction, which does not allow that",
-     "name one of its instructionTypes, or allow unknown ones in typingPolicy"),
-    (Reason.INSTRUCTION_CONFLICT, "instruction_id_conflict", _CALLER, _NEVER, Exit.CONFLICT, None,
-     "the id stands for another envelope, whose witness is recorded",
-     "use a new id for a new envelope"),
-    (Reason.INSTRUCTION_RESULTS, "instruction_runtime_invalid", _CALLER, _LATER, Exit.FAILED, None,
-     "the results are not those of the requested checks, one for each",
-     "run every requested check, and nothing else"),
-    (Reason.REQUIRED_POLICY_MISSING, "required_policy_missing", _CALLER, _NEVER, Exit.CONFIG, None,
-     "there is no check policy, so that nothing says what is required",
-     "set one with `understudy policy set --checks FILE`"),
-    (Reason.REQUIRED_PATH, "required_path_invalid", _CALLER, _NEVER, Exit.USAGE, None,
-     "a changed path is not that of a file below the working tree",
-     "give paths as `git diff --name-only` prints them"),
-    (Reason.REQUIRED_GATE_REF, "required_gate_ref_invalid", _CALLER, _LATER, Exit.FAILED, None,
-     "a gate reference is about a check of the policy and a file below the working tree",
-     "correct the member that is named"),
-    (Reason.REQUIRED_RESULTS, "required_witness_runtime_invalid", _CALLER, _LATER, Exit.FAILED,
-     None, "the results are not those of the required checks, one for each",
-     "run every required check, and nothing else"),
-    (Reason.REQUIRED_POLICY_DRIFT, "required_witness_policy_drift", _PEER, _NEVER, Exit.CONFLICT,
-     None, "the witness was made under a check policy that is not in force",
-     "run the required checks again"),
-    (Reason.REQUIRED_WITNESS_MISMATCH, "required_witness_mismatch", _CALLER, _NEVER,
-     Exit.CHECK_FAILED, None, "the witness says something else than what its own results give",
-     "run the required checks again"),
-    (Reason.REQUIRED_WITNESS_UNRECORDED, "required_witness_decide_invalid", _CALLER, _LATER,
-     Exit.CHECK_FAILED, None, "this authority has not recorded the witness, or has forgotten it",
-     "record it with `understudy required witness`"),
-    (Reason.REQUIRED_TERM_ENDED, "required_witness_term_ended", _PEER, _NEVER, Exit.CONFLICT, None,
-     "the witness was made in an earlier term of the issue",
-     "run the required checks again in this one"),
-    (Reason.REQUIRED_DECISION_MISMATCH, "required_decision_verify_invalid", _CALLER, _LATER,
-     Exit.CHECK_FAILED, None, "the decision is not the one that follows from the witness",
-     "decide again with `understudy required decide`"),
-    (Reason.CLOSE_UNATTESTED, "issue_close_unattested", _CALLER, _NEVER, Exit.DENIED, None,
-     "the check policy closes an issue only after an accepted decision in this term",
-     "run `understudy required witness --issue ID`, then `understudy required decide`"),
-    (Reason.COHERENCE_REJECTED, "coherence_rejected", _US, _NEVER, Exit.CHECK_FAILED, None,
-     "contract, registries, routes and policies do not fit together",
-     "`understudy check` names each deviation"),
-    (Reason.REQUIRED_SUPERSEDED, "required_witness_superseded", _CALLER, _NEVER, Exit.CONFLICT,
-     None, "the issue has a newer witness, which is the one to decide by",
-     "decide by that one, or run the required checks again"),
 )
 # fmt: on
 

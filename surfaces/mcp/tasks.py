@@ -41,6 +41,7 @@ EXTENSION = "io.modelcontextprotocol/tasks"
 _LISTEN = "subscriptions/listen"
 
 Context = ServerRequestContext[Any, Any]
+_POLL_MS = 500  # how often a client should ask
 
 
 class _Of(RequestParams):
@@ -241,7 +242,7 @@ def _outline(task: Task) -> dict[str, Any]:
         "createdAt": rfc3339.record_text(task.created_ms),
         "lastUpdatedAt": rfc3339.record_text(task.updated_ms),
         "ttlMs": task.ttl_ms,
-        "pollIntervalMs": limits.TASK_POLL_MS,
+        "pollIntervalMs": _POLL_MS,
     }
     return {**fields, "statusMessage": task.message} if task.message else fields
 

@@ -177,6 +177,18 @@ def test_one_listener_follows_so_many_tasks(stand: Stand) -> None:
     assert told["error"]["code"] == UNKNOWN
 
 
+def test_one_update_answers_so_many_questions(stand: Stand) -> None:
+    task_id = begun(stand)
+
+    def told(count: int) -> Answer:
+        replies = {f"q{number}": {} for number in range(count)}
+        return ask(stand, "tasks/update", {"taskId": task_id, "inputResponses": replies})
+
+    assert "result" in told(limits.TASK_QUESTIONS_MAX)
+    assert told(limits.TASK_QUESTIONS_MAX + 1)["error"]["code"] == UNKNOWN
+    ask(stand, "tasks/cancel", {"taskId": task_id})
+
+
 def test_through_the_pump_a_task_is_the_agents_own(stand: Stand) -> None:
     def exchanged(pump: subprocess.Popen[bytes], body: Answer) -> Answer:
         assert pump.stdin is not None

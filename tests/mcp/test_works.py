@@ -167,6 +167,16 @@ async def test_an_end_is_kept_for_its_time_and_no_room_is_made_by_forgetting_it(
     await works.close()
 
 
+async def test_a_shelf_has_room_for_so_many() -> None:
+    shelf = Memory(Clock())
+
+    async def fits(number: int) -> bool:
+        return await shelf.add(Task(f"task-{number}", "ada", 1_000, 1_000, limits.TASK_TTL_MS))
+
+    assert all([await fits(number) for number in range(limits.TASKS_MAX)])
+    assert not await fits(limits.TASKS_MAX)
+
+
 async def test_only_so_many_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TASKS_RUNNING_MAX", 2)
     works = Works()

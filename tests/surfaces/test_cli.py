@@ -83,7 +83,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
 # They need no state directory, take their time, or print what others say; most have own files.
 APART = {
     "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority evidence",
-    "authority status", "exec", "logs", "up", "down", "status", "tree", "top",
+    "authority status", "exec", "logs", "up", "down", "status", "tree", "top", "mcp", "gateway",
     "instruction check", "instruction run", "required projection", "required gate-ref",
     "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
