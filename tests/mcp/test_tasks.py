@@ -181,7 +181,7 @@ def test_one_update_answers_so_many_questions(stand: Stand) -> None:
     task_id = begun(stand)
 
     def told(count: int) -> Answer:
-        replies = {f"q{number}": {} for number in range(count)}
+        replies: Answer = {f"q{number}": {} for number in range(count)}
         return ask(stand, "tasks/update", {"taskId": task_id, "inputResponses": replies})
 
     assert "result" in told(limits.TASK_QUESTIONS_MAX)
