@@ -37,6 +37,20 @@ LIST_MAX = 10_000  # issues in one answer of a read
 IMPORT_RECORDS_MAX = 256  # records in one row of an import
 IMPORT_BYTES_MAX = REQUEST_BYTES_MAX - 1_024  # their bytes, with room for the request around them
 
+# --- jobs --------------------------------------------------------------------------------------
+JOBS_MAX = 4_194_304
+JOB_PAYLOAD_MEMBERS_MAX = 64
+JOB_ATTEMPTS_MAX = 16  # grants after which a job is blocked
+JOB_WAIT_MS_MAX = 604_800_000  # a week of waiting for a dependency; then a job is blocked
+CAUSAL_DEPS_MAX = 64
+ARTIFACTS_MAX = 64  # that one completion names
+OPERATIONS_PER_BATCH_MAX = 64  # admitted together in one row
+DIRECTIVES_MAX = 4_096  # routes and marks of kinds
+MEMBERS_MAX = 65_536  # nodes that are registered
+ROSTER_PAGE_MAX = 256
+ROSTER_PAGE_DEFAULT = 64
+COORDINATOR_QUIET_MS_MAX = 900_000  # a coordinator without a word for longer is reported as quiet
+
 # --- time --------------------------------------------------------------------------------------
 CLOCK_DRIFT_MS_MAX = 500  # how far ahead of us a caller's stamp may be
 WALL_MS_MAX = 253_402_300_799_999  # the last millisecond that RFC 3339 can name

@@ -72,6 +72,17 @@ OURS = {
     "sublease.revoke": "op/mcp.sublease_revoke",
     "instance.open": "op/mcp.instance_open",
     "instance.close": "op/mcp.instance_close",
+    "job.schedule": "op/mcp.job_schedule",
+    "job.claim": "op/mcp.job_claim",
+    "job.complete": "op/mcp.job_complete",
+    "job.yield": "op/mcp.job_yield",
+    "job.expire": "op/mcp.job_expire",
+    "job.admit": "op/transport.job_admit",
+    "job.show": "op/mcp.job_show",
+    "job.roster": "op/mcp.job_roster",
+    "route.set": "op/cli.route_set",
+    "coordinator.designate": "op/cli.coordinator_designate",
+    "node.register": "op/cli.node_register",
     "policy.set": "op/cli.policy_set",
     "world.route_binding": "op/transport.world_route_binding",
 }
@@ -81,11 +92,18 @@ NARROW = {
     "issue.lease_release": {"coordinator", "mcp"},
     "issue.import": {"cli", "coordinator"},
     "policy.set": {"cli", "coordinator"},
+    "route.set": {"cli", "coordinator"},
+    "coordinator.designate": {"cli", "coordinator"},
+    "node.register": {"cli", "coordinator"},
 }
-BUILT = ("issue", "dep", "sublease", "instance", "fiber", "policy", "world")
+BUILT = (
+    "issue", "dep", "sublease", "instance", "fiber", "policy", "world", "job", "route",
+    "coordinator", "node",
+)  # fmt: skip
 READS = {
     "dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check", "issue.list",
     "issue.ready", "issue.show", "issue.lease_projection", "world.route_binding",
+    "job.show", "job.roster",
 }  # fmt: skip
 
 
