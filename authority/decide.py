@@ -7,7 +7,18 @@ Order: the door, the caller's clock, the evidence, the memory of request ids, th
 from dataclasses import replace
 
 from ..contracts import Policy, Reason, Request, Stamp, shapes
-from . import dependency, fiber, lease, projection, sublease, work
+from . import (
+    admission,
+    dependency,
+    directive,
+    fiber,
+    job,
+    lease,
+    projection,
+    roster,
+    sublease,
+    work,
+)
 from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
 from .state import State
 
@@ -127,6 +138,28 @@ def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:
             return dependency.remove(state, asked, stamp)
         case shapes.ReplaceDependency() as asked:
             return dependency.replace(state, asked, stamp)
+        case shapes.ScheduleJob() as asked:
+            return job.schedule(directive.Turn(state, stamp), asked)
+        case shapes.ClaimJob() as asked:
+            return job.claim(directive.Turn(state, stamp), asked)
+        case shapes.CompleteJob() as asked:
+            return job.complete(directive.Turn(state, stamp), asked)
+        case shapes.YieldJob() as asked:
+            return job.give_back(directive.Turn(state, stamp), asked)
+        case shapes.ExpireJob() as asked:
+            return job.expire(directive.Turn(state, stamp), asked)
+        case shapes.AdmitOperations() as asked:
+            return admission.admit(state, asked, stamp)
+        case shapes.SetRoute() as asked:
+            return directive.set_route(directive.Turn(state, stamp), asked)
+        case shapes.DesignateCoordinator() as asked:
+            return directive.designate(directive.Turn(state, stamp), asked)
+        case shapes.RegisterNode() as asked:
+            return directive.register(directive.Turn(state, stamp), asked)
+        case shapes.ShowJob() as asked:
+            return roster.show(directive.Turn(state, stamp), asked)
+        case shapes.Roster() as asked:
+            return roster.roster(directive.Turn(state, stamp), asked)
         case shapes.SetPolicy() as asked:
             return _set_policy(state, asked)
         case shapes.ListIssues() as asked:

@@ -57,10 +57,8 @@ from .outcome import (
     InstancePut,
     IssueAdded,
     IssueSet,
-    Lapsed,
     LeaseDropped,
     LeasePut,
-    PolicySet,
     SubleaseDropped,
     SubleasePut,
     decode_changes,
@@ -404,8 +402,8 @@ def _touched(state: State, change: Change) -> Iterator[str]:
         case DependencyAdded(dependency) | DependencyDropped(dependency):
             yield dependency.issue_id
             yield dependency.depends_on_id
-        case Lapsed() | PolicySet() | Answered():
-            pass
+        case _:
+            pass  # what is about all of them, or about jobs
 
 
 # --- the contract, as C wants it ----------------------------------------------------------------

@@ -1,12 +1,13 @@
 """What is: the fold of the journal, and the only function that changes it.
 
-    I1  Every lease's resource is an issue that exists and is not closed.
+    I1  Every lease's resource is an issue or a job that exists and is not finished.
     I2  A resource has at most one lease; a newer grant has a greater fence.
     I3  Subleases and instances hang on the lease whose fence they were made under.
     I4  `ready` holds exactly the open issues whose blockers are all closed.
     I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
     I6  A fiber runs under the lease whose fence it has, and in a scope that runs; orphans are of
         earlier terms, and closed work has no fibers.
+    I7  A job is leased exactly while it is claimed, and stands in the index of its state.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -23,33 +24,45 @@ from ..contracts import (
     BLOCKING_TYPES,
     FIBER_TRANSITIONS,
     Dependency,
+    Designation,
+    Directive,
     Fiber,
     FiberMove,
     FiberState,
     Instance,
     Issue,
+    Job,
     Lease,
+    Member,
     Policy,
     Sublease,
+    is_job,
     issue_of,
     issue_resource,
     limits,
     rfc3339,
 )
+from .lane import Lane, check_lane
 from .outcome import (
     Answered,
     Change,
     DependencyAdded,
     DependencyDropped,
+    Designated,
+    DirectivePut,
     FiberDropped,
     FiberPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
     IssueSet,
+    JobPut,
+    JobQuarantined,
     Lapsed,
     LeaseDropped,
     LeasePut,
+    MemberPut,
+    OperationAdmitted,
     PolicySet,
     SubleaseDropped,
     SubleasePut,
@@ -84,6 +97,7 @@ class State:
         "forgetting",
         "instances",
         "issues",
+        "lane",
         "leases",
         "overdue",
         "policy",
@@ -100,6 +114,7 @@ class State:
         self.subleases: dict[str, dict[str, Sublease]] = {}
         self.instances: dict[str, dict[str, Instance]] = {}
         self.fibers: dict[str, dict[str, Fiber]] = {}
+        self.lane = Lane()
         self.policy = Policy()
         self.answers: dict[str, Answer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
@@ -171,6 +186,10 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:
                 state.fibers.setdefault(fiber.resource, {})[fiber.fiber_id] = fiber
             case FiberDropped(resource, fiber_id):
                 del state.fibers[resource][fiber_id]
+            case JobPut() | JobQuarantined() | DirectivePut() | MemberPut() | Designated():
+                state.lane.make(change)
+            case OperationAdmitted():
+                pass  # the log is the journal's; what it did are the changes beside it
             case DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case DependencyDropped(dependency):
@@ -209,6 +228,10 @@ def _move(state: State, old: Rank, new: Rank) -> None:
 
 def _put_lease(state: State, lease: Lease) -> None:
     before = state.leases.get(lease.resource)
+    if is_job(lease.resource):
+        state.leases[lease.resource] = lease
+        state.lane.file_lease(before, lease)
+        return
     if before is not None:
         _unfile(state, before)
         if before.fence != lease.fence:
@@ -219,6 +242,9 @@ def _put_lease(state: State, lease: Lease) -> None:
 
 
 def _drop_lease(state: State, resource: str) -> None:
+    if is_job(resource):
+        state.lane.file_lease(state.leases.pop(resource), None)
+        return
     _unfile(state, state.leases.pop(resource))
     _drop_dependents(state, resource)
     _refresh_torn(state, resource)
@@ -319,6 +345,10 @@ class Image(msgspec.Struct, frozen=True):
     policy: Policy
     answers: list[tuple[str, str, str, int]]
     fibers: list[Fiber] = []  # an image from before there were fibers has none
+    jobs: list[Job] = []  # and so on
+    directives: list[Directive] = []
+    members: list[Member] = []
+    designation: Designation | None = None
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -336,6 +366,10 @@ def dump(state: State) -> bytes:
         policy=state.policy,
         answers=[(key, *state.answers[key]) for key in state.forgetting],
         fibers=_flat(state.fibers),
+        jobs=[state.lane.jobs[key] for key in sorted(state.lane.jobs)],
+        directives=[state.lane.directives[key] for key in sorted(state.lane.directives)],
+        members=[state.lane.members[key] for key in sorted(state.lane.members)],
+        designation=state.lane.designation,
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -346,6 +380,11 @@ def load(data: bytes) -> State:
     state = State()
     apply(state, [IssueAdded(each) for each in image.issues])
     apply(state, [DependencyAdded(each) for each in image.dependencies])
+    apply(state, [JobPut(each) for each in image.jobs])
+    apply(state, [DirectivePut(each) for each in image.directives])
+    apply(state, [MemberPut(each) for each in image.members])
+    if image.designation is not None:
+        apply(state, [Designated(image.designation)])
     apply(state, [LeasePut(each) for each in image.leases])
     _file(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
     apply(state, [SubleasePut(each) for each in image.subleases])
@@ -360,8 +399,9 @@ def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I6; slow, for tests and for `issue.check`."""
-    for resource, lease in state.leases.items():
+    """Assert I1 to I7; slow, for tests and for `issue.check`."""
+    of_issues = {key: lease for key, lease in state.leases.items() if not is_job(key)}
+    for resource, lease in of_issues.items():
         issue = state.issues[issue_of(resource)]
         assert issue.status != "closed", f"I1: {resource} is closed and leased"
         assert lease.resource == resource, f"I2: {resource} is filed under another name"
@@ -373,11 +413,12 @@ def check_invariants(state: State) -> None:
     assert list(state.ready) == ready, "I4: the ready index differs from the records"
     filed = [key for _, key in state.deadlines]
     filed += [issue_resource(place.issue_id) for place in state.overdue]
-    assert sorted(filed) == sorted(state.leases), "I5: a lease is filed twice or not at all"
+    assert sorted(filed) == sorted(of_issues), "I5: a lease is filed twice or not at all"
     for deadline_ms, key in state.deadlines:
         assert state.leases[key].deadline_ms == deadline_ms, f"I5: {key} has another deadline"
     for resource, fibers in state.fibers.items():
         _check_fibers(state, resource, fibers)
+    check_lane(state.lane, state.leases)
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

@@ -17,15 +17,21 @@ from .outcome import (
     Change,
     DependencyAdded,
     DependencyDropped,
+    Designated,
+    DirectivePut,
     FiberDropped,
     FiberPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
     IssueSet,
+    JobPut,
+    JobQuarantined,
     Lapsed,
     LeaseDropped,
     LeasePut,
+    MemberPut,
+    OperationAdmitted,
     PolicySet,
     SubleaseDropped,
     SubleasePut,
@@ -157,8 +163,10 @@ class Tables:
             case DependencyDropped(one):
                 query = "DELETE FROM dependency WHERE (issue_id, depends_on_id, type) = (?, ?, ?)"
                 self._run(query, one.issue_id, one.depends_on_id, one.type)
-            case PolicySet() | Answered() | Lapsed():
+            case PolicySet() | Answered() | Lapsed() | OperationAdmitted():
                 pass  # the tables show work and leases
+            case JobPut() | JobQuarantined() | DirectivePut() | MemberPut() | Designated():
+                pass  # of the job lane they show the leases
             case _:
                 assert_never(change)
 
