@@ -111,4 +111,10 @@ def scene(call: Run, tmp_path: Path) -> Scene:
     spawn = ("fiber", "spawn", "t", *torn_holder)
     assert call(*spawn, "--task", "lint", "--fiber-id", "f1").code == 0
     assert call(*spawn, "--task", "one file", "--fiber-id", "f2", "--parent", "f1").code == 0
+    for arguments in (  # rows 11 to 13
+        ["job", "schedule", "j", "--kind", "k.x"],
+        ["job", "schedule", "p", "--kind", "k.x", "--payload", '{"n": 1}'],
+        ["job", "claim", "j", "--worker", "ada"],
+    ):
+        assert call(*arguments).code == 0
     return Scene(call, holder, torn_holder, fence)
