@@ -277,8 +277,8 @@ class NativeAuthority(Authority):
         kernel.set_policy(is_open=state.policy.mutation == "open")
         kernel.head = self._position()
 
-    def _issue_count(self) -> int:
-        return len(self._state.issues)  # C makes no issues, so nothing need be settled
+    def _record_count(self) -> int:  # C makes neither, so nothing need be settled
+        return len(self._state.issues) + len(self._state.lane.jobs)
 
     def _position(self) -> Position:
         wall_ms, counter = self._clock.position

@@ -1,4 +1,4 @@
-"""Write the tables of `docs/protocol.md` and `docs/otp.md` from the tables in the code.
+"""Write the tables of `docs/protocol.md`, `otp.md` and `jobs.md` from the tables in the code.
 
 `make docs` runs this; a test fails while a page says something else than the code. Text between
 `<!-- generated: NAME -->` and `<!-- end -->` is replaced, the rest is written by hand.
@@ -12,12 +12,13 @@ from pathlib import Path
 from understudy.actors.otp.restart import AFFECTED, VERDICTS
 from understudy.contracts import limits
 from understudy.contracts.fiber import FIBER_TRANSITIONS
+from understudy.contracts.job import JOB_TRANSITIONS
 from understudy.contracts.reason import FAILURES, Exit
 from understudy.contracts.registry import host_actions
 from understudy.contracts.retry import retry_policy
 from understudy.contracts.transitions import TRANSITIONS
 
-PAGES = [Path(__file__).with_name(name) for name in ("protocol.md", "otp.md")]
+PAGES = [Path(__file__).with_name(name) for name in ("protocol.md", "otp.md", "jobs.md")]
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -29,6 +30,11 @@ def transitions() -> str:
 def fibers() -> str:
     rows = [f"| {state} | {move} | {after} |" for (state, move), after in FIBER_TRANSITIONS.items()]
     return _table("| from | move | to |", rows)
+
+
+def jobs() -> str:
+    rows = [f"| {state} | {move} | {after} |" for (state, move), after in JOB_TRANSITIONS.items()]
+    return _table("| from | operation | to |", rows)
 
 
 def guards() -> str:
@@ -98,6 +104,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     for each in (
         transitions,
         fibers,
+        jobs,
         guards,
         failures,
         retries,
