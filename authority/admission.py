@@ -122,7 +122,7 @@ def _decide(
 def _identified(state: State, signed: SignedOperation, stamp: Stamp) -> Refused | None:
     """Whether the author said it, under a stamp of its own that the clock has reached."""
     detail = f"{signed.kind} of {signed.author}"
-    if signed.stamp.node != signed.author:
+    if signed.stamp.node != signed.author or signed.author != signed.author.strip():
         return Refused(Reason.OPERATION_PAYLOAD_INVALID, f"{detail}: stamp.node")
     member = state.lane.members.get(signed.author)
     key = member.public_key if member else ""

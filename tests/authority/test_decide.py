@@ -129,7 +129,11 @@ def test_an_id_is_remembered_over_a_restart_and_a_snapshot() -> None:
 def test_every_built_action_has_a_rule() -> None:
     for action in host_actions().values():
         if action.built and not action.mutates:
-            payload = {"issue.show": {"id": "a"}, "world.route_binding": {"operationAction": "x"}}
+            payload = {
+                "issue.show": {"id": "a"},
+                "job.show": {"jobId": "a"},
+                "world.route_binding": {"operationAction": "x"},
+            }
             outcome = decided(asked(action.action, payload.get(action.action, {})))
             missing = isinstance(outcome, Refused) and outcome.reason is Reason.ACTION_UNIMPLEMENTED
             assert not missing, action.action
