@@ -30,7 +30,6 @@ from ..contracts import (
     canonical,
     is_signed_by,
     position,
-    signed_bytes,
 )
 from . import directive, job
 from .directive import Origin, Turn
@@ -62,24 +61,18 @@ _RULES: dict[str, tuple[type[Any], str, _Rule]] = {
 }
 
 
-def admit(state: State, request: AdmitOperations, stamp: Stamp) -> Outcome:
+def admit(turn: Turn, request: AdmitOperations) -> Outcome:
     """What becomes of each. Where nothing becomes of any of them, the batch is refused."""
-    digests = [canonical.digest("op1", signed_bytes(each)) for each in request.operations]
-    order = sorted(
-        range(len(digests)), key=lambda at: (position(request.operations[at].stamp), digests[at])
-    )
+    state, stamp = turn.state, turn.stamp
+    digests = [_digest(each) for each in request.operations]
+    batch = dict(zip(digests, request.operations, strict=True))
+    order = sorted(batch, key=lambda digest: (position(batch[digest].stamp), digest))
+    torn = _torn(state, batch, stamp)
     overlay, changes = _overlay(state), list[Change]()
     outcomes: dict[str, Accepted | Refused] = {}
-    for index, at in enumerate(order):
-        signed, digest = request.operations[at], digests[at]
-        if digest in outcomes:
-            continue
-        others = {
-            other
-            for there, other in enumerate(digests)
-            if other != digest and request.operations[there].stamp == signed.stamp
-        }
-        if others:
+    for index, digest in enumerate(order):
+        signed = batch[digest]
+        if digest in torn:
             detail = f"{signed.kind} of {signed.author}"
             outcome: Outcome = Refused(Reason.OPERATION_STAMP_CONFLICT, detail)
         else:
@@ -88,11 +81,31 @@ def admit(state: State, request: AdmitOperations, stamp: Stamp) -> Outcome:
         outcomes[digest] = outcome
         _apply(overlay, outcome.changes)
         changes += outcome.changes
-    first = outcomes[digests[order[0]]] if order else None
-    if isinstance(first, Refused) and all(isinstance(each, Refused) for each in outcomes.values()):
-        return first
-    said = [_said(request.operations[at], outcomes[digests[at]]) for at in range(len(digests))]
+    is_idle = all(isinstance(each, Refused) for each in outcomes.values()) and not changes
+    if len(order) == 1 or (order and is_idle):
+        only = outcomes[order[0]]
+        if isinstance(only, Refused):
+            return only
+    said = [_said(batch[digest], outcomes[digest]) for digest in digests]
     return Accepted(tuple(changes), {"changed": bool(changes), "operations": said})
+
+
+def _digest(signed: SignedOperation) -> str:
+    """Of all of it, so that nothing forged is taken for what it copies."""
+    return canonical.digest("op1", canonical.encode(msgspec.to_builtins(signed)))
+
+
+def _torn(state: State, batch: Mapping[str, SignedOperation], stamp: Stamp) -> set[str]:
+    """Operations that share a stamp with another one. What is forged tears nothing."""
+    groups: dict[tuple[int, int, str], list[str]] = {}
+    for digest, signed in batch.items():
+        groups.setdefault(position(signed.stamp), []).append(digest)
+    torn: set[str] = set()
+    for group in groups.values():
+        if len(group) > 1:
+            sound = {each for each in group if _identified(state, batch[each], stamp) is None}
+            torn |= sound if len(sound) > 1 else set()
+    return torn
 
 
 def _decide(

@@ -4,7 +4,9 @@ Pure and total: no clock, no I/O, no randomness, and no exception for anything a
 Order: the door, the caller's clock, the evidence, the memory of request ids, then the rule.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from ..contracts import Policy, Reason, Request, Stamp, shapes
 from . import (
@@ -19,6 +21,7 @@ from . import (
     sublease,
     work,
 )
+from .directive import Turn
 from .outcome import Accepted, Answered, Outcome, PolicySet, Refused, Repeated
 from .state import State
 
@@ -94,7 +97,24 @@ def _recall(state: State, request: Request) -> Repeated | Refused | None:
     return Refused(Reason.REQUEST_ID_CONFLICT, detail)
 
 
+_LANE: dict[type[shapes.Shape], Callable[[Turn, Any], Outcome]] = {
+    shapes.ScheduleJob: job.schedule,
+    shapes.ClaimJob: job.claim,
+    shapes.CompleteJob: job.complete,
+    shapes.YieldJob: job.give_back,
+    shapes.ExpireJob: job.expire,
+    shapes.AdmitOperations: admission.admit,
+    shapes.SetRoute: directive.set_route,
+    shapes.DesignateCoordinator: directive.designate,
+    shapes.RegisterNode: directive.register,
+    shapes.ShowJob: roster.show,
+    shapes.Roster: roster.roster,
+}
+
+
 def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:
+    if (rule := _LANE.get(type(request.payload))) is not None:
+        return rule(Turn(state, stamp), request.payload)
     match request.payload:
         case shapes.Claim() as asked:
             return lease.claim(state, asked, stamp)
@@ -138,28 +158,6 @@ def _rule(state: State, request: Request, stamp: Stamp) -> Outcome:
             return dependency.remove(state, asked, stamp)
         case shapes.ReplaceDependency() as asked:
             return dependency.replace(state, asked, stamp)
-        case shapes.ScheduleJob() as asked:
-            return job.schedule(directive.Turn(state, stamp), asked)
-        case shapes.ClaimJob() as asked:
-            return job.claim(directive.Turn(state, stamp), asked)
-        case shapes.CompleteJob() as asked:
-            return job.complete(directive.Turn(state, stamp), asked)
-        case shapes.YieldJob() as asked:
-            return job.give_back(directive.Turn(state, stamp), asked)
-        case shapes.ExpireJob() as asked:
-            return job.expire(directive.Turn(state, stamp), asked)
-        case shapes.AdmitOperations() as asked:
-            return admission.admit(state, asked, stamp)
-        case shapes.SetRoute() as asked:
-            return directive.set_route(directive.Turn(state, stamp), asked)
-        case shapes.DesignateCoordinator() as asked:
-            return directive.designate(directive.Turn(state, stamp), asked)
-        case shapes.RegisterNode() as asked:
-            return directive.register(directive.Turn(state, stamp), asked)
-        case shapes.ShowJob() as asked:
-            return roster.show(directive.Turn(state, stamp), asked)
-        case shapes.Roster() as asked:
-            return roster.roster(directive.Turn(state, stamp), asked)
         case shapes.SetPolicy() as asked:
             return _set_policy(state, asked)
         case shapes.ListIssues() as asked:

@@ -47,7 +47,7 @@ class Origin:
     """Where an operation comes from: a request of its own, or a batch, with stamp and signature."""
 
     authored: CallerStamp | None = None
-    digest: str = ""  # of what the author signed
+    digest: str = ""  # of the operation as it came
     signature: str = ""  # verified
     index: int = 0  # its place in the batch
 

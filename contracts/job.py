@@ -75,7 +75,7 @@ class Job(Struct, frozen=True, kw_only=True):
     fence: int = 0  # of the last grant
     claim: str = ""  # the operation that granted or last renewed the lease
     claim_stamp: CallerStamp | None = None  # the author's own, where the claim came with one
-    claim_digest: str = ""  # of what the author signed, then
+    claim_digest: str = ""  # of the operation as it came, then
     last_op: str
     reason: str = ""  # why it was given back the last time
     completed_ms: int | None = None

@@ -36,6 +36,31 @@ WORKERS = ("ann", "bob", "n1")
 Move = tuple[str, dict[str, Any], int]
 
 
+def batches() -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Operations of two nodes, now and then under one stamp."""
+    author = st.sampled_from(["ann", "bob"])
+    claim = st.fixed_dictionaries({"jobId": st.sampled_from(JOBS)})
+    deps = st.lists(st.sampled_from([f"complete/{each}" for each in JOBS]), max_size=1)
+    schedule = st.fixed_dictionaries(
+        {"jobId": st.sampled_from(JOBS), "kind": st.just("k.x"), "causalDeps": deps}
+    )
+    kinds = st.tuples(st.just("ClaimWork"), claim) | st.tuples(st.just("ScheduleJob"), schedule)
+    return st.lists(
+        st.builds(
+            lambda who, at, what: {
+                "kind": what[0],
+                "author": who,
+                "stamp": {"wallMs": at, "counter": 0, "node": who},
+                "payload": what[1],
+            },
+            author,
+            st.integers(0, 6),
+            kinds,
+        ),
+        max_size=4,
+    )
+
+
 def moves() -> st.SearchStrategy[Move]:
     """Something that somebody might ask about one of three jobs, and how much later."""
     job, worker = st.sampled_from(JOBS), st.sampled_from(WORKERS)
@@ -60,6 +85,7 @@ def moves() -> st.SearchStrategy[Move]:
                                   optional={"route": worker}),
         ),
         st.tuples(st.just("coordinator.designate"), st.fixed_dictionaries({"node": worker})),
+        st.tuples(st.just("job.admit"), st.fixed_dictionaries({"operations": batches()})),
     )  # fmt: skip
     return st.tuples(payloads, st.sampled_from([0, 1, 30_000, 30_001])).map(
         lambda both: (*both[0], both[1])
