@@ -59,7 +59,7 @@ from .outcome import (
     Outcome,
     Refused,
 )
-from .roster import job_view
+from .roster import artifact_view, job_view
 
 # --- scheduling ---------------------------------------------------------------------------------
 
@@ -281,7 +281,7 @@ def complete(turn: Turn, request: CompleteJob) -> Outcome:
         artifacts=artifacts,
         quarantine=None,
     )
-    body = _held_body(job, lease) | {"artifacts": [each.artifact_id for each in artifacts]}
+    body = _held_body(job, lease) | {"artifacts": [artifact_view(each) for each in artifacts]}
     return _moved(turn, job, None, JobMove.COMPLETE, worker, body=body)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from ...authority import exchange, open_journal, oplog
+from ...authority import exchange, open_journal, oplog, takeover
 from ...contracts import Operation
 from .options import context, mutation, payload, stack
 from .session import Session, common
@@ -172,11 +172,7 @@ def export_log(session: Session, file: Path) -> None:
 @common
 def fold_log(session: Session, file: Path) -> None:
     """Say what the operations in FILE come to, whatever their order, with a digest of it."""
-    try:
-        lines = [line for line in file.read_bytes().splitlines() if line]
-        log = [msgspec.json.decode(line, type=Operation) for line in lines]
-    except msgspec.DecodeError as error:
-        raise click.UsageError(f"{file}: no operation log: {error}") from None
+    log = _read_log(file)
     folded = oplog.fold(log)
     counts = Counter(each.state.value for each in folded.entries.values())
     said = {
@@ -191,6 +187,32 @@ def fold_log(session: Session, file: Path) -> None:
     states = ", ".join(f"{counts[name]} {name}" for name in ("pending", "claimed", "completed"))
     more = f"{len(folded.waiting)} wait, {len(folded.refused)} refused, {folded.digest}"
     session.finish(said, lambda said: f"{said['operations']} operations: {states}; {more}")
+
+
+@log.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@common
+def import_log(session: Session, file: Path) -> None:
+    """Take over the jobs and routes of FILE, which another authority exported.
+
+    What was completed there is completed here; what was claimed there is pending here. Done again,
+    it changes nothing.
+    """
+    log = _read_log(file)
+    with session.office(writable=True) as office:
+        try:
+            taken = takeover.take_over(office, log)
+        except takeover.Unsound as error:
+            raise click.UsageError(f"{file} contradicts itself: {error}") from None
+    said = {"result": "accepted", "failureClasses": [], **msgspec.to_builtins(taken)}
+    for each in taken.problems if not session.as_json else ():
+        click.echo(f"left out: {each}", err=True)
+    session.finish(
+        said,
+        lambda said: (
+            f"scheduled {said['scheduled']}, completed {said['completed']}, routed {said['routes']}"
+        ),
+    )
 
 
 # --- what the owner says --------------------------------------------------------------------------
@@ -264,6 +286,13 @@ def register(session: Session, **options: Any) -> None:  # noqa: ANN401
 
 
 # --- text for people ------------------------------------------------------------------------------
+
+
+def _read_log(file: Path) -> list[Operation]:
+    try:
+        return takeover.read_log(file.read_bytes())
+    except msgspec.MsgspecError as error:
+        raise click.UsageError(f"{file}: no operation log: {error}") from None
 
 
 def _parsed(text: str, kind: type) -> Any:  # noqa: ANN401

@@ -59,6 +59,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "job roster": (["--kind", "k.", "--worker", "bob"], "p  pending  k.x"),
     "job log export": (["log.jsonl"], "wrote 3 operations"),
     "job log fold": (["log.jsonl"], "3 operations: 1 pending, 1 claimed"),
+    "job log import": (["log.jsonl"], "scheduled 0, completed 0, routed 0"),
     "route set": (["k.", "--to", "gpu", "--audited"], "k.  to gpu  audited"),
     "route clear": (["k."], "k.  to anybody"),
     "coordinator designate": (["ann"], "coordinator: ann"),
@@ -93,7 +94,7 @@ def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
         b'{"kind":"ClaimWork","author":"bob","stamp":{"wallMs":1,"counter":0,"node":"bob"},'
         b'"payload":{"jobId":"p"}}\n'
     )
-    if name == "job log fold":
+    if name in ("job log fold", "job log import"):
         assert scene.run("job", "log", "export", "log.jsonl").code == 0
     words = name.split()
     known = {
