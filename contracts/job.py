@@ -48,7 +48,6 @@ JOB_TRANSITIONS: dict[tuple[JobState, JobMove], JobState] = {
 }
 
 SNAPSHOT_TYPE = "likewise.inference.snapshot"
-JOB_CAPABILITIES = ("job.schedule", "job.claim", "job.complete")
 
 
 class Quarantine(Struct, frozen=True, kw_only=True):

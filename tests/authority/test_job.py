@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from tests.fakes.desk import START_MS, Desk, asked
 from understudy.authority.decide import decide
-from understudy.authority.lane import Lane
 from understudy.authority.oplog import fold, image, operations
 from understudy.authority.outcome import JobPut
 from understudy.authority.state import State, apply, check_invariants, dump
@@ -309,7 +308,3 @@ def test_pages_follow_each_other_without_a_gap() -> None:
                 break
             more = {"cursor": body["cursor"]}
         assert len(found) == len(set(found)) == 250
-
-
-def test_an_empty_lane_has_nothing_to_check() -> None:
-    assert Lane().missing(next(iter(a_lane(2).lane.jobs.values()))) == []
