@@ -4,23 +4,29 @@ Pure and total: no clock, no I/O, no randomness, and no exception for anything a
 Order: the door, the caller's clock, the evidence, the memory of request ids, then the rule.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ..contracts import Flaw, Policy, Reason, Request, Stamp, check_policy, shapes
 from . import (
+    admission,
     coherence,
     dependency,
+    directive,
     fiber,
     handover,
     harness,
     instruction,
+    job,
     lease,
     projection,
     required,
+    roster,
     sublease,
     work,
 )
+from .directive import Turn
 from .outcome import (
     Accepted,
     Answered,
@@ -109,6 +115,21 @@ def _recall(state: State, request: Request) -> Repeated | Refused | None:
     return Refused(Reason.REQUEST_ID_CONFLICT, detail)
 
 
+_LANE: dict[type[shapes.Shape], Callable[[Turn, Any], Outcome]] = {
+    shapes.ScheduleJob: job.schedule,
+    shapes.ClaimJob: job.claim,
+    shapes.CompleteJob: job.complete,
+    shapes.YieldJob: job.give_back,
+    shapes.ExpireJob: job.expire,
+    shapes.AdmitOperations: admission.admit,
+    shapes.SetRoute: directive.set_route,
+    shapes.DesignateCoordinator: directive.designate,
+    shapes.RegisterNode: directive.register,
+    shapes.ShowJob: roster.show,
+    shapes.Roster: roster.roster,
+}
+
+
 def looks_back(request: Request) -> bool:
     """Whether the rule of a request reads the past."""
     return request.action.action in harness.LOOKING_BACK
@@ -119,6 +140,8 @@ def _rule(state: State, request: Request, stamp: Stamp, past: Past) -> Outcome:
         return harness.LOOKING_BACK[request.action.action](state, request.payload, stamp, past)
     if request.action.action in harness.RULES:
         return harness.RULES[request.action.action](state, request.payload, stamp)
+    if (rule := _LANE.get(type(request.payload))) is not None:
+        return rule(Turn(state, stamp), request.payload)
     match request.payload:
         case shapes.Claim() as asked:
             return lease.claim(state, asked, stamp)

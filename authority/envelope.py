@@ -119,6 +119,8 @@ def _effect(
         "stamp": _stamp(stamp),
         "stateDigest": state_digest,
     }
+    if outcome.job_id is not None:
+        effect["jobId"] = outcome.job_id
     if context.escalated_from is not None:
         effect["escalatedFrom"] = context.escalated_from
     return effect
@@ -129,6 +131,8 @@ def _witness_refs(action: HostAction, args_digest: str, outcome: Accepted | Refu
     refs = [f"host-effect://{action.action}/{args_digest}"]
     if outcome.fence is not None and outcome.issue_id is not None:
         refs.append(f"lease://issue/{outcome.issue_id}/{outcome.fence}")
+    if outcome.fence is not None and outcome.job_id is not None:
+        refs.append(f"lease://job/{outcome.job_id}/{outcome.fence}")
     if action.resolver_ref is not None:
         refs.append(action.resolver_ref)
     if isinstance(outcome, Accepted):

@@ -52,26 +52,18 @@ from .outcome import (
     Answered,
     Change,
     ChecksSet,
-    DecisionPut,
     DependencyAdded,
     DependencyDropped,
-    FeaturePut,
     FiberDropped,
     FiberPut,
-    HandoverPut,
     InstanceDropped,
     InstancePut,
     IssueAdded,
     IssueSet,
-    Lapsed,
     LeaseDropped,
     LeasePut,
-    PolicySet,
-    SessionDropped,
-    SessionPut,
     SubleaseDropped,
     SubleasePut,
-    WitnessPut,
     decode_changes,
 )
 from .service import Authority, Office, Proposal, Run
@@ -288,8 +280,8 @@ class NativeAuthority(Authority):
         kernel.set_policy(is_open=state.policy.mutation == "open")
         kernel.head = self._position()
 
-    def _issue_count(self) -> int:
-        return len(self._state.issues)  # C makes no issues, so nothing need be settled
+    def _record_count(self) -> int:  # C makes neither, so nothing need be settled
+        return len(self._state.issues) + len(self._state.lane.jobs)
 
     def _position(self) -> Position:
         wall_ms, counter = self._clock.position
@@ -420,10 +412,8 @@ def _touched(state: State, change: Change) -> Iterator[str]:
             yield dependency.depends_on_id
         case ChecksSet():
             yield from state.issues
-        case Lapsed() | PolicySet() | WitnessPut() | DecisionPut() | Answered():
-            pass
-        case HandoverPut() | SessionPut() | SessionDropped() | FeaturePut():
-            pass
+        case _:
+            pass  # what is about all of them, or about jobs
 
 
 # --- the contract, as C wants it ----------------------------------------------------------------

@@ -4,10 +4,11 @@
 tests. Everything here is pure: the time is the stamp's, and a fence is the stamp's sequence number.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from heapq import merge
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -77,31 +78,57 @@ def hold(state: State, request: Held, action: str, stamp: Stamp) -> Lease | Refu
         return Refused(Reason.LEASE_NOT_FOUND, name, request.id)
     if issue.status == "closed":  # 2
         return Refused(Reason.ISSUE_CLOSED, name, request.id)
+    sublease = None
     lease = state.leases.get(issue_resource(request.id))
+    if lease is not None and request.sublease_id is not None:
+        sublease = state.subleases.get(lease.resource, {}).get(request.sublease_id)
+    shown = Shown(request.assignee, request.lease_id, request.fence, request.sublease_id)
+    held = fenced(lease, shown, stamp, name, sublease)
+    if isinstance(held, Refused):
+        return refused_for(held, issue_id=request.id)
+    if sublease and action not in sublease.capability_scope:  # 10
+        detail = f"{name}: sublease {sublease.sublease_id} for {action}"
+        return Refused(Reason.CAPABILITY_MISSING, detail, request.id, held.fence)
+    return held
+
+
+class Shown(NamedTuple):
+    """What a request shows of the lease that it believes to hold."""
+
+    owner: str | None
+    lease_id: str | None
+    fence: int | None
+    sublease_id: str | None = None
+
+
+def fenced(
+    lease: Lease | None, shown: Shown, stamp: Stamp, name: str, sublease: Sublease | None = None
+) -> Lease | Refused:
+    """The part of the ladder that asks for a lease and its fence, whatever is leased."""
     if lease is None:  # 3
-        return Refused(Reason.LEASE_MISSING, name, request.id)
-    if request.fence is None:  # 4
-        return Refused(Reason.FENCE_MISSING, name, request.id, lease.fence)
-    if request.fence > lease.fence:  # 5: never issued for it
-        detail = f"{name}: fence {request.fence}, current {lease.fence}"
-        return Refused(Reason.FENCE_UNKNOWN, detail, request.id, lease.fence)
-    if request.fence < lease.fence:  # 6: somebody newer holds it
-        detail = f"{name}: fence {request.fence}, current {lease.fence} of {lease.owner}"
-        return Refused(Reason.FENCE_STALE, detail, request.id, lease.fence)
-    sublease = _sublease(state, lease, request)
+        return Refused(Reason.LEASE_MISSING, name)
+    if shown.fence is None:  # 4
+        return Refused(Reason.FENCE_MISSING, name, fence=lease.fence)
+    if shown.fence > lease.fence:  # 5: never issued for it
+        detail = f"{name}: fence {shown.fence}, current {lease.fence}"
+        return Refused(Reason.FENCE_UNKNOWN, detail, fence=lease.fence)
+    if shown.fence < lease.fence:  # 6: somebody newer holds it
+        detail = f"{name}: fence {shown.fence}, current {lease.fence} of {lease.owner}"
+        return Refused(Reason.FENCE_STALE, detail, fence=lease.fence)
     deadline_ms = min(lease.deadline_ms, sublease.deadline_ms) if sublease else lease.deadline_ms
     if stamp.wall_ms > deadline_ms:  # 7: on the tick itself it still holds
         detail = f"{name}: it held until {rfc3339.answer_text(deadline_ms)}"
-        return Refused(Reason.LEASE_STALE, detail, request.id, lease.fence)
-    assignee = (request.assignee or "").strip()
-    if assignee != (sublease.holder if sublease else lease.owner):  # 8
-        return Refused(Reason.OWNER_MISMATCH, name, request.id, lease.fence)
-    if request.lease_id != lease.lease_id or (request.sublease_id and not sublease):  # 9
-        return Refused(Reason.LEASE_ID_MISMATCH, name, request.id, lease.fence)
-    if sublease and action not in sublease.capability_scope:  # 10
-        detail = f"{name}: sublease {sublease.sublease_id} for {action}"
-        return Refused(Reason.CAPABILITY_MISSING, detail, request.id, lease.fence)
+        return Refused(Reason.LEASE_STALE, detail, fence=lease.fence)
+    if (shown.owner or "").strip() != (sublease.holder if sublease else lease.owner):  # 8
+        return Refused(Reason.OWNER_MISMATCH, name, fence=lease.fence)
+    if shown.lease_id != lease.lease_id or (shown.sublease_id and not sublease):  # 9
+        return Refused(Reason.LEASE_ID_MISMATCH, name, fence=lease.fence)
     return lease
+
+
+def refused_for(refusal: Refused, **members: Any) -> Refused:  # noqa: ANN401
+    """The refusal, with what the ladder does not know: whose it is."""
+    return dataclasses.replace(refusal, **members)
 
 
 def touch(state: State, request: Held, action: str, stamp: Stamp) -> Lease | Refused | None:
@@ -111,12 +138,6 @@ def touch(state: State, request: Held, action: str, stamp: Stamp) -> Lease | Ref
     if isinstance(outcome, Refused) and outcome.reason is Reason.LEASE_MISSING and not believes:
         return None
     return outcome
-
-
-def _sublease(state: State, lease: Lease, request: Held) -> Sublease | None:
-    if request.sublease_id is None:
-        return None
-    return state.subleases.get(lease.resource, {}).get(request.sublease_id)
 
 
 # --- claims -------------------------------------------------------------------------------------

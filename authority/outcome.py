@@ -1,7 +1,7 @@
 """What a decision gives back: an answer, and the few changes to make.
 
-A refusal carries no changes. Changes are data: the journal keeps them, `apply` makes them, and
-nothing else touches the state.
+A refusal changes nothing that was decided. Changes are data: the journal keeps them, `apply` makes
+them, and nothing else touches the state.
 """
 
 from dataclasses import dataclass, field
@@ -15,13 +15,19 @@ from ..contracts import (
     CheckPolicy,
     Decision,
     Dependency,
+    Designation,
+    Directive,
     Feature,
     Fiber,
     Handover,
     Instance,
     Issue,
+    Job,
     Lease,
+    Member,
+    Operation,
     Policy,
+    Quarantine,
     Reason,
     Session,
     Sublease,
@@ -109,6 +115,41 @@ class FeaturePut(Struct, frozen=True, tag_field="change", tag="feature.put"):
     feature: Feature
 
 
+class JobPut(Struct, frozen=True, tag_field="change", tag="job.put"):
+    """A job is scheduled or moves. What waits for its completion is free without a change."""
+
+    job: Job
+
+
+class JobQuarantined(Struct, frozen=True, tag_field="change", tag="job.quarantined"):
+    """A result came too late: the completion is refused, and the result is kept."""
+
+    job_id: str
+    quarantine: Quarantine
+
+
+class DirectivePut(Struct, frozen=True, tag_field="change", tag="directive.put"):
+    """A route or a mark; an empty one stays, so that no older write comes back."""
+
+    directive: Directive
+
+
+class MemberPut(Struct, frozen=True, tag_field="change", tag="member.put"):
+    member: Member
+
+
+class Designated(Struct, frozen=True, tag_field="change", tag="coordinator.designated"):
+    """A coordinator is designated, or was heard of."""
+
+    designation: Designation
+
+
+class OperationAdmitted(Struct, frozen=True, tag_field="change", tag="operation.admitted"):
+    """The line of the operation log. It changes nothing by itself: the other changes do."""
+
+    operation: Operation
+
+
 class DependencyAdded(Struct, frozen=True, tag_field="change", tag="dependency.added"):
     dependency: Dependency
 
@@ -160,6 +201,12 @@ Change = (
     | SessionPut
     | SessionDropped
     | FeaturePut
+    | JobPut
+    | JobQuarantined
+    | DirectivePut
+    | MemberPut
+    | Designated
+    | OperationAdmitted
     | DependencyAdded
     | DependencyDropped
     | PolicySet
@@ -181,6 +228,7 @@ class Accepted:
     issue_id: str | None = None
     fence: int | None = None
     witnesses: tuple[str, ...] = ()  # what else the effect rests on, in order
+    job_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +239,8 @@ class Refused:
     detail: str
     issue_id: str | None = None
     fence: int | None = None  # the fence that is current, where the refusal is about fences
-    changes: tuple[Change, ...] = ()  # nothing but the memory of the answer itself
+    changes: tuple[Change, ...] = ()  # only the memory of the answer, and a result that came late
+    job_id: str | None = None
     others: tuple[Reason, ...] = ()
 
     @property

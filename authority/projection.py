@@ -16,6 +16,7 @@ from ..contracts import (
     Stamp,
     document_of,
     host_actions,
+    is_job,
     issue_of,
     issue_resource,
     limits,
@@ -90,10 +91,10 @@ def show(state: State, request: ShowIssue, stamp: Stamp) -> Outcome:
 
 
 def leases(state: State, stamp: Stamp) -> Outcome:
-    """Every lease with its fence, and which are stale or contended."""
+    """Every lease on an issue with its fence, and which are stale or contended."""
     contended = set(contended_ids(state, stamp.wall_ms))
     items = []
-    for resource in sorted(state.leases):
+    for resource in sorted(key for key in state.leases if not is_job(key)):
         issue = state.issues[issue_of(resource)]
         item = {
             "id": issue.id,

@@ -141,20 +141,20 @@ class Authority:
     def snapshot_due(self) -> bool:
         """After so many rows; a large state waits longer, since its image costs more."""
         rows = self.unsaved_rows
-        return rows >= limits.SNAPSHOT_ROWS and rows * 4 >= self._issue_count()
+        return rows >= limits.SNAPSHOT_ROWS and rows * 4 >= self._record_count()
 
     @property
     def snapshot_overdue(self) -> bool:
         """So many rows that a start would take long, even if now is no good time."""
-        return self.unsaved_rows >= max(limits.SNAPSHOT_ROWS_MAX, self._issue_count())
+        return self.unsaved_rows >= max(limits.SNAPSHOT_ROWS_MAX, self._record_count())
 
     @property
     def unsaved_rows(self) -> int:
         """Rows that the next start has to fold."""
         return self.head.seq - self._snapshot_seq
 
-    def _issue_count(self) -> int:
-        return len(self.state.issues)
+    def _record_count(self) -> int:
+        return len(self.state.issues) + len(self.state.lane.jobs)
 
     def snapshot(self) -> None:
         """Save the next start from folding the rows up to here."""

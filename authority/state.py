@@ -1,6 +1,6 @@
 """What is: the fold of the journal, and the only function that changes it.
 
-    I1  Every lease's resource is an issue that exists and is not closed.
+    I1  Every lease's resource is an issue or a job that exists and is not finished.
     I2  A resource has at most one lease; a newer grant has a greater fence.
     I3  Subleases and instances hang on the lease whose fence they were made under.
     I4  `ready` holds exactly the open issues whose blockers are all closed.
@@ -9,6 +9,7 @@
         earlier terms, and closed work has no fibers.
     I7  Hand-overs are of issues that exist, and a ledger hangs on its worker's session.
     I8  Decisions are about issues that exist and are not closed.
+    I9  A job is leased exactly while it is claimed, and stands in the index of its state.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -27,6 +28,8 @@ from ..contracts import (
     CheckPolicy,
     Decision,
     Dependency,
+    Designation,
+    Directive,
     Feature,
     Fiber,
     FiberMove,
@@ -34,16 +37,20 @@ from ..contracts import (
     Handover,
     Instance,
     Issue,
+    Job,
     Lease,
+    Member,
     Policy,
     Session,
     Sublease,
     Witness,
+    is_job,
     issue_of,
     issue_resource,
     limits,
     rfc3339,
 )
+from .lane import Lane, check_lane
 from .outcome import (
     Answered,
     Change,
@@ -51,6 +58,8 @@ from .outcome import (
     DecisionPut,
     DependencyAdded,
     DependencyDropped,
+    Designated,
+    DirectivePut,
     FeaturePut,
     FiberDropped,
     FiberPut,
@@ -59,9 +68,13 @@ from .outcome import (
     InstancePut,
     IssueAdded,
     IssueSet,
+    JobPut,
+    JobQuarantined,
     Lapsed,
     LeaseDropped,
     LeasePut,
+    MemberPut,
+    OperationAdmitted,
     PolicySet,
     SessionDropped,
     SessionPut,
@@ -103,6 +116,7 @@ class State:
         "handovers",
         "instances",
         "issues",
+        "lane",
         "leases",
         "overdue",
         "policy",
@@ -124,6 +138,7 @@ class State:
         self.handovers: dict[str, tuple[Handover, ...]] = {}  # by issue, oldest first
         self.sessions: dict[str, Session] = {}  # by worker
         self.features: dict[str, dict[str, Feature]] = {}
+        self.lane = Lane()
         self.policy = Policy()
         self.checks: CheckPolicy | None = None
         self.witnesses: dict[str, Witness] = {}  # by key, the oldest first
@@ -213,6 +228,10 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
                 state.features.pop(worker, None)
             case FeaturePut(feature):
                 state.features.setdefault(feature.worker, {})[feature.feature_id] = feature
+            case JobPut() | JobQuarantined() | DirectivePut() | MemberPut() | Designated():
+                state.lane.make(change)
+            case OperationAdmitted():
+                pass  # the log is the journal's; what it did are the changes beside it
             case DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case DependencyDropped(dependency):
@@ -259,6 +278,10 @@ def _move(state: State, old: Rank, new: Rank) -> None:
 
 def _put_lease(state: State, lease: Lease) -> None:
     before = state.leases.get(lease.resource)
+    if is_job(lease.resource):
+        state.leases[lease.resource] = lease
+        state.lane.file_lease(before, lease)
+        return
     if before is not None:
         _unfile(state, before)
         if before.fence != lease.fence:
@@ -269,6 +292,9 @@ def _put_lease(state: State, lease: Lease) -> None:
 
 
 def _drop_lease(state: State, resource: str) -> None:
+    if is_job(resource):
+        state.lane.file_lease(state.leases.pop(resource), None)
+        return
     _unfile(state, state.leases.pop(resource))
     _drop_dependents(state, resource)
     _refresh_torn(state, resource)
@@ -383,6 +409,10 @@ class Image(msgspec.Struct, frozen=True):
     checks: CheckPolicy | None = None
     witnesses: list[Witness] = []
     decisions: list[Decision] = []
+    jobs: list[Job] = []
+    directives: list[Directive] = []
+    members: list[Member] = []
+    designation: Designation | None = None
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -406,6 +436,10 @@ def dump(state: State) -> bytes:
         checks=state.checks,
         witnesses=[*state.witnesses.values()],
         decisions=[state.decisions[key] for key in sorted(state.decisions)],
+        jobs=[state.lane.jobs[key] for key in sorted(state.lane.jobs)],
+        directives=[state.lane.directives[key] for key in sorted(state.lane.directives)],
+        members=[state.lane.members[key] for key in sorted(state.lane.members)],
+        designation=state.lane.designation,
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -416,6 +450,11 @@ def load(data: bytes) -> State:
     state = State()
     apply(state, [IssueAdded(each) for each in image.issues])
     apply(state, [DependencyAdded(each) for each in image.dependencies])
+    apply(state, [JobPut(each) for each in image.jobs])
+    apply(state, [DirectivePut(each) for each in image.directives])
+    apply(state, [MemberPut(each) for each in image.members])
+    if image.designation is not None:
+        apply(state, [Designated(image.designation)])
     apply(state, [LeasePut(each) for each in image.leases])
     _file(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
     apply(state, [SubleasePut(each) for each in image.subleases])
@@ -437,8 +476,9 @@ def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I8; slow, for tests and for `issue.check`."""
-    for resource, lease in state.leases.items():
+    """Assert I1 to I9; slow, for tests and for `issue.check`."""
+    of_issues = {key: lease for key, lease in state.leases.items() if not is_job(key)}
+    for resource, lease in of_issues.items():
         issue = state.issues[issue_of(resource)]
         assert issue.status != "closed", f"I1: {resource} is closed and leased"
         assert lease.resource == resource, f"I2: {resource} is filed under another name"
@@ -450,7 +490,7 @@ def check_invariants(state: State) -> None:
     assert list(state.ready) == ready, "I4: the ready index differs from the records"
     filed = [key for _, key in state.deadlines]
     filed += [issue_resource(place.issue_id) for place in state.overdue]
-    assert sorted(filed) == sorted(state.leases), "I5: a lease is filed twice or not at all"
+    assert sorted(filed) == sorted(of_issues), "I5: a lease is filed twice or not at all"
     for deadline_ms, key in state.deadlines:
         assert state.leases[key].deadline_ms == deadline_ms, f"I5: {key} has another deadline"
     for resource, fibers in state.fibers.items():
@@ -459,6 +499,7 @@ def check_invariants(state: State) -> None:
     assert state.features.keys() <= state.sessions.keys(), "I7: a ledger of nobody"
     for issue_id in state.decisions:
         assert state.issues[issue_id].status != "closed", f"I8: {issue_id} is closed and decided"
+    check_lane(state.lane, state.leases)
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

@@ -19,6 +19,8 @@ from .outcome import (
     DecisionPut,
     DependencyAdded,
     DependencyDropped,
+    Designated,
+    DirectivePut,
     FeaturePut,
     FiberDropped,
     FiberPut,
@@ -27,9 +29,13 @@ from .outcome import (
     InstancePut,
     IssueAdded,
     IssueSet,
+    JobPut,
+    JobQuarantined,
     Lapsed,
     LeaseDropped,
     LeasePut,
+    MemberPut,
+    OperationAdmitted,
     PolicySet,
     SessionDropped,
     SessionPut,
@@ -167,6 +173,10 @@ class Tables:
             case PolicySet() | ChecksSet() | WitnessPut() | DecisionPut() | Answered() | Lapsed():
                 pass  # the tables show work and leases
             case HandoverPut() | SessionPut() | SessionDropped() | FeaturePut():
+                pass
+            case JobPut() | JobQuarantined() | DirectivePut() | MemberPut() | Designated():
+                pass  # of the job lane they show the leases
+            case OperationAdmitted():
                 pass
             case _:
                 assert_never(change)

@@ -74,6 +74,19 @@ TASK_QUESTIONS_MAX = 64  # answers in one update
 TASK_TURNS_MAX = 16  # times that one call may ask its client for input
 TASK_WATCHED_MAX = 256  # tasks that one subscription follows
 TASK_NEWS_MAX = 64  # changes that a listener has not read; then the newest remain
+# --- jobs --------------------------------------------------------------------------------------
+JOBS_MAX = 4_194_304
+JOB_PAYLOAD_MEMBERS_MAX = 64
+JOB_ATTEMPTS_MAX = 16  # grants after which a job is blocked
+JOB_WAIT_MS_MAX = 604_800_000  # a week of waiting for a dependency; then a job is blocked
+CAUSAL_DEPS_MAX = 64
+ARTIFACTS_MAX = 64  # that one completion names
+OPERATIONS_PER_BATCH_MAX = 64  # admitted together in one row
+DIRECTIVES_MAX = 4_096  # routes and marks of kinds
+MEMBERS_MAX = 65_536  # nodes that are registered
+ROSTER_PAGE_MAX = 256
+ROSTER_PAGE_DEFAULT = 64
+COORDINATOR_QUIET_MS_MAX = 900_000  # a coordinator without a word for longer is reported as quiet
 
 # --- time --------------------------------------------------------------------------------------
 CLOCK_DRIFT_MS_MAX = 500  # how far ahead of us a caller's stamp may be

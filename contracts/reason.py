@@ -229,6 +229,37 @@ class Reason(IntEnum):
     JOIN_POLICY_UNPINNED = 378
     JOIN_POLICY_MISMATCH = 379
     JOIN_OVERLAP = 380
+    # Jobs.
+    JOB_PAYLOAD_INVALID = 400
+    JOB_COMPLETED = 401
+    JOB_NOT_FOUND = 402
+    JOB_EXISTS = 403
+    JOBS_FULL = 404
+    JOB_CLAIM_LAPSED = 405
+    JOB_CLAIM_LIVE = 406
+    JOB_WAITING = 407
+    JOB_DEPENDENCY_BLOCKED = 408
+    JOB_DEPENDENCY_INVALID = 409
+    JOB_DEPENDENCY_CYCLE = 410
+    JOB_ATTEMPTS_SPENT = 411
+    JOB_ROUTED = 412
+    JOB_COORDINATOR_REQUIRED = 413
+    JOB_OWNER_REQUIRED = 414
+    JOB_NODE_UNKNOWN = 415
+    JOB_NODE_QUARANTINED = 416
+    JOB_CAPABILITY_MISSING = 417
+    JOB_SNAPSHOT_MISSING = 418
+    JOB_ARTIFACT_INVALID = 419
+    JOB_NOTHING_QUARANTINED = 420
+    JOB_CURSOR_INVALID = 421
+    JOB_DIRECTIVES_FULL = 422
+    JOB_MEMBERS_FULL = 423
+    JOB_KEY_INVALID = 424
+    # Operations that are admitted together.
+    OPERATION_SIGNATURE_MISSING = 430
+    OPERATION_SIGNATURE_INVALID = 431
+    OPERATION_STAMP_CONFLICT = 432
+    OPERATION_PAYLOAD_INVALID = 433
 
     @property
     def wire(self) -> str:
@@ -841,6 +872,94 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
      _CALLER, _NEVER, Exit.CHECK_FAILED, None,
      "two workers changed the same path, so their sections cannot be joined as they are",
      "let one of them rebase onto the other, or split the paths"),
+    (Reason.JOB_PAYLOAD_INVALID, "job_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     "the payload of a job, route or node action has a wrong, missing or unknown member",
+     "correct the member that is named"),
+    (Reason.JOB_COMPLETED, "job_completed", _PEER, _NEVER, Exit.CONFLICT, None,
+     "the job is completed, once and for all",
+     "stop; schedule another job if it must be done again"),
+    (Reason.JOB_NOT_FOUND, "job_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "no such job",
+     "`understudy job roster` shows what there is"),
+    (Reason.JOB_EXISTS, "job_exists", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "another job was scheduled under this id",
+     "choose another jobId"),
+    (Reason.JOBS_FULL, "job_store_full", _US, _NEVER, Exit.CONFLICT, None,
+     "the authority holds as many jobs as it can",
+     "start another state directory"),
+    (Reason.JOB_CLAIM_LAPSED, "job_claim_lapsed", _PEER, _LATER, Exit.CONFLICT, None,
+     "the deadline of its claim has passed, and nobody has expired the claim",
+     "expire it with `understudy job expire`, then claim"),
+    (Reason.JOB_CLAIM_LIVE, "job_claim_live", _PEER, _LATER, Exit.CONFLICT, None,
+     "the deadline of the claim has not passed",
+     "wait for the deadline; a renewal moves it"),
+    (Reason.JOB_WAITING, "job_waiting_dependency", _PEER, _LATER, Exit.CONFLICT, None,
+     "the job depends on an operation that is missing",
+     "`understudy job show ID` says what it waits for, and how long"),
+    (Reason.JOB_DEPENDENCY_BLOCKED, "job_dependency_blocked", _PEER, _NEVER, Exit.CONFLICT, None,
+     "the job has waited for a missing operation longer than a job may",
+     "find out why the operation never came; the job is free once it comes"),
+    (Reason.JOB_DEPENDENCY_INVALID, "job_dependency_invalid", _CALLER, _NEVER, Exit.USAGE, None,
+     "causalDeps names no operation that completes a job",
+     "name complete/<jobId>, each one once"),
+    (Reason.JOB_DEPENDENCY_CYCLE, "job_dependency_cycle", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "the job would wait for itself",
+     "take one of the dependencies out of the circle"),
+    (Reason.JOB_ATTEMPTS_SPENT, "job_attempts_spent", _PEER, _NEVER, Exit.CONFLICT, None,
+     "the job was claimed as often as a job may be, and never completed",
+     "find out why it fails, and schedule it under another id"),
+    (Reason.JOB_ROUTED, "job_routed_elsewhere", _PEER, _LATER, Exit.DENIED, None,
+     "jobs of this kind are routed to another node",
+     "leave it to that node; its owner can clear the route"),
+    (Reason.JOB_COORDINATOR_REQUIRED, "job_coordinator_required", _PEER, _NEVER, Exit.DENIED, None,
+     "jobs of this kind derive from the log, and only the coordinator does that",
+     "leave it to the coordinator, or ask the owner to designate this node"),
+    (Reason.JOB_OWNER_REQUIRED, "job_owner_required", _CALLER, _NEVER, Exit.DENIED, None,
+     "only the owner of the mesh may say this",
+     "ask the owner"),
+    (Reason.JOB_NODE_UNKNOWN, "job_node_unknown", _CALLER, _NEVER, Exit.DENIED, None,
+     "nodes are registered here, and this one is not",
+     "ask the owner to register it"),
+    (Reason.JOB_NODE_QUARANTINED, "job_node_quarantined", _CALLER, _NEVER, Exit.DENIED, None,
+     "the node is in quarantine",
+     "mend its clock or its key, then ask the owner to register it anew"),
+    (Reason.JOB_CAPABILITY_MISSING, "job_capability_missing", _CALLER, _NEVER, Exit.DENIED, None,
+     "the node was not given the capability for this",
+     "ask the owner to register it with the capability"),
+    (Reason.JOB_SNAPSHOT_MISSING, "job_snapshot_missing", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "jobs of this kind are audited, and no snapshot of an inference is linked",
+     "link a likewise.inference.snapshot in outputArtifacts"),
+    (Reason.JOB_ARTIFACT_INVALID, "job_artifact_invalid", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "a snapshot is not the one that its id names, or belongs to another job",
+     "name sourceJob, model and digests, and the id that follows from them"),
+    (Reason.JOB_NOTHING_QUARANTINED, "job_nothing_quarantined", _CALLER, _NEVER, Exit.CONFLICT,
+     None, "there is no late result to adopt",
+     "complete the job with a result of your own"),
+    (Reason.JOB_CURSOR_INVALID, "job_cursor_invalid", _CALLER, _NEVER, Exit.USAGE, None,
+     "the cursor is not one that a page of this query ended with",
+     "begin without a cursor"),
+    (Reason.JOB_DIRECTIVES_FULL, "job_directives_full", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "as many kinds have a route or a mark as may have",
+     "clear one first, or use a prefix"),
+    (Reason.JOB_MEMBERS_FULL, "job_members_full", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "as many nodes are registered as may be",
+     "start another mesh"),
+    (Reason.JOB_KEY_INVALID, "job_key_invalid", _CALLER, _NEVER, Exit.USAGE, None,
+     "the public key is no Ed25519 key in hex",
+     "give 64 hex digits"),
+
+    (Reason.OPERATION_SIGNATURE_MISSING, "operation_signature_missing", _CALLER, _NEVER,
+     Exit.DENIED, None, "the node has a key, and the operation is not signed",
+     "sign it, and send it with job.admit"),
+    (Reason.OPERATION_SIGNATURE_INVALID, "operation_signature_invalid", _CALLER, _NEVER,
+     Exit.DENIED, None, "the signature is not that of the node over this operation",
+     "sign the canonical bytes of this very operation"),
+    (Reason.OPERATION_STAMP_CONFLICT, "operation_stamp_conflict", _CALLER, _NEVER, Exit.CONFLICT,
+     None, "two operations have the same stamp, so that neither comes first",
+     "mend the clock of the node, and author the operation anew"),
+    (Reason.OPERATION_PAYLOAD_INVALID, "operation_invalid_payload", _CALLER, _NEVER, Exit.USAGE,
+     None, "the payload of an operation has a wrong, missing or unknown member",
+     "correct the member that is named"),
 )
 # fmt: on
 

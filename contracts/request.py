@@ -170,6 +170,8 @@ def _payload_reason(action: str) -> Reason:
         return Reason.INSTRUCTION_SHAPE
     if family in ("required", "coherence"):
         return Reason.CHECK_PAYLOAD_INVALID
+    if family in ("job", "route", "coordinator", "node"):
+        return Reason.JOB_PAYLOAD_INVALID
     if family in ("sublease", "instance") or verb.startswith(("lease", "claim")):
         return Reason.LEASE_PAYLOAD_INVALID
     return Reason.ISSUE_PAYLOAD_INVALID

@@ -55,6 +55,23 @@ ROUTES = (
         },
     ),
     _route(
+        "route.job.lifecycle",
+        "world.job.v1",
+        "wm.control.job.lifecycle",
+        "commitment.attest identity profile.execution",
+        {
+            "op/mcp.job_schedule": "job.schedule",
+            "op/mcp.job_claim": "job.claim",
+            "op/mcp.job_complete": "job.complete",
+            "op/mcp.job_yield": "job.yield",
+            "op/mcp.job_expire": "job.expire",
+            "op/transport.job_admit": "job.admit",
+            "op/cli.route_set": "route.set",
+            "op/cli.coordinator_designate": "coordinator.designate",
+            "op/cli.node_register": "node.register",
+        },
+    ),
+    _route(
         "route.transport.dispatch",
         "world.transport.v1",
         "wm.control.transport.dispatch",

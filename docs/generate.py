@@ -12,13 +12,14 @@ from pathlib import Path
 from understudy.actors.otp.restart import AFFECTED, VERDICTS
 from understudy.contracts import limits
 from understudy.contracts.fiber import FIBER_TRANSITIONS
+from understudy.contracts.job import JOB_TRANSITIONS
 from understudy.contracts.reason import FAILURES, Exit
 from understudy.contracts.registry import host_actions
 from understudy.contracts.retry import retry_policy
 from understudy.contracts.transitions import TRANSITIONS
 from understudy.surfaces.mcp.guide import refusals, tools
 
-PAGES = [Path(__file__).with_name(name) for name in ("protocol.md", "otp.md", "mcp.md")]
+PAGES = [Path(__file__).with_name(name) for name in ("protocol.md", "otp.md", "mcp.md", "jobs.md")]
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -30,6 +31,11 @@ def transitions() -> str:
 def fibers() -> str:
     rows = [f"| {state} | {move} | {after} |" for (state, move), after in FIBER_TRANSITIONS.items()]
     return _table("| from | move | to |", rows)
+
+
+def jobs() -> str:
+    rows = [f"| {state} | {move} | {after} |" for (state, move), after in JOB_TRANSITIONS.items()]
+    return _table("| from | operation | to |", rows)
 
 
 def guards() -> str:
@@ -99,6 +105,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     for each in (
         transitions,
         fibers,
+        jobs,
         guards,
         failures,
         retries,

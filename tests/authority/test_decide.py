@@ -129,6 +129,7 @@ def test_an_id_is_remembered_over_a_restart_and_a_snapshot() -> None:
 NEEDED: dict[str, dict[str, Any]] = {
     "issue.show": {"id": "a"},
     "world.route_binding": {"operationAction": "x"},
+    "job.show": {"jobId": "a"},
     "harness.session.read": {"worker": "w"},
     "harness.session.bootstrap": {"worker": "w"},
     "harness.feature.read": {"worker": "w"},

@@ -155,9 +155,9 @@ def test_whatever_two_workers_do_one_of_them_holds_each_issue(
 @pytest.mark.parametrize(
     ("where", "right", "wrong"),
     [
-        ("hold", "request.fence < lease.fence", "False"),
-        ("hold", "stamp.wall_ms > deadline_ms", "stamp.wall_ms >= deadline_ms"),
-        ("hold", "lease is None", "False"),
+        ("fenced", "shown.fence < lease.fence", "False"),
+        ("fenced", "stamp.wall_ms > deadline_ms", "stamp.wall_ms >= deadline_ms"),
+        ("fenced", "lease is None", "False"),
         ("_obstacle", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),
         ("_obstacle", "lease.owner != assignee", "False"),
         ("_granted", "fence=stamp.seq", "fence=1"),

@@ -68,13 +68,13 @@ def test_long_walks_agree_with_the_model_at_every_step(seeds: range) -> None:
 
 
 MUTANTS = [
-    (lease, "hold", "request.fence is None", "False"),
-    (lease, "hold", "request.fence > lease.fence", "False"),
-    (lease, "hold", "request.fence < lease.fence", "False"),
-    (lease, "hold", "stamp.wall_ms > deadline_ms", "stamp.wall_ms >= deadline_ms"),
-    (lease, "hold", "min(lease.deadline_ms, sublease.deadline_ms)", "lease.deadline_ms"),
-    (lease, "hold", "assignee != (sublease", "lease.owner != (sublease"),
-    (lease, "hold", "request.lease_id != lease.lease_id", "False"),
+    (lease, "fenced", "shown.fence is None", "False"),
+    (lease, "fenced", "shown.fence > lease.fence", "False"),
+    (lease, "fenced", "shown.fence < lease.fence", "False"),
+    (lease, "fenced", "stamp.wall_ms > deadline_ms", "stamp.wall_ms >= deadline_ms"),
+    (lease, "fenced", "min(lease.deadline_ms, sublease.deadline_ms)", "lease.deadline_ms"),
+    (lease, "fenced", '(shown.owner or "").strip() != (sublease', "lease.owner != (sublease"),
+    (lease, "fenced", "shown.lease_id != lease.lease_id", "False"),
     (lease, "hold", "sublease and action not in sublease.capability_scope", "False"),
     (lease, "touch", "and not believes", ""),
     (lease, "_obstacle", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),

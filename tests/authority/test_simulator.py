@@ -44,9 +44,9 @@ def test_seeds_give_different_worlds() -> None:
 
 
 MUTANTS = [
-    (lease, "hold", "request.fence < lease.fence", "False"),
-    (lease, "hold", "stamp.wall_ms > deadline_ms", "False"),
-    (lease, "hold", "stamp.wall_ms > deadline_ms", "stamp.wall_ms > deadline_ms + 10_000"),
+    (lease, "fenced", "shown.fence < lease.fence", "False"),
+    (lease, "fenced", "stamp.wall_ms > deadline_ms", "False"),
+    (lease, "fenced", "stamp.wall_ms > deadline_ms", "stamp.wall_ms > deadline_ms + 10_000"),
     (lease, "_obstacle", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),
     (lease, "_obstacle", "lease.owner != assignee", "False"),
     (lease, "_granted", "fence=stamp.seq", "fence=1"),

@@ -701,6 +701,80 @@ def test_a_row_of_records_has_a_greatest_length_and_so_has_each_of_them() -> Non
         assert (len(found[0]), len(found[1])) == (1 - problems, problems)
 
 
+# --- jobs ---------------------------------------------------------------------------------------
+
+
+def scheduled(desk: Desk, job_id: str = "a", **payload: object) -> None:
+    desk.grant("job.schedule", jobId=job_id, kind="k", **payload)
+
+
+@stands_on("JOBS_MAX", "DIRECTIVES_MAX", "MEMBERS_MAX")
+def test_there_are_so_many_jobs_routes_and_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (limits.JOBS_MAX, limits.DIRECTIVES_MAX, limits.MEMBERS_MAX) == (2**22, 2**12, 2**16)
+    for name in ("JOBS_MAX", "DIRECTIVES_MAX", "MEMBERS_MAX"):
+        monkeypatch.setattr(limits, name, 1)
+    desk = Desk()
+    scheduled(desk)
+    assert desk.refusal("job.schedule", jobId="b", kind="k") == "job_store_full"
+    for action, name, full in (
+        ("route.set", "kind", "job_directives_full"),
+        ("node.register", "node", "job_members_full"),
+    ):
+        assert desk.refusal(action, "cli", **{name: "x"}) is None
+        assert desk.refusal(action, "cli", **{name: "x"}) is None, "what is there may change"
+        assert desk.refusal(action, "cli", **{name: "y"}) == full
+
+
+@stands_on("JOB_PAYLOAD_MEMBERS_MAX", "CAUSAL_DEPS_MAX", "ARTIFACTS_MAX")
+@stands_on("OPERATIONS_PER_BATCH_MAX", "ROSTER_PAGE_MAX", "ROSTER_PAGE_DEFAULT")
+def test_payloads_of_jobs_have_their_bounds() -> None:
+    named = {"jobId": "a", "kind": "k"}
+    artifact = {"artifactId": "x", "artifactType": "t"}
+    stamp = {"wallMs": 0, "counter": 0, "node": "n"}
+    operation = {"kind": "ClaimWork", "author": "n", "stamp": stamp, "payload": {}}
+    for extra in (0, 1):
+        members = {f"m{place}": 1 for place in range(limits.JOB_PAYLOAD_MEMBERS_MAX + extra)}
+        assert fits("job.schedule", named | {"payload": members}) is not bool(extra)
+        deps = ["complete/x"] * (limits.CAUSAL_DEPS_MAX + extra)
+        assert fits("job.schedule", named | {"causalDeps": deps}) is not bool(extra)
+        produced = {"jobId": "a", "outputArtifacts": [artifact] * (limits.ARTIFACTS_MAX + extra)}
+        assert fits("job.complete", produced) is not bool(extra)
+        batch = {"operations": [operation] * (limits.OPERATIONS_PER_BATCH_MAX + extra)}
+        assert fits("job.admit", batch) is not bool(extra)
+        page = {"limit": limits.ROSTER_PAGE_MAX + extra}
+        assert fits("job.roster", page) is not bool(extra)
+    desk = Desk()
+    for place in range(limits.ROSTER_PAGE_DEFAULT + 1):
+        scheduled(desk, f"j{place}")
+    assert desk.grant("job.roster")["count"] == limits.ROSTER_PAGE_DEFAULT
+
+
+@stands_on("JOB_ATTEMPTS_MAX")
+def test_a_job_is_claimed_so_often() -> None:
+    desk = Desk()
+    scheduled(desk)
+    for _ in range(limits.JOB_ATTEMPTS_MAX):
+        lease = desk.grant("job.claim", jobId="a", worker="ann")["job"]["lease"]
+        held = {"worker": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+        desk.grant("job.yield", jobId="a", **held)
+    assert desk.refusal("job.claim", jobId="a", worker="ann") == "job_attempts_spent"
+
+
+@stands_on("JOB_WAIT_MS_MAX", "COORDINATOR_QUIET_MS_MAX")
+def test_waiting_and_silence_have_an_end() -> None:
+    desk = Desk()
+    scheduled(desk, causalDeps=["complete/b"])
+    desk.grant("coordinator.designate", "cli", node="ann")
+    desk.time.passes(limits.COORDINATOR_QUIET_MS_MAX)
+    assert not desk.grant("job.roster")["coordinator"]["quiet"]
+    desk.time.passes(1)
+    assert desk.grant("job.roster")["coordinator"]["quiet"]
+    desk.time.passes(limits.JOB_WAIT_MS_MAX - limits.COORDINATOR_QUIET_MS_MAX - 1)
+    assert desk.refusal("job.claim", jobId="a", worker="ann") == "job_waiting_dependency"
+    desk.time.passes(1)
+    assert desk.refusal("job.claim", jobId="a", worker="ann") == "job_dependency_blocked"
+
+
 # --- time -----------------------------------------------------------------------------------------
 
 

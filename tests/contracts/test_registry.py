@@ -74,6 +74,17 @@ OURS = {
     "sublease.revoke": "op/mcp.sublease_revoke",
     "instance.open": "op/mcp.instance_open",
     "instance.close": "op/mcp.instance_close",
+    "job.schedule": "op/mcp.job_schedule",
+    "job.claim": "op/mcp.job_claim",
+    "job.complete": "op/mcp.job_complete",
+    "job.yield": "op/mcp.job_yield",
+    "job.expire": "op/mcp.job_expire",
+    "job.admit": "op/transport.job_admit",
+    "job.show": "op/mcp.job_show",
+    "job.roster": "op/mcp.job_roster",
+    "route.set": "op/cli.route_set",
+    "coordinator.designate": "op/cli.coordinator_designate",
+    "node.register": "op/cli.node_register",
     "policy.set": "op/cli.policy_set",
     "world.route_binding": "op/transport.world_route_binding",
 }
@@ -83,6 +94,9 @@ NARROW = {
     "issue.lease_release": {"coordinator", "mcp"},
     "issue.import": {"cli", "coordinator"},
     "policy.set": {"cli", "coordinator"},
+    "route.set": {"cli", "coordinator"},
+    "coordinator.designate": {"cli", "coordinator"},
+    "node.register": {"cli", "coordinator"},
 }
 READS = {
     "dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check", "issue.list",
@@ -92,6 +106,7 @@ READS = {
     "observe.instruction", "observe.latest", "observe.needs_attention", "observe.projection",
     "coherence.check", "instruction.check", "required.decision_verify", "required.delta",
     "required.gate_ref", "required.projection", "required.witness_verify",
+    "job.show", "job.roster",
 }  # fmt: skip
 
 

@@ -109,6 +109,7 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     _lent(day, patch)
     _fibers(day, patch)
     _checks(day)
+    _jobs(day)
     _reads(day)
     _doors(day)
     _garbage(day)
@@ -379,6 +380,48 @@ def _fibers(day: Day, patch: pytest.MonkeyPatch) -> None:
     day.grant("issue.show", id="fib")
 
 
+def _jobs(day: Day) -> None:
+    artifact = {"artifactId": "x", "artifactType": "t"}
+    stamp = {"wallMs": day.time.wall_ms, "counter": 0, "node": "ann"}
+    claim = {"kind": "ClaimWork", "author": "ann", "stamp": stamp}
+    for job_id, deps in (("a", []), ("b", []), ("c", ["complete/a"])):
+        day.grant("job.schedule", jobId=job_id, kind="k", payload={"n": 1}, causalDeps=deps)
+    day.refuse(Reason.JOB_EXISTS, "job.schedule", jobId="a", kind="other")
+    lease = day.grant("job.claim", jobId="a", worker="ann", leaseDurationMs=30_000)["job"]["lease"]
+    held = {"jobId": "a", "worker": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    expiry = {"jobId": "a", "worker": "bob", "claim": lease["claim"], "fence": lease["fence"]}
+    day.refuse(Reason.LEASE_CONTENDED, "job.claim", jobId="a", worker="bob")
+    day.refuse(Reason.JOB_CLAIM_LIVE, "job.expire", **expiry)
+    day.time.passes(30_001)
+    day.refuse(Reason.LEASE_STALE, "job.complete", **held, outputArtifacts=[artifact])
+    for query in ("pending", "overdue", "waiting"):
+        day.grant("job.roster", query=query, limit=1)
+    day.refuse(Reason.JOB_CURSOR_INVALID, "job.roster", cursor="x")
+    day.grant("job.expire", **expiry)
+    lease = day.grant("job.claim", jobId="a", worker="bob")["job"]["lease"]
+    held |= {"worker": "bob", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    day.grant("job.yield", **held, reason="tired")
+    day.refuse(Reason.LEASE_MISSING, "job.yield", **held)
+    batch = [{**claim, "payload": {"jobId": job_id}} for job_id in ("a", "x")]
+    batch[1]["stamp"] = stamp | {"counter": 1}
+    admitted = day.grant("job.admit", operations=batch)["operations"]
+    assert [each["result"] for each in admitted] == ["accepted", "rejected"]
+    day.refuse(Reason.LEASE_NOT_FOUND, "job.admit", operations=batch[1:])
+    lease = admitted[0]["job"]["lease"]
+    held |= {"worker": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    assert day.grant("job.complete", **held, adopt=True)["freed"] == ["c"]
+    day.grant("job.show", jobId="a")
+    day.refuse(Reason.JOB_NOT_FOUND, "job.show", jobId="x")
+    for action, payload in (
+        ("route.set", {"kind": "k", "route": "ann"}),
+        ("coordinator.designate", {"node": "ann"}),
+        ("node.register", {"node": "ann", "publicKey": "0" * 64, "capabilities": ["job.claim"]}),
+    ):
+        day.grant(action, "cli", **payload)
+        day.grant(action, "cli", **payload)
+        day.refuse(Reason.JOB_OWNER_REQUIRED, action, "cli", **payload, author="eve")
+
+
 def _reads(day: Day) -> None:
     for issue_id in sorted(day.authority.state.issues):
         day.grant("issue.show", id=issue_id)
@@ -469,6 +512,8 @@ def _invalid(action: str) -> Reason:
         return Reason.CHECK_PAYLOAD_INVALID
     if family == "dep":
         return Reason.DEPENDENCY_PAYLOAD_INVALID
+    if family in ("job", "route", "coordinator", "node"):
+        return Reason.JOB_PAYLOAD_INVALID
     if family == "fiber":
         return Reason.FIBER_PAYLOAD_INVALID
     if family in ("harness", "observe"):
@@ -609,7 +654,8 @@ def test_a_refusal_is_remembered_and_changes_nothing_else(day: Day) -> None:
         if document["response"]["result"] == "rejected"
     ]
     assert {len(changes) for changes in kept} == {0, 1}
-    assert {change["change"] for changes in kept for change in changes} == {"answered"}
+    changes = {change["change"] for changes in kept for change in changes}
+    assert changes == {"answered", "job.quarantined"}, "and a result that came too late is kept"
 
 
 def test_every_line_of_the_trajectory_is_a_trajectory_row(day: Day) -> None:
@@ -635,7 +681,7 @@ def widened(value: object, path: str = "$") -> Iterator[tuple[str, Any]]:
     """A value with one unknown member in one of its objects, for each of them."""
     if isinstance(value, dict):
         yield path, {**value, "surprise": 1}
-        for name in value.keys() - {"metadata"}:  # what we keep without understanding it
+        for name in value.keys() - {"metadata", "payload"}:  # what we keep without a look at it
             for where, new in widened(value[name], f"{path}.{name}"):
                 yield where, {**value, name: new}
     elif isinstance(value, list) and value:

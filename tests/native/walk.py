@@ -160,6 +160,10 @@ class Walk:
             ("fiber.spawn", {**held, "taskRef": "t", "fiberId": "f3", "parentFiberId": "f1"}),
             ("fiber.join", {**held, "fiberId": rng.choice(("f1", "f3"))}),
             ("fiber.cancel", {**held, "wholeScope": True}),
+            ("job.schedule", {"jobId": one, "kind": "k", "causalDeps": [f"complete/{other}"]}),
+            ("job.schedule", {"jobId": one, "kind": "k"}),
+            ("job.claim", {"jobId": one, "worker": "ada"}),
+            ("job.roster", {"query": "overdue"}),
         ]
         if rng.random() < 0.02:
             self.strict = True

@@ -65,6 +65,24 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "observe attention": ([], "t  contended_lease  tim holds it"),
     "observe instruction": (["instr-1"], "  session   hs1_tim_"),
     "observe projection": ([], "issue/w  ada  fence "),
+    "job schedule": (["q", "--kind", "k", "--after", "p"], "q  waiting  k  waits for complete/p"),
+    "job claim": (["p", "--worker", "bob", "--duration-ms", "60000"], "lease   claim/p/14"),
+    "job complete": (
+        ["j", "JOB", "--artifact", '{"artifactId":"x","artifactType":"t"}'],
+        "completed j",
+    ),
+    "job yield": (["j", "JOB", "--reason", "sleepy"], "j  pending  k.x  sleepy"),
+    "job expire": (["j", "--worker", "bob", "--claim", "claim/j/1", "--fence", "1"], "j  claimed"),
+    "job admit": (["ops.jsonl"], "accepted  ClaimWork  bob"),
+    "job show": (["p"], '{"n": 1}'),
+    "job roster": (["--kind", "k.", "--worker", "bob"], "p  pending  k.x"),
+    "job log export": (["log.jsonl"], "wrote 3 operations"),
+    "job log fold": (["log.jsonl"], "3 operations: 1 pending, 1 claimed"),
+    "job log import": (["log.jsonl"], "scheduled 0, completed 0, routed 0"),
+    "route set": (["k.", "--to", "gpu", "--audited"], "k.  to gpu  audited"),
+    "route clear": (["k."], "k.  to anybody"),
+    "coordinator designate": (["ann"], "coordinator: ann"),
+    "node register": (["ann", "--may", "job.claim"], "ann  job.claim"),
     "policy show": ([], "mutations: open; reads: not journaled"),
     "policy set": (["--evidence-reads"], "reads: journaled"),
     "guard": (["--resource", "issue/w", "--fence", "FENCE"], "is current, for "),
@@ -96,9 +114,20 @@ EXIT_CODES = (
 
 def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
     (tmp_path / "more.jsonl").write_bytes(b'{"id":"m","title":"more"}\n')
+    (tmp_path / "ops.jsonl").write_bytes(
+        b'{"kind":"ClaimWork","author":"bob","stamp":{"wallMs":1,"counter":0,"node":"bob"},'
+        b'"payload":{"jobId":"p"}}\n'
+    )
+    if name in ("job log fold", "job log import"):
+        assert scene.run("job", "log", "export", "log.jsonl").code == 0
     words = name.split()
+    known = {
+        "HOLDER": scene.holder,
+        "TORN": scene.torn_holder,
+        "FENCE": (str(scene.fence),),
+        "JOB": ("--worker", "ada", "--lease-id", "claim/j/13", "--fence", "13"),
+    }
     for word in COMMANDS[name][0]:
-        known = {"HOLDER": scene.holder, "TORN": scene.torn_holder, "FENCE": (str(scene.fence),)}
         words += known.get(word, (word,))
     return words
 

@@ -1,0 +1,133 @@
+"""The job lane as the authority remembers it: jobs, routes, nodes, and where to find them.
+
+    pending      what can be claimed, by kind and then in the order of scheduling
+    deadlines    what is claimed, by the deadline of its lease
+    waiting      what cannot be claimed, oldest first: dependencies missing, or attempts spent
+    awaited      which jobs wait for which operation
+
+The indexes follow from the records; a job is free in the moment in which the last operation that
+it waited for is applied, without a change of its own.
+"""
+
+from collections.abc import Mapping, MutableMapping
+
+from msgspec.structs import replace
+from sortedcontainers import SortedList
+
+from ..contracts import (
+    Designation,
+    Directive,
+    Job,
+    JobState,
+    Lease,
+    Member,
+    completed_job,
+    completion_of,
+    is_job,
+    job_resource,
+    limits,
+)
+from .outcome import Designated, DirectivePut, JobPut, JobQuarantined, MemberPut
+
+LaneChange = JobPut | JobQuarantined | DirectivePut | MemberPut | Designated
+
+
+class Lane:
+    """All that decisions about jobs depend on, but for the leases. Only `apply` writes to it."""
+
+    __slots__ = (
+        "awaited",
+        "deadlines",
+        "designation",
+        "directives",
+        "jobs",
+        "members",
+        "pending",
+        "registered",
+        "waiting",
+    )
+
+    def __init__(self) -> None:
+        self.jobs: MutableMapping[str, Job] = {}
+        self.directives: MutableMapping[str, Directive] = {}
+        self.members: MutableMapping[str, Member] = {}
+        self.designation: Designation | None = None
+        # Indexes.
+        self.registered = 0  # how many members the owner has registered
+        self.pending: SortedList[tuple[str, int, str]] = SortedList()
+        self.deadlines: SortedList[tuple[int, str]] = SortedList()
+        self.waiting: SortedList[tuple[int, str]] = SortedList()
+        self.awaited: dict[str, set[str]] = {}
+
+    def missing(self, job: Job) -> list[str]:
+        """The operations that a job waits for, in the order in which it names them."""
+        return [op_id for op_id in job.causal_deps if not self._is_applied(op_id)]
+
+    def make(self, change: LaneChange) -> None:
+        """Make one change, and keep the indexes in step."""
+        match change:
+            case JobPut(job):
+                self._put(job)
+            case JobQuarantined(job_id, quarantine):
+                self._put(replace(self.jobs[job_id], quarantine=quarantine))
+            case DirectivePut(directive):
+                self.directives[directive.kind] = directive
+            case MemberPut(member):
+                before = self.members.get(member.node)
+                self.registered += member.registered - (before is not None and before.registered)
+                self.members[member.node] = member
+            case Designated(designation):
+                self.designation = designation
+
+    def file_lease(self, before: Lease | None, after: Lease | None) -> None:
+        """A job's lease was granted, renewed or dropped."""
+        if before is not None:
+            self.deadlines.remove(_due(before))
+        if after is not None:
+            self.deadlines.add(_due(after))
+
+    def _is_applied(self, op_id: str) -> bool:
+        job = self.jobs.get(completed_job(op_id) or "")
+        return job is not None and job.state is JobState.COMPLETED
+
+    def _put(self, job: Job) -> None:
+        self.jobs[job.job_id] = job
+        self._file(job)
+        if job.state is JobState.COMPLETED:
+            for waiting in sorted(self.awaited.pop(completion_of(job.job_id), ())):
+                self._file(self.jobs[waiting])
+
+    def _file(self, job: Job) -> None:
+        place, since = (job.kind, job.scheduled_seq, job.job_id), (job.scheduled_ms, job.job_id)
+        self.pending.discard(place)
+        self.waiting.discard(since)
+        if job.state is not JobState.PENDING:
+            return
+        missing = self.missing(job)
+        for op_id in missing:
+            self.awaited.setdefault(op_id, set()).add(job.job_id)
+        if missing or job.attempts >= limits.JOB_ATTEMPTS_MAX:
+            self.waiting.add(since)
+        else:
+            self.pending.add(place)
+
+
+def _due(lease: Lease) -> tuple[int, str]:
+    return lease.deadline_ms, lease.resource.removeprefix("job/")
+
+
+def check_lane(lane: Lane, leases: Mapping[str, Lease]) -> None:
+    """Assert I7: every job stands where its record says, and is leased while it is claimed."""
+    held = {key: lease for key, lease in leases.items() if is_job(key)}
+    claimed = [job for job in lane.jobs.values() if job.state is JobState.CLAIMED]
+    assert {job_resource(job.job_id) for job in claimed} == held.keys(), "I7: claims and leases"
+    assert list(lane.deadlines) == sorted(map(_due, held.values())), "I7: the deadlines differ"
+    again = Lane()
+    for job in lane.jobs.values():
+        again.make(JobPut(job))
+        if job.state is JobState.CLAIMED:
+            fence = held[job_resource(job.job_id)].fence
+            assert job.fence == fence, f"I7: {job.job_id} has another fence than its lease"
+    assert list(lane.pending) == list(again.pending), "I7: the index of pending jobs differs"
+    assert list(lane.waiting) == list(again.waiting), "I7: the index of waiting jobs differs"
+    assert lane.awaited == again.awaited, "I7: the index of awaited operations differs"

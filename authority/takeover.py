@@ -1,0 +1,122 @@
+"""Taking over an operation log: what was done elsewhere is done here too, by the owner's own hand.
+
+Jobs and routes travel, leases do not: what was claimed there is pending here. Everything goes
+through the rules as ordinary requests, so that nothing comes in that could not have happened.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from ..contracts import Door, JobMove, JobState, Operation, build, limits
+from .directive import directive_view
+from .oplog import fold
+from .service import Office
+
+
+class Unsound(ValueError):
+    """The log contradicts itself; the message names the operations."""
+
+
+class Taken(Struct, frozen=True):
+    """What came of it. `problems` are the diagnostics of what was refused."""
+
+    scheduled: int
+    completed: int
+    routes: int
+    problems: tuple[str, ...]
+
+
+def take_over(office: Office, log: Iterable[Operation]) -> Taken:
+    """Schedule, complete and route what the log says. Done again, it changes nothing."""
+    lines = {each.op_id: each for each in log}
+    folded = fold(lines.values())
+    if folded.refused:
+        raise Unsound(", ".join(folded.refused[:3]))
+    by_place = sorted(lines.values(), key=lambda each: each.place)
+    scheduled = [
+        each.body | {"causalDeps": list(each.causal_deps)}
+        for each in by_place
+        if each.kind == JobMove.SCHEDULE
+    ]
+    results = {
+        each.body["jobId"]: each.body["artifacts"]
+        for each in by_place
+        if each.kind == JobMove.COMPLETE
+        and folded.entries[each.body["jobId"]].state is JobState.COMPLETED
+    }
+    lane = office.authority.state.lane
+    answers = _asked(office, "job.schedule", scheduled)
+    problems = _problems(answers)
+    completed, refused = _complete(office, results)
+    said = {kind: directive_view(each) for kind, each in lane.directives.items()}
+    news = [_given(each) for kind, each in folded.routes.items() if said.get(kind) != each]
+    routes = _asked(office, "route.set", news)
+    return Taken(
+        scheduled=sum(bool(each.get("changed")) for each in answers),
+        completed=completed,
+        routes=sum(bool(each.get("changed")) for each in routes),
+        problems=(*problems, *refused, *_problems(routes)),
+    )
+
+
+def _complete(office: Office, results: dict[str, list[dict[str, Any]]]) -> tuple[int, list[str]]:
+    """Claim and complete, many at once, up to where one waits for those before it."""
+    lane, count, problems = office.authority.state.lane, 0, list[str]()
+    wave: list[str] = []
+    left = [each for each in results if each in lane.jobs and not lane.jobs[each].completed_ms]
+    for job_id in [*left, None]:
+        if wave and (job_id is None or lane.missing(lane.jobs[job_id])):
+            answers = _completed(office, {each: results[each] for each in wave})
+            count += sum(each["result"] == "accepted" for each in answers)
+            problems += _problems(answers)
+            wave = []
+        if job_id is not None:
+            wave.append(job_id)
+    return count, problems
+
+
+def _completed(office: Office, results: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What was answered to the completions, or to claims that were refused."""
+    worker = office.journal.node()
+    claims = _asked(office, "job.claim", [{"jobId": each, "worker": worker} for each in results])
+    granted = [each["job"] for each in claims if each["result"] == "accepted"]
+    completions = [
+        {
+            "jobId": each["jobId"],
+            "worker": worker,
+            "leaseId": each["lease"]["leaseId"],
+            "fence": each["lease"]["fence"],
+            "outputArtifacts": results[each["jobId"]],
+        }
+        for each in granted
+    ]
+    refused = [each for each in claims if each["result"] != "accepted"]
+    return _asked(office, "job.complete", completions) + refused
+
+
+def _asked(office: Office, action: str, payloads: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Requests at the command line's door, committed together as far as a batch goes."""
+    answers: list[dict[str, Any]] = []
+    for start in range(0, len(payloads), limits.BATCH_MAX):
+        part = payloads[start : start + limits.BATCH_MAX]
+        batch = [build({"action": action, "payload": each}, Door("cli")) for each in part]
+        answers += [orjson.loads(line) for line in office.submit(batch)]
+    return answers
+
+
+def _problems(answers: Iterable[dict[str, Any]]) -> list[str]:
+    return [each["diagnostic"] for each in answers if each["result"] != "accepted"]
+
+
+def _given(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def read_log(data: bytes) -> list[Operation]:
+    """The operations of a file, a JSON object a line. Raises `msgspec.MsgspecError` for others."""
+    decoder = msgspec.json.Decoder(Operation)
+    return [decoder.decode(line) for line in data.splitlines() if line.strip()]

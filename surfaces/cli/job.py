@@ -1,0 +1,362 @@
+"""`understudy job`, `route`, `coordinator` and `node`: jobs of a mesh, and who does which."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ...authority import exchange, open_journal, oplog, takeover
+from ...contracts import Operation
+from .options import context, mutation, payload, stack
+from .session import Session, common
+
+_holder = stack(
+    click.option("--worker", help="Who holds the job."),
+    click.option("--lease-id", help="The lease's id, from the claim."),
+    click.option("--fence", type=int, help="The fence, from the claim."),
+)
+
+
+@click.group()
+def job() -> None:
+    """Schedule jobs, claim them for a time, complete them once.
+
+    A claim is a lease with a fence; its holder gets more time by claiming again with the fence.
+    Once the deadline has passed, anybody may expire the claim, and the job is pending again.
+
+    \b
+    understudy job schedule build --kind ci.build --payload '{"ref": "main"}'
+    understudy job schedule test --kind ci.test --after build
+    understudy job roster --worker w1
+    understudy job claim build --worker w1 --duration-ms 60000
+    understudy job complete build --worker w1 --lease-id LEASE --fence FENCE
+    """
+
+
+@job.command()
+@click.argument("job_id")
+@click.option("--kind", required=True, help="What sort of work it is, such as ci.build.")
+@click.option("--payload", "data", metavar="JSON", help="What the handler needs: a JSON object.")
+@click.option("--after", multiple=True, metavar="JOB", help="Wait until this job is completed.")
+@click.option("--dep", "causal_deps", multiple=True, metavar="OP", help="Wait for an operation.")
+@click.option("--author", help="The node that schedules.  [the owner]")
+@mutation
+@common
+def schedule(session: Session, data: str | None, after: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+    """Schedule JOB_ID; scheduled again, it is left as it is."""
+    options["causal_deps"] = (*options["causal_deps"], *(f"complete/{each}" for each in after))
+    asked = payload(options)
+    if data is not None:
+        asked["payload"] = _parsed(data, dict)
+    answer = session.ask("job.schedule", asked, context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@job.command()
+@click.argument("job_id")
+@click.option("--worker", required=True, help="Who takes it.")
+@click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [3600000]")
+@click.option("--lease-id", help="The lease's id, for more time.")
+@click.option("--fence", type=int, help="The fence of your claim, for more time.")
+@mutation
+@common
+def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Take JOB_ID; or, with the fence of your claim, keep it longer."""
+    answer = session.ask("job.claim", payload(options), context(options))
+    session.finish(answer, lambda said: _claimed(said["job"]))
+
+
+@job.command()
+@click.argument("job_id")
+@click.option(
+    "--artifact", "artifacts", multiple=True, metavar="JSON", help="An artefact it produced."
+)
+@click.option("--adopt", is_flag=True, help="Take over the late result of an earlier holder.")
+@_holder
+@mutation
+@common
+def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+    """JOB_ID, which you hold, is done."""
+    asked = payload(options)
+    if artifacts:
+        asked["outputArtifacts"] = [_parsed(each, dict) for each in artifacts]
+    answer = session.ask("job.complete", asked, context(options))
+    session.finish(answer, _completed)
+
+
+@job.command("yield")
+@click.argument("job_id")
+@click.option("--reason", help="Why, for the next holder.")
+@_holder
+@mutation
+@common
+def yield_(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Give JOB_ID back."""
+    answer = session.ask("job.yield", payload(options), context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@job.command()
+@click.argument("job_id")
+@click.option("--worker", required=True, help="Who expires it.")
+@click.option("--claim", required=True, help="The claim, as the roster names it.")
+@click.option("--fence", type=int, required=True, help="Its fence.")
+@mutation
+@common
+def expire(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Free JOB_ID, whose claim has lapsed."""
+    answer = session.ask("job.expire", payload(options), context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@job.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@mutation
+@common
+def admit(session: Session, file: Path, **options: Any) -> None:  # noqa: ANN401
+    """Admit the operations in FILE together, a JSON object a line, in the order of their stamps."""
+    lines = file.read_text("utf-8").splitlines()
+    asked = payload(options) | {"operations": [_parsed(each, dict) for each in lines if each]}
+    answer = session.ask("job.admit", asked, context(options))
+    session.finish(answer, lambda said: "\n".join(map(_admitted, said["operations"])))
+
+
+@job.command()
+@click.argument("job_id")
+@common
+def show(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Show one job whole."""
+    answer = session.ask("job.show", payload(options), writable=False)
+    session.finish(answer, lambda said: _detail(said["job"]))
+
+
+@job.command()
+@click.option(
+    "--query",
+    type=click.Choice(["pending", "overdue", "waiting"]),
+    help="What can be claimed, expired, or has to wait.  [pending]",
+)
+@click.option("--kind", help="Jobs of this kind, or with a dot at its end of all below it.")
+@click.option("--worker", help="Only what the routes let this worker claim.")
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
+@common
+def roster(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """List jobs, a page at a time."""
+    answer = session.ask("job.roster", payload(options), writable=False)
+    session.finish(answer, _page)
+
+
+@job.group()
+def log() -> None:
+    """The operations that were admitted: for replicas, and for whoever wants to know."""
+
+
+@log.command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@common
+def export_log(session: Session, file: Path) -> None:
+    """Write every operation to FILE, a JSON object a line, in the order of their admission."""
+    with open_journal(session.state_dir, read_only=True) as journal:
+        lines = [msgspec.json.encode(each, order="sorted") for each in oplog.operations(journal)]
+    exchange.write_file(file, b"".join(line + b"\n" for line in lines))
+    said = {"result": "accepted", "failureClasses": [], "file": str(file), "count": len(lines)}
+    session.finish(said, lambda said: f"wrote {said['count']} operations to {file}")
+
+
+@log.command("fold")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@common
+def fold_log(session: Session, file: Path) -> None:
+    """Say what the operations in FILE come to, whatever their order, with a digest of it."""
+    log = _read_log(file)
+    folded = oplog.fold(log)
+    counts = Counter(each.state.value for each in folded.entries.values())
+    said = {
+        "result": "accepted",
+        "failureClasses": [],
+        "operations": len(log),
+        "jobs": dict(sorted(counts.items())),
+        "waiting": folded.waiting,
+        "refused": folded.refused,
+        "digest": folded.digest,
+    }
+    states = ", ".join(f"{counts[name]} {name}" for name in ("pending", "claimed", "completed"))
+    more = f"{len(folded.waiting)} wait, {len(folded.refused)} refused, {folded.digest}"
+    session.finish(said, lambda said: f"{said['operations']} operations: {states}; {more}")
+
+
+@log.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@common
+def import_log(session: Session, file: Path) -> None:
+    """Take over the jobs and routes of FILE, which another authority exported.
+
+    What was completed there is completed here; what was claimed there is pending here. Done again,
+    it changes nothing.
+    """
+    log = _read_log(file)
+    with session.office(writable=True) as office:
+        try:
+            taken = takeover.take_over(office, log)
+        except takeover.Unsound as error:
+            raise click.UsageError(f"{file} contradicts itself: {error}") from None
+    said = {"result": "accepted", "failureClasses": [], **msgspec.to_builtins(taken)}
+    for each in taken.problems if not session.as_json else ():
+        click.echo(f"left out: {each}", err=True)
+    session.finish(
+        said,
+        lambda said: (
+            f"scheduled {said['scheduled']}, completed {said['completed']}, routed {said['routes']}"
+        ),
+    )
+
+
+# --- what the owner says --------------------------------------------------------------------------
+
+
+@click.group()
+def route() -> None:
+    """Say which node gets which kind of job."""
+
+
+@route.command("set")
+@click.argument("kind")
+@click.option("--to", "route", metavar="NODE", help="The node that gets them.")
+@click.option("--derivation", is_flag=True, help="Only the coordinator may do them.")
+@click.option("--audited", is_flag=True, help="They are completed with a snapshot of inference.")
+@mutation
+@common
+def set_(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Route or mark KIND; with a dot at its end, every kind below it."""
+    answer = session.ask("route.set", payload(options), context(options))
+    session.finish(answer, _directed)
+
+
+@route.command()
+@click.argument("kind")
+@mutation
+@common
+def clear(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Take back what was said about KIND: any worker may claim."""
+    answer = session.ask("route.set", payload(options), context(options))
+    session.finish(answer, _directed)
+
+
+@click.group()
+def coordinator() -> None:
+    """Say which node runs the derivation pass."""
+
+
+@coordinator.command()
+@click.argument("node")
+@mutation
+@common
+def designate(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """NODE is the coordinator from now on."""
+    answer = session.ask("coordinator.designate", payload(options), context(options))
+    session.finish(answer, lambda said: f"coordinator: {said['coordinator']['node']}")
+
+
+@click.group()
+def node() -> None:
+    """Say which nodes take part, and what each may do."""
+
+
+@node.command()
+@click.argument("node")
+@click.option("--public-key", metavar="HEX", help="Its Ed25519 key; then it has to sign.")
+@click.option(
+    "--may",
+    "capabilities",
+    multiple=True,
+    type=click.Choice(["job.schedule", "job.claim", "job.complete"]),
+    help="What it may do.",
+)
+@click.option("--quarantined", is_flag=True, help="Listen to it no longer.")
+@mutation
+@common
+def register(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Let NODE take part. From the first one on, only registered nodes may."""
+    answer = session.ask("node.register", payload(options), context(options))
+    session.finish(answer, lambda said: _member(said["member"]))
+
+
+# --- text for people ------------------------------------------------------------------------------
+
+
+def _read_log(file: Path) -> list[Operation]:
+    try:
+        return takeover.read_log(file.read_bytes())
+    except msgspec.MsgspecError as error:
+        raise click.UsageError(f"{file}: no operation log: {error}") from None
+
+
+def _parsed(text: str, kind: type) -> Any:  # noqa: ANN401
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise click.UsageError(f"not JSON: {error}") from None
+    if not isinstance(value, kind):
+        raise click.UsageError("a JSON object is wanted")
+    return value
+
+
+def _line(one: dict[str, Any]) -> str:
+    words = [one["jobId"], one["state"], one["kind"]]
+    if lease := one.get("lease"):
+        words.append(f"[{lease['owner']}, fence {lease['fence']}, {lease['state']}]")
+    if waits := one.get("waitsFor"):
+        words.append(f"waits for {', '.join(waits)}")
+    return "  ".join([*words, *([one["reason"]] if "reason" in one else [])])
+
+
+def _claimed(one: dict[str, Any]) -> str:
+    lease = one["lease"]
+    lines = [
+        _line(one),
+        f"  fence   {lease['fence']}",
+        f"  lease   {lease['leaseId']}",
+        f"  claim   {lease['claim']}",
+    ]
+    if late := one.get("quarantined"):
+        lines.append(f"  late    {late['worker']} left a result; complete with --adopt to take it")
+    return "\n".join(lines)
+
+
+def _completed(said: dict[str, Any]) -> str:
+    freed = f"; free now: {', '.join(said['freed'])}" if "freed" in said else ""
+    return f"completed {said['job']['jobId']}{freed}"
+
+
+def _detail(one: dict[str, Any]) -> str:
+    lines = [_line(one), f"  payload   {json.dumps(one['payload'])}"]
+    lines += [f"  artefact  {each['artifactId']}" for each in one["artifacts"]]
+    return "\n".join(lines)
+
+
+def _page(said: dict[str, Any]) -> str:
+    lines = [_line(each) for each in said["jobs"]] or ["nothing"]
+    if said["coordinator"]["quiet"]:
+        lines.append(f"the coordinator {said['coordinator']['node']} is quiet")
+    if "cursor" in said:
+        lines.append(f"more: --cursor {said['cursor']}")
+    return "\n".join(lines)
+
+
+def _admitted(one: dict[str, Any]) -> str:
+    return "  ".join([one["result"], one["kind"], one["author"], *one["failureClasses"]])
+
+
+def _directed(said: dict[str, Any]) -> str:
+    one = said["directive"]
+    marks = [name for name in ("derivation", "audited") if one[name]]
+    return "  ".join([one["kind"], f"to {one['route']}" if one["route"] else "to anybody", *marks])
+
+
+def _member(one: dict[str, Any]) -> str:
+    words = [one["node"], ", ".join(one["capabilities"]) or "may do nothing"]
+    return "  ".join([*words, *(["quarantined"] if one["quarantined"] else [])])

@@ -1,0 +1,66 @@
+"""Every rule of the job lane is shown by a vector: break the rule, and that vector fails."""
+
+from types import ModuleType
+
+import pytest
+
+from tests.fakes.mutant import break_rule
+from understudy.authority import admission, decide, directive, job
+from understudy.authority.conformance.vectors import load_vectors, run_vector
+
+VECTORS = {vector.name: vector for vector in load_vectors() if vector.suite == "job"}
+MUTANTS = [
+    (job, "_find", "job.state is JobState.COMPLETED", "False", "guard_02_completed"),
+    (job, "_renewed", "turn.stamp.wall_ms > lease.deadline_ms", "False",
+     "guard_07_deadline_passed"),
+    (job, "claim", "job.attempts >= limits.JOB_ATTEMPTS_MAX", "False",
+     "resolution_02_attempts_are_bounded"),
+    (directive, "may", "not turn.lane.registered", "True", "resolution_03_who_may_expire"),
+    (job, "expire", "turn.stamp.wall_ms <= lease.deadline_ms",
+     "turn.stamp.wall_ms < lease.deadline_ms", "resolution_05_on_the_last_millisecond_it_holds"),
+    (job, "expire", "(request.claim, request.fence) != (job.claim, lease.fence)",
+     "request.fence != lease.fence", "resolution_06_a_renewed_lease_is_not_killed"),
+    (job, "expire", "(request.claim, request.fence) != (job.claim, lease.fence)", "False",
+     "resolution_06_a_late_expiry_spares_the_next_claim"),
+    (job, "_renewed", "worker != lease.owner or", "", "resolution_07_only_its_holder_renews"),
+    (admission, "admit", "position(batch[digest].stamp)", "-batch[digest].stamp.wall_ms",
+     "the_order_within_a_batch"),
+    (admission, "_torn", "len(sound) > 1", "False", "resolution_09_equal_stamps_refuse_both"),
+    (job, "reclaimed", "job.claim_digest == turn.origin.digest", "True",
+     "resolution_09_a_stamp_that_was_used_before"),
+    (directive, "_matching", "range(len(kind), 0, -1)", "range(1, len(kind) + 1)",
+     "resolution_10_exact_then_the_longest_prefix"),
+    (job, "_derives", "node == coordinator(turn)", "True",
+     "resolution_11_derivation_is_the_coordinators"),
+    (job, "claim", "if missing := turn.lane.missing(job):", "if missing := []:",
+     "resolution_12_waiting_has_an_age_and_an_end"),
+    (job, "_closes_a_circle", "if job_id == job.job_id:", "if False:",
+     "resolution_13_a_circle_is_refused"),
+    (admission, "_identified", "signed.stamp.wall_ms > stamp.wall_ms", "False",
+     "resolution_14_a_bad_operation_moves_no_clock"),
+    (job, "claim", "not admits(turn.lane, job.kind, worker)", "False",
+     "resolution_15_a_running_lease_drains"),
+    (job, "_quarantining", "(lease.owner, lease.lease_id)", "()",
+     "resolution_16_a_late_result_is_kept"),
+    (directive, "set_route", "position(before.stamp) >= position(turn.written)", "False",
+     "the_last_write_wins"),
+    (job, "_artifact_problem", "each.source_job != job.job_id", "False",
+     "audited_kinds_need_a_snapshot"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant[1]}-{mutant[4]}")
+def test_a_broken_rule_breaks_its_vector(
+    monkeypatch: pytest.MonkeyPatch, mutant: tuple[ModuleType, str, str, str, str]
+) -> None:
+    module, where, right, wrong, vector = mutant
+    sound = getattr(module, where)
+    break_rule(monkeypatch, module, where, right, wrong)
+    broken = getattr(module, where)
+    for shape, rule in decide._LANE.items():
+        if rule is sound:  # tables have it by value
+            monkeypatch.setitem(decide._LANE, shape, broken)
+    for kind, (shape, member, rule) in admission._RULES.items():
+        if rule is sound:
+            monkeypatch.setitem(admission._RULES, kind, (shape, member, broken))
+    assert run_vector(VECTORS[vector]).problems

@@ -1,0 +1,66 @@
+"""Jobs at the command line: a chain of them, a log that travels, and a zombie that is refused."""
+
+from pathlib import Path
+
+import orjson
+
+from .conftest import Run
+
+
+def test_a_chain_of_jobs_is_worked_off_in_order(call: Run) -> None:
+    assert call("job", "schedule", "build", "--kind", "ci.build").code == 0
+    assert "waiting" in call("job", "schedule", "test", "--kind", "ci.test", "--after", "build").out
+    assert call("job", "claim", "test", "--worker", "w").code == 5
+    lease = call("job", "claim", "build", "--worker", "w", "--json").json["job"]["lease"]
+    held = ("--worker", "w", "--lease-id", lease["leaseId"], "--fence", lease["fence"])
+    assert call("job", "complete", "build", *held).out == "completed build; free now: test\n"
+    assert call("job", "roster", "--worker", "w").out.startswith("test  pending")
+    assert call("job", "complete", "build", *held).code == 5
+    assert "ci.test" in call("job", "show", "test").out
+
+
+def test_a_holder_without_its_fence_is_refused(call: Run) -> None:
+    call("job", "schedule", "a", "--kind", "k")
+    lease = call("job", "claim", "a", "--worker", "w", "--json").json["job"]["lease"]
+    assert call("job", "yield", "a", "--worker", "w", "--lease-id", lease["leaseId"]).code == 6
+    assert call("job", "claim", "a", "--worker", "w").code == 6
+    more = call("job", "claim", "a", "--worker", "w", "--fence", lease["fence"], "--json")
+    assert more.json["job"]["lease"]["renewals"] == 1
+    expired = call("job", "expire", "a", "--worker", "v", "--claim", lease["claim"], "--fence", 2)
+    assert "claimed" in expired.out, "the claim was renewed, and its name is another"
+
+
+def test_what_is_no_json_is_a_usage_error(call: Run, tmp_path: Path) -> None:
+    for payload in ("{", "[]"):
+        assert call("job", "schedule", "a", "--kind", "k", "--payload", payload).code == 2
+    (tmp_path / "log.jsonl").write_bytes(b'{"op_id":1}\n')
+    assert call("job", "log", "fold", tmp_path / "log.jsonl").code == 2
+
+
+def test_a_log_is_taken_over_by_another_authority(call: Run, bare: Run, tmp_path: Path) -> None:
+    log, there = tmp_path / "log.jsonl", tmp_path / "there"
+    for job_id, before in (("a", []), ("b", ["a"]), ("c", ["b"]), ("d", [])):
+        after = [word for each in before for word in ("--after", each)]
+        assert call("job", "schedule", job_id, "--kind", "k.x", *after).code == 0
+    artifact = {"artifactId": "x", "artifactType": "t"}
+    for job_id in ("a", "b"):
+        lease = call("job", "claim", job_id, "--worker", "w", "--json").json["job"]["lease"]
+        held = ("--worker", "w", "--lease-id", lease["leaseId"], "--fence", lease["fence"])
+        done = call("job", "complete", job_id, *held, "--artifact", orjson.dumps(artifact).decode())
+        assert done.code == 0
+    assert call("job", "claim", "d", "--worker", "w").code == 0
+    assert call("route", "set", "gpu.", "--to", "server").code == 0
+    assert call("job", "log", "export", log).code == 0
+    log.write_bytes(b"\n".join(reversed(log.read_bytes().splitlines())))
+
+    assert bare("init", "--state-dir", there).code == 0
+    taken = bare("job", "log", "import", log, "--state-dir", there)
+    assert (taken.out, taken.err) == ("scheduled 4, completed 2, routed 1\n", "")
+    again = bare("job", "log", "import", log, "--state-dir", there)
+    assert again.out == "scheduled 0, completed 0, routed 0\n"
+    roster = bare("job", "roster", "--state-dir", there, "--json").json
+    assert [each["jobId"] for each in roster["jobs"]] == ["c", "d"], "leases do not travel"
+    shown = bare("job", "show", "b", "--state-dir", there, "--json").json["job"]
+    assert (shown["state"], shown["artifacts"]) == ("completed", [artifact])
+    for command in ("replay", "verify"):
+        assert bare(command, "--state-dir", there).code == 0
