@@ -19,6 +19,7 @@ import orjson
 
 from ...authority import GENESIS, TABLES, TRAJECTORY, Unavailable, open_journal, service
 from ...authority import sqlite as engine
+from ...authority.journal import Storage
 from ...contracts import Reason, limits
 from .finding import Finding
 from .folder import JOURNAL, holder_of
@@ -85,7 +86,7 @@ def _looked(folder: Path) -> Iterator[Finding]:
 
 
 @contextmanager
-def _opened(folder: Path, *, still: bool) -> Iterator[engine.SqliteJournal]:
+def _opened(folder: Path, *, still: bool) -> Iterator[Storage]:
     if still:
         with closing(StillJournal(folder / JOURNAL)) as journal:
             yield journal
@@ -97,7 +98,7 @@ def _opened(folder: Path, *, still: bool) -> Iterator[engine.SqliteJournal]:
 # --- the journal ----------------------------------------------------------------------------------
 
 
-def _journal(journal: engine.SqliteJournal, log: Path) -> Iterator[Finding]:
+def _journal(journal: Storage, log: Path) -> Iterator[Finding]:
     """What a start would meet: the newest snapshot, and every row after it."""
     snapshot = journal.snapshot()
     _, head, last = service.recover(journal)
@@ -182,7 +183,7 @@ def _tail(path: Path) -> bytes:
     return tail
 
 
-def _trajectory(journal: engine.SqliteJournal, evidence: Evidence, *, busy: bool) -> Finding:
+def _trajectory(journal: Storage, evidence: Evidence, *, busy: bool) -> Finding:
     head_seq = journal.last_seq()
     behind = None if evidence.seq is None else head_seq - evidence.seq
     facts = {"seq": evidence.seq, "behind": behind, "torn": evidence.torn}
