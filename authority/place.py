@@ -19,6 +19,7 @@ from .journal import Unavailable
 URL_FILE = "journal.url"
 VARIABLE = "UNDERSTUDY_JOURNAL"
 _SCHEMES = ("postgresql", "postgres")
+_PASSWORD = re.compile(r"(://[^:/@?#]*):[^@/?#]*@")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
@@ -68,13 +69,21 @@ def of(state_dir: Path) -> Place | None:
     return parsed(os.environ.get(VARIABLE) or written)
 
 
+def given() -> str | None:
+    """The URL that the environment names, without its password."""
+    url = os.environ.get(VARIABLE)
+    return None if not url else _PASSWORD.sub(r"\1@", url)
+
+
 def remember(state_dir: Path, url: str) -> None:
-    """Write down where a folder's journal is, unless it is written there already."""
-    parsed(url)
+    """Write down where a folder's journal is; one that is elsewhere already stays there."""
+    _refuse_secret(url, "the URL")
     path = state_dir / URL_FILE
     if path.exists():
+        if parsed(path.read_text("utf-8")) != parsed(url):
+            detail = f"{state_dir} has its journal in {parsed(path.read_text('utf-8'))}"
+            raise Unavailable(Reason.JOURNAL_URL_INVALID, detail)
         return
-    _refuse_secret(url, "--journal")
     fresh = path.with_suffix(".new")
     fresh.write_text(f"{url.strip()}\n", "utf-8")
     fresh.replace(path)

@@ -495,9 +495,18 @@ def open_journal(state_dir: Path, *, read_only: bool, lasting: bool = False) -> 
         path = state_dir / JOURNAL
         journal = SqliteJournal(path, read_only=read_only, lasting=lasting)
     else:
-        journal = postgres().PostgresJournal(shared, read_only=read_only, lasting=lasting)
+        home = None if read_only else _home(state_dir)
+        engine = postgres().PostgresJournal
+        journal = engine(shared, read_only=read_only, lasting=lasting, home=home)
     with closing(journal):
         yield journal
+
+
+def _home(state_dir: Path) -> str:
+    """The folder's lock, as no other lock on any machine is called."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    found = (state_dir / _LOCK).stat()
+    return f"{boot}.{found.st_dev}.{found.st_ino}"
 
 
 def postgres() -> ModuleType:

@@ -52,15 +52,16 @@ ON CONFLICT (one) DO UPDATE
 SET (seq, digest, state_digest, image, image_digest)
     = (excluded.seq, excluded.digest, excluded.state_digest, excluded.image, excluded.image_digest)
 """
-_TAKE = "UPDATE head SET epoch = epoch + 1, beat = beat + 1, holder = %s, place = %s"
+_TAKE = "UPDATE head SET epoch = epoch + 1, beat = beat + 1, holder = %s, home = %s, place = %s"
 _Found = TypeVar("_Found")
 
 
 class Standing(NamedTuple):
-    """Who is active: the newest epoch, the place of its holder, and how far its beat is."""
+    """Who is active: the newest epoch, where its holder is, and how far its beat is."""
 
     epoch: int
     holder: str | None
+    home: str | None
     place: str | None
     beat: int
 
@@ -68,8 +69,16 @@ class Standing(NamedTuple):
 class PostgresJournal:
     """See `Journal` for the promises."""
 
-    def __init__(self, place: Place, *, read_only: bool = False, lasting: bool = False) -> None:
-        self._place, self._read_only = place, read_only
+    def __init__(
+        self,
+        place: Place,
+        *,
+        read_only: bool = False,
+        lasting: bool = False,
+        home: str | None = None,
+    ) -> None:
+        """Whoever holds the lock of a folder says which: nobody else at that home can be alive."""
+        self._place, self._read_only, self._home = place, read_only, home
         # Nobody says whether the last one here lost power; one command does not ask.
         self.was_abandoned = lasting or read_only
         self._turn = threading.RLock()  # one at a time; the trajectory is written by a thread
@@ -134,7 +143,8 @@ class PostgresJournal:
 
     def _settled(self, rows: Sequence[Row], expected_seq: int) -> None:
         """Find out what became of rows, on a fresh connection; write them if nothing did (I2)."""
-        taken = self._maybe(_TAKE + " WHERE holder = %s RETURNING epoch", self._names)
+        where = " WHERE holder = %s RETURNING epoch"
+        taken = self._maybe(_TAKE + where, (*self._names, self._me))
         if taken is None:
             raise self._depose(f"after row {expected_seq}")
         self._epoch = int(taken[0])
@@ -195,22 +205,25 @@ class PostgresJournal:
 
     def acquire_epoch(self) -> int:
         """Take over, whoever is at work."""
-        return self._take(_TAKE + " RETURNING epoch", self._names) or 0
+        return self._take(_TAKE + " RETURNING epoch") or 0
 
     def stand_in(self) -> int | None:
         """Take over if nobody is at work: our epoch. None where somebody is.
 
-        One that ends well says so. Of one that does not, its beat stands still, by our own watch
-        and for longer than it goes on without asking (I3).
+        One that ends well says so, and whoever was at our own home has ended. Of any other the
+        beat stands still, by our own watch and for longer than it goes on without asking (I3).
         """
         standing = self.standing()
         if self._seen is None or self._seen[0] != standing:
             self._seen = standing, now_s()
         waited_ms = (now_s() - self._seen[1]) * 1000
-        if standing.holder is not None and waited_ms <= LAPSE_MS:
+        is_free = standing.holder in (None, self._me) or (
+            self._home is not None and standing.home == self._home
+        )
+        if not is_free and waited_ms <= LAPSE_MS:
             return None
         where = " WHERE (epoch, beat) = (%s, %s) RETURNING epoch"
-        return self._take(_TAKE + where, (*self._names[:2], standing.epoch, standing.beat))
+        return self._take(_TAKE + where, standing.epoch, standing.beat)
 
     def confirm(self) -> None:
         """Return only while nobody else can be active; raise `Unavailable` where somebody is."""
@@ -242,16 +255,15 @@ class PostgresJournal:
 
     def standing(self) -> Standing:
         """Who is active, as the database has it now."""
-        return Standing(*self._one("SELECT epoch, holder, place, beat FROM head"))
+        return Standing(*self._one("SELECT epoch, holder, home, place, beat FROM head"))
 
     @property
-    def _names(self) -> tuple[str, str, str]:
-        place = f"{socket.gethostname()}, process {os.getpid()}"
-        return self._me, place, self._me
+    def _names(self) -> tuple[str, str | None, str]:
+        return self._me, self._home, f"{socket.gethostname()}, process {os.getpid()}"
 
-    def _take(self, query: str, values: Sequence[object]) -> int | None:
+    def _take(self, query: str, *values: object) -> int | None:
         asked_s = now_s()
-        taken = self._maybe(query, values[: query.count("%s")])
+        taken = self._maybe(query, (*self._names, *values))
         if taken is None:
             return None
         self._since = self._epoch = int(taken[0])

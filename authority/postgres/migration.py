@@ -22,6 +22,7 @@ CREATE TABLE head (
     epoch bigint NOT NULL DEFAULT 0,
     beat bigint NOT NULL DEFAULT 0,
     holder text,
+    home text,
     place text
 ) WITH (fillfactor = 10);
 CREATE TABLE journal (

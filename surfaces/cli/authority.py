@@ -8,6 +8,7 @@ import threading
 import click
 
 from ...authority import Evidence, client, native, sidecar
+from .options import journal
 from .session import Session, common, print_json
 
 
@@ -28,18 +29,26 @@ def authority() -> None:
     show_default=True,
     help="Write the trajectory, or leave it to `understudy authority evidence`.",
 )
+@journal
 @common
-def serve(session: Session, *, frozen_clock: bool, evidence: Evidence) -> None:
+def serve(
+    session: Session, *, frozen_clock: bool, evidence: Evidence, journal_url: str | None
+) -> None:
     """Own the journal and answer newline-delimited JSON on `authority.sock`.
 
     Requests that wait are decided in order and committed together; nobody gets an answer before
     their row is on disk. Decisions are made in C where it could be built; `--boundary reference`
     makes them in Python, with the same bytes. SIGTERM stops it after everything that it took in is
     answered.
+
+    Where the journal is in PostgreSQL and another authority is active, this one is a standby: it
+    follows the journal, refuses requests with `authority_standby`, and takes over when the other
+    ends or gives no sign of life. One that was deposed meanwhile ends with exit code 75.
     """
+    session.settle(journal_url)
     if session.boundary is None and native.available():
         session.boundary = "native"
-    with session.office(writable=True, lasting=True, evidence=evidence) as office:
+    with session.office(writable=True, lasting=True, evidence=evidence, standby=True) as office:
         server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
         mode = f"{office.boundary} decisions"
         if office.evidence == "outside":
@@ -82,4 +91,5 @@ def status(session: Session) -> None:
     if session.as_json:
         print_json({"result": "accepted", "failureClasses": [], "sidecar": server})
     else:
-        click.echo(f"process {server['pid']} serves {session.state_dir}")
+        standing = ", as a standby" if server.get("standby") else ""
+        click.echo(f"process {server['pid']} serves {session.state_dir}{standing}")

@@ -19,6 +19,7 @@ from ...actors.otp import Reason as Ending
 from ...actors.tree import RUN_FOLDER, Plan, handler_command, shell_command
 from ...contracts import Exit, Reason, limits
 from . import picture
+from .options import journal
 from .session import Leave, Session, common, print_json
 
 _TURN_MS = 200
@@ -55,6 +56,7 @@ _CLEAR = "\033[H\033[J"
 @click.option("--name", default="coord", show_default=True, help="The coordinator's name.")
 @click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
 @click.option("--detach", is_flag=True, help="Go on in the background.")
+@journal
 @common
 def up(session: Session, **options: Any) -> None:  # noqa: ANN401
     """Start the supervision tree, and keep it until Ctrl-C or `understudy down`.
@@ -70,6 +72,7 @@ def up(session: Session, **options: Any) -> None:  # noqa: ANN401
       understudy up --workers 4 --exec 'my-agent --task "$UNDERSTUDY_ISSUE"'
       understudy up --handler my_package.work:handle --until-done
     """
+    session.settle(options["journal_url"])
     plan = _plan(session, options)
     if options["detach"]:
         _detach(session, plan)

@@ -17,9 +17,8 @@ from urllib.parse import quote
 import apsw
 import orjson
 
-from ...authority import GENESIS, TABLES, TRAJECTORY, Unavailable, open_journal, service
+from ...authority import GENESIS, TABLES, TRAJECTORY, Storage, Unavailable, open_journal, service
 from ...authority import sqlite as engine
-from ...authority.journal import Storage
 from ...contracts import Reason, limits
 from .finding import Finding
 from .folder import JOURNAL, holder_of

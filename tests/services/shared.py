@@ -16,7 +16,7 @@ import pytest
 
 from tests.services.postgres import running
 from tests.services.server import Missing, private_folder
-from understudy.authority.place import Place, parsed
+from understudy.authority.place import parsed
 
 SETTINGS = {"fsync": "off", "max_connections": "100", "shared_buffers": "32MB"}
 
@@ -50,7 +50,7 @@ class Database:
 
     def drop(self, url: str) -> None:
         with self.connect() as db:
-            db.execute(f"DROP SCHEMA IF EXISTS {parsed(url).schema} CASCADE")  # type: ignore[arg-type]
+            db.execute(f"DROP SCHEMA IF EXISTS {parsed(url).schema} CASCADE")
 
 
 @cache
@@ -62,7 +62,3 @@ def url_of(conninfo: str) -> str:
     name = parts.pop("dbname", "postgres")
     members = "&".join(f"{key}={quote(value, safe='')}" for key, value in parts.items())
     return f"postgresql:///{name}?{members}"
-
-
-def place_of(url: str) -> Place:
-    return parsed(url)

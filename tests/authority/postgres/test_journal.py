@@ -1,4 +1,4 @@
-"""The shared journal on a real server: all of a batch or none, one writer, refused by the database."""
+"""The shared journal on a real server: all or none, one writer, and the database says no."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,7 +12,7 @@ from tests.services.shared import Database
 from understudy.authority import native
 from understudy.authority.journal import Head, Row, Snapshot, Unavailable, unpacked
 from understudy.authority.kernel import NativeAuthority
-from understudy.authority.place import Place
+from understudy.authority.place import Place, parsed
 from understudy.authority.postgres import PostgresJournal, migration
 from understudy.authority.service import recover
 from understudy.authority.state import dump
@@ -43,7 +43,7 @@ def other(place: Place) -> Iterator[PostgresJournal]:
 def raw(server: Database, place: Place) -> Iterator[psycopg.Connection[Any]]:
     """Somebody with a shell on the database."""
     with server.connect() as db:
-        db.execute(f"SET search_path = {place.schema}")  # type: ignore[arg-type]
+        db.execute(f"SET search_path = {place.schema}")
         yield db
 
 
@@ -211,7 +211,7 @@ def test_the_database_itself_keeps_rows_as_they_are(
     epoch = journal.acquire_epoch()
     journal.append([a_row(1, epoch)], 0, epoch)
     with pytest.raises(psycopg.Error, match="stay as they are"):
-        raw.execute(query)  # type: ignore[call-overload]
+        raw.execute(query)
     assert list(journal.read()) == [a_row(1, epoch)]
 
 
@@ -246,8 +246,6 @@ def test_an_existing_journal_is_left_alone(place: Place) -> None:
 def test_two_journals_in_one_database_know_nothing_of_each_other(
     server: Database, journal: PostgresJournal
 ) -> None:
-    from understudy.authority.place import parsed
-
     url = server.url()
     PostgresJournal.create(parsed(url), "n2")
     try:
