@@ -65,7 +65,7 @@ def of(state_dir: Path) -> Place | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise Unavailable(Reason.STATE_DIR_DENIED, f"{state_dir / URL_FILE}: {error}") from error
-    _refuse_secret(written, URL_FILE)
+    refuse_secret(written, URL_FILE)
     return parsed(os.environ.get(VARIABLE) or written)
 
 
@@ -77,7 +77,7 @@ def given() -> str | None:
 
 def remember(state_dir: Path, url: str) -> None:
     """Write down where a folder's journal is; one that is elsewhere already stays there."""
-    _refuse_secret(url, "the URL")
+    refuse_secret(url, "the URL")
     path = state_dir / URL_FILE
     if path.exists():
         if parsed(path.read_text("utf-8")) != parsed(url):
@@ -89,7 +89,8 @@ def remember(state_dir: Path, url: str) -> None:
     fresh.replace(path)
 
 
-def _refuse_secret(url: str, where: str) -> None:
+def refuse_secret(url: str, where: str) -> None:
+    """Raise `Unavailable` for a URL that must not be written down."""
     parts = urlsplit(url.strip())
     names = {member.partition("=")[0] for member in parts.query.split("&")}
     if parts.password is not None or "password" in names:

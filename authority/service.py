@@ -549,6 +549,8 @@ def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool
     With the URL of a database the journal is there; of one that exists, this becomes one more
     state directory.
     """
+    if url is not None:
+        place.refuse_secret(url, "the URL")
     if url is not None and (state_dir / JOURNAL).exists():
         raise Unavailable(Reason.JOURNAL_URL_INVALID, f"{state_dir} has a journal of its own")
     fresh = not any((state_dir / name).exists() for name in (JOURNAL, place.URL_FILE))

@@ -181,6 +181,11 @@ class PostgresJournal:
         failpoint("snapshot.begun")
         self._all(_SNAPSHOT, values)
 
+    def settings(self, names: Sequence[str]) -> dict[str, str]:
+        """How the server is set up, for people."""
+        query = "SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name"
+        return dict(self._all(query, (list(names),)))
+
     def flush(self) -> None:
         """What can be read here is on the server's disk."""
 

@@ -99,7 +99,8 @@ def connect(place: Place) -> Link:
     except psycopg.ProgrammingError as error:  # libpq cannot read it
         raise Unavailable(Reason.JOURNAL_URL_INVALID, f"{place}: {error}") from error
     except psycopg.Error as error:
-        raise Unavailable(Reason.JOURNAL_UNREACHABLE, f"{place}: {error}") from error
+        words = " ".join(str(error).split())
+        raise Unavailable(Reason.JOURNAL_UNREACHABLE, f"{place}: {words}") from error
     return db
 
 
