@@ -13,9 +13,11 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.services.postgres import running
 from tests.services.server import Missing, private_folder
+from tests.services.wire import Wire
 from understudy.authority.place import parsed
 
 SETTINGS = {"fsync": "off", "max_connections": "100", "shared_buffers": "32MB"}
@@ -43,7 +45,22 @@ class Database:
 
     def url(self) -> str:
         """A schema of our own, on this server."""
-        return f"{url_of(self._conninfo)}&schema=s{os.getpid()}_{next(self._numbers)}"
+        return f"{url_of(self._conninfo)}&schema={self._name()}"
+
+    def _name(self) -> str:
+        return f"s{os.getpid()}_{next(self._numbers)}"
+
+    @property
+    def socket(self) -> Path:
+        """Where the server listens."""
+        found = conninfo_to_dict(self._conninfo)
+        return Path(str(found["host"])) / f".s.PGSQL.{found.get('port', 5432)}"
+
+    def through(self, wire: Wire, url: str) -> str:
+        """The same journal, by way of a wire."""
+        found = conninfo_to_dict(self._conninfo)
+        where = f"{found['user']}@127.0.0.1:{wire.port}/{found['dbname']}"
+        return f"postgresql://{where}?schema={parsed(url).schema}"
 
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
         return psycopg.connect(self._conninfo, autocommit=True)
