@@ -35,6 +35,8 @@ def as_text(results: Results) -> str:
         parts.append(_growth(results))
     if results.stage:
         parts.append(_stage(results))
+    if results.failover:
+        parts.append(_failover(results))
     parts.append(_checklist(results))
     return "\n\n".join(parts)
 
@@ -146,6 +148,15 @@ def _stage(results: Results) -> str:
         for name, found in medians.items()
     ]
     return _table(["6. supervision, and the whole tree", *systems], rows)
+
+
+def _failover(results: Results) -> str:
+    rows = [
+        [way, f"{statistics.median(found):.2f}", f"{min(found):.2f} to {max(found):.2f}"]
+        for way, found in results.failover.items()
+    ]
+    heads = ["7. fail-over on PostgreSQL, the active one was", "first answer s", "in rounds"]
+    return _table(heads, rows)
 
 
 def _checklist(results: Results) -> str:

@@ -27,6 +27,7 @@ class Results:
     restarts: list[Restart] = field(default_factory=list)
     growth: dict[str, dict[int, list[float]]] = field(default_factory=dict)
     stage: Found = field(default_factory=dict)
+    failover: dict[str, list[float]] = field(default_factory=dict)
 
 
 def machine(folder: Path) -> dict[str, Any]:
