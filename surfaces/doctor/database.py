@@ -23,8 +23,11 @@ def written(folder: Path, shared: place.Place) -> Iterator[Finding]:
     try:
         engine = service.postgres().PostgresJournal
         with closing(engine(shared, read_only=True)) as journal:
-            yield _server(journal, shared)
-            yield _standing(journal)
+            asked = time.monotonic()
+            settings = journal.settings(_DURABLE)
+            yield _server(shared, settings, (time.monotonic() - asked) * 1000)
+            facts = {"active": journal.who(), "epoch": journal.epoch()}
+            yield Finding("active", "ok", f"active: {facts['active']}", facts=facts)
             yield from written_down.recovered(journal)
             yield written_down.followed(journal, evidence, busy=busy)
             head_seq = journal.last_seq()
@@ -35,11 +38,8 @@ def written(folder: Path, shared: place.Place) -> Iterator[Finding]:
         yield written_down.shown(folder / TABLES, head_seq, busy=busy)
 
 
-def _server(journal: Any, shared: place.Place) -> Finding:
+def _server(shared: place.Place, settings: dict[str, str], took_ms: float) -> Finding:
     """Whether what it says is written is on a disk, and how long it takes to say so."""
-    asked = time.monotonic()
-    settings = journal.settings(_DURABLE)
-    took_ms = (time.monotonic() - asked) * 1000
     facts: dict[str, Any] = {"database": str(shared), "roundTripMs": round(took_ms, 1)} | settings
     loose = [name for name in ("fsync", "full_page_writes") if settings[name] == "off"]
     if loose:
@@ -54,9 +54,3 @@ def _server(journal: Any, shared: place.Place) -> Finding:
         remedy = "bring the authority nearer to the database"
         return Finding("database", "note", words, remedy, facts=facts)
     return Finding("database", "ok", words, facts=facts)
-
-
-def _standing(journal: Any) -> Finding:
-    who = journal.who()
-    facts = {"active": who, "epoch": journal.epoch()}
-    return Finding("active", "ok", f"active: {who}", facts=facts)

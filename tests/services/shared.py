@@ -65,6 +65,14 @@ class Database:
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
         return psycopg.connect(self._conninfo, autocommit=True)
 
+    def reset(self, url: str) -> None:
+        """Make a journal as if it was new, which is quicker than a new one."""
+        with self.connect() as db:
+            db.execute(f"SET search_path = {parsed(url).schema}")
+            db.execute("SET session_replication_role = replica")  # no triggers
+            db.execute("DELETE FROM journal; DELETE FROM snapshot")
+            db.execute("UPDATE head SET epoch = 0, holder = NULL")
+
     def drop(self, url: str) -> None:
         with self.connect() as db:
             db.execute(f"DROP SCHEMA IF EXISTS {parsed(url).schema} CASCADE")

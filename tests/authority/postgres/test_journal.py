@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,7 +15,9 @@ from understudy.authority.journal import Head, Row, Snapshot, Unavailable, unpac
 from understudy.authority.kernel import NativeAuthority
 from understudy.authority.place import Place, parsed
 from understudy.authority.postgres import PostgresJournal, migration
+from understudy.authority.replay import replay
 from understudy.authority.service import recover
+from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.state import dump
 from understudy.contracts import Door, Reason, canonical
 
@@ -110,6 +113,26 @@ def test_a_start_from_the_database_gives_the_same_state(place: Place) -> None:
         image = dump(desk.authority.state)
     with closing(PostgresJournal(place, read_only=True)) as again:
         assert dump(recover(again)[0]) == image
+
+
+def test_a_journal_that_is_copied_from_sqlite_and_back_stays_the_same(
+    journal: PostgresJournal, tmp_path: Path
+) -> None:
+    files = []
+    for name in ("first.db", "again.db"):
+        SqliteJournal.create(tmp_path / name, "n1")
+        files.append(SqliteJournal(tmp_path / name))
+    desk = Desk(files[0])
+    desk.grant("issue.add", id="a", title="t")
+    desk.grant("issue.close", **desk.claim("a", "ada"))
+    desk.refusal("issue.claim", id="a", assignee="bob")
+    for source, target in ((files[0], journal), (journal, files[1])):
+        target.append(list(source.read()), 0, target.acquire_epoch())
+    assert list(journal.read()) == list(files[0].read()) == list(files[1].read())
+    assert replay(journal) == replay(files[0]) == replay(files[1])
+    assert replay(journal).mismatch is None
+    for file in files:
+        file.close()
 
 
 def test_a_reader_writes_nothing(place: Place) -> None:
