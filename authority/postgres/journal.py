@@ -29,13 +29,15 @@ from ...contracts import Reason
 from ..failpoint import failpoint
 from ..journal import Entry, Head, Row, Snapshot, Unavailable, unpacked
 from ..place import Place
-from .link import Link, Lost, connect, noticing, now_s
+from .link import ANSWER_SECONDS, Link, Lost, connect, noticing, now_s
 from .migration import STEPS, migrate, version
 from .pulse import BEAT, HOLD_MS, LAPSE_MS, Pulse
 
 _RETRY_SECONDS = 30.0  # how long an active one waits for a database that is lost
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.02, 1.0  # between two tries
 _READ_ROWS = 1_000  # at once
+_IMAGE_BYTES_MAX = 512 * 1024 * 1024  # a value may have twice that
+_IMAGE_BYTES_PER_SECOND = 10_000_000  # at the least
 _REFUSED = "UD001"  # the trigger's own error
 _COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
 _INSERT = f"""
@@ -87,11 +89,11 @@ class PostgresJournal:
         self._epoch = 0  # the last of them
         self._confirmed_s = 0.0  # until when nobody else can be active (I3)
         self._deposed: str | None = None
-        self._seen: tuple[Standing, float] | None = None  # and since when
         self._pulse: Pulse | None = None
         self._db = self._connected()
         try:
             self._node = str(self._one("SELECT node FROM head")[0])
+            self._seen = self.standing(), now_s()  # and since when
         except BaseException:
             self._db.close()
             raise
@@ -176,10 +178,15 @@ class PostgresJournal:
         return None if found is None else Snapshot(Head(*found[:3]), found[3], found[4])
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
+        if len(snapshot.image) > _IMAGE_BYTES_MAX:
+            return  # the next start takes longer
         head = snapshot.head
         values = (head.seq, head.digest, head.state_digest, snapshot.image, snapshot.digest)
         failpoint("snapshot.begun")
-        self._all(_SNAPSHOT, values)
+        with self._turn:
+            self._db.answer_seconds += len(snapshot.image) / _IMAGE_BYTES_PER_SECOND
+            self._all(_SNAPSHOT, values)
+            self._db.answer_seconds = ANSWER_SECONDS
 
     def settings(self, names: Sequence[str]) -> dict[str, str]:
         """How the server is set up, for people."""
@@ -210,7 +217,9 @@ class PostgresJournal:
 
     def acquire_epoch(self) -> int:
         """Take over, whoever is at work."""
-        return self._take(_TAKE + " RETURNING epoch") or 0
+        epoch = self._take(_TAKE + " RETURNING epoch")
+        assert epoch is not None, "`head` has one row"
+        return epoch
 
     def stand_in(self) -> int | None:
         """Take over if nobody is at work: our epoch. None where somebody is.
@@ -219,7 +228,7 @@ class PostgresJournal:
         beat stands still, by our own watch and for longer than it goes on without asking (I3).
         """
         standing = self.standing()
-        if self._seen is None or self._seen[0] != standing:
+        if self._seen[0] != standing:
             self._seen = standing, now_s()
         waited_ms = (now_s() - self._seen[1]) * 1000
         is_free = standing.holder in (None, self._me) or (
@@ -253,7 +262,7 @@ class PostgresJournal:
         return Unavailable(Reason.JOURNAL_DEPOSED, detail)
 
     def who(self) -> str:
-        standing = self._seen[0] if self._seen is not None else self.standing()
+        standing, _ = self._seen
         if standing.holder is None:
             return "nobody yet"
         return f"{standing.place}, epoch {standing.epoch}"

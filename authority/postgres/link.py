@@ -96,8 +96,10 @@ def connect(place: Place) -> Link:
         except BaseException:
             db.close()
             raise
-    except psycopg.ProgrammingError as error:  # libpq cannot read it
-        raise Unavailable(Reason.JOURNAL_URL_INVALID, f"{place}: {error}") from error
+    except psycopg.ProgrammingError:
+        # Its own words would repeat the URL, and with it what is nobody's business.
+        detail = f"{place}: libpq cannot read it"
+        raise Unavailable(Reason.JOURNAL_URL_INVALID, detail) from None
     except psycopg.Error as error:
         words = " ".join(str(error).split())
         raise Unavailable(Reason.JOURNAL_UNREACHABLE, f"{place}: {words}") from error

@@ -280,6 +280,13 @@ def test_two_journals_in_one_database_know_nothing_of_each_other(
         server.drop(url)
 
 
+def test_a_url_that_cannot_be_read_is_refused_without_its_password() -> None:
+    with pytest.raises(Unavailable) as told:
+        PostgresJournal(parsed("postgresql://ada:secret@db/work?no=such"))
+    assert told.value.reason is Reason.JOURNAL_URL_INVALID
+    assert "secret" not in str(told.value)
+
+
 def test_a_database_without_a_journal_is_named(place: Place) -> None:
     with refused(Reason.STATE_DIR_MISSING):
         PostgresJournal(place._replace(schema="nothing_here"))
