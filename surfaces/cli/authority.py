@@ -4,12 +4,16 @@ import asyncio
 import gc
 import signal
 import threading
+import time
 
 import click
 
-from ...authority import Evidence, client, native, sidecar
+from ...authority import Evidence, Office, Unavailable, client, native, sidecar
+from ...contracts import Reason
 from .options import journal
 from .session import Session, common, print_json
+
+_AWAY_SECONDS = 1.0  # between two looks for a database
 
 
 @click.group()
@@ -48,7 +52,7 @@ def serve(
     session.settle(journal_url)
     if session.boundary is None and native.available():
         session.boundary = "native"
-    with session.office(writable=True, lasting=True, evidence=evidence, standby=True) as office:
+    with _opened(session, evidence) as office:
         server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
         mode = f"{office.boundary} decisions"
         if office.evidence == "outside":
@@ -57,6 +61,21 @@ def serve(
         gc.collect()
         gc.freeze()  # a large state is no garbage, and takes long to look through
         asyncio.run(_until_told(server))
+
+
+def _opened(session: Session, evidence: Evidence) -> Office:
+    """A database that is away is waited for: whoever started us would only start us again."""
+    said = False
+    while True:
+        try:
+            return session.office(writable=True, lasting=True, evidence=evidence, standby=True)
+        except Unavailable as error:
+            if error.reason is not Reason.JOURNAL_UNREACHABLE:
+                raise
+            if not said:
+                click.echo(f"waiting: {error}", err=True)
+            said = True
+        time.sleep(_AWAY_SECONDS)
 
 
 async def _until_told(server: sidecar.Sidecar) -> None:

@@ -242,6 +242,8 @@ def _is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
         return False
     listed = session.ask("issue.list", {}, writable=False)
     ready = session.ask("issue.ready", {}, writable=False)
+    if {listed["result"], ready["result"]} != {"accepted"}:
+        return False  # another host is active
     if listed["seq"] != ready["seq"]:
         return False  # something was decided in between
     offered = [trees.listing(each) for each in ready["issues"]]

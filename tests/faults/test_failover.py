@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.authority.sidecar.peer import Peer
+from tests.authority.sidecar.peer import Peer, add
 from tests.faults.crew import ISSUES, Crew
 from tests.faults.history import problems
 from tests.faults.test_kill import prove_evidence, prove_heard
@@ -161,6 +161,21 @@ def told_to_end(fleet: Fleet) -> None:
 TROUBLES: tuple[Callable[[Fleet], None], ...] = (
     killed, stopped_and_woken, cut_off, disconnected, database_crashed, told_to_end,
 )  # fmt: skip
+
+
+def test_an_authority_that_is_started_without_its_database_waits_for_it(
+    server: Postgres, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    create_state_dir(home, "n1", Database(server.url).url())
+    server.close()
+    with Serve(home) as running:
+        eventually(lambda: "waiting" in running.complaint())
+        server.start()
+        running.ready()
+        with Peer(home) as peer:
+            assert peer.ask(add(1))["result"] == "accepted"
+        assert running.terminate() == 0
 
 
 @pytest.mark.timeout(600)

@@ -55,18 +55,18 @@ class Postgres:
         flags = [part for name, value in places.items() for part in ("-c", f"{name}={value}")]
         self._command: list[str | Path] = [programs / "postgres", "-D", data, *flags]
         self._log, self._user = folder.with_name(f"{folder.name}.log"), user
-        self._start()
+        self.start()
 
     def crash(self) -> None:
         """As if the power went, for everybody who is connected; then it comes back."""
         self._server.process.send_signal(signal.SIGQUIT)
         self._server.process.wait(PATIENCE_SECONDS)
-        self._start()
+        self.start()
 
     def close(self) -> None:
         self._server.stop()
 
-    def _start(self) -> None:
+    def start(self) -> None:
         self._server = Server(
             self._command,
             self._log,

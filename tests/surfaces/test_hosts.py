@@ -8,7 +8,7 @@ import pytest
 from tests.authority.sidecar.peer import Peer, add
 from tests.patience import eventually
 from tests.services.shared import Database, database
-from tests.surfaces.process import Serve, report_of, understudy
+from tests.surfaces.process import UNDERSTUDY, Program, Serve, report_of, understudy
 from understudy.authority import Office, Unavailable
 from understudy.authority.client import Client
 from understudy.contracts import Exit, Reason, limits
@@ -168,6 +168,21 @@ def test_a_client_that_knows_both_follows_and_one_that_knows_a_standby_is_told(
             first.kill()
             assert client.ask("issue.add", {"title": "t"})["seq"] == 2
             assert client.server["pid"] != first.pid
+
+
+def test_a_tree_waits_while_another_host_is_active_and_works_when_it_is_not(
+    homes: list[Path],
+) -> None:
+    report_of("issue", "add", "t", "--id", "a", "--state-dir", homes[0])
+    up = (UNDERSTUDY, "up", "--exec", "true", "--until-done", "--state-dir", homes[1])
+    with Serve(homes[0]).ready() as first, Program(up) as tree:
+        eventually(lambda: understudy("status", "--state-dir", homes[1]).returncode == 0)
+        assert _is_standby(homes[1])
+        assert tree.process.poll() is None
+        first.kill()
+        assert tree.wait() == 0, tree.complaint()
+    (issue,) = report_of("issue", "list", "--state-dir", homes[1])["issues"]
+    assert issue["status"] == "closed"
 
 
 def test_whoever_is_started_again_on_its_own_folder_need_not_wait(homes: list[Path]) -> None:
