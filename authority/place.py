@@ -11,7 +11,7 @@ import os
 import re
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from ..contracts import Reason
 from .journal import Unavailable
@@ -38,10 +38,7 @@ class Place(NamedTuple):
 
 def parsed(url: str) -> Place:
     """The place that a URL names; `Unavailable` where it names none."""
-    try:
-        parts = urlsplit(url.strip())
-    except ValueError as error:
-        raise Unavailable(Reason.JOURNAL_URL_INVALID, str(error)) from error
+    parts = _split(url)
     if parts.scheme not in _SCHEMES:
         raise Unavailable(Reason.JOURNAL_URL_INVALID, f"`{parts.scheme}:` is no journal")
     kept, schema = [], Place._field_defaults["schema"]
@@ -91,8 +88,15 @@ def remember(state_dir: Path, url: str) -> None:
 
 def refuse_secret(url: str, where: str) -> None:
     """Raise `Unavailable` for a URL that must not be written down."""
-    parts = urlsplit(url.strip())
+    parts = _split(url)
     names = {member.partition("=")[0] for member in parts.query.split("&")}
     if parts.password is not None or "password" in names:
         detail = f"{where} has a password in it"
         raise Unavailable(Reason.JOURNAL_URL_INVALID, detail)
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url.strip())
+    except ValueError:  # its words may repeat the URL
+        raise Unavailable(Reason.JOURNAL_URL_INVALID, "it cannot be read") from None

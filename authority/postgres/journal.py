@@ -189,8 +189,8 @@ class PostgresJournal:
             self._db.answer_seconds = ANSWER_SECONDS
 
     def settings(self, names: Sequence[str]) -> dict[str, str]:
-        """How the server is set up, for people."""
-        query = "SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name"
+        """How the server is set up for whoever connects, for people."""
+        query = "SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)"
         return dict(self._all(query, (list(names),)))
 
     def flush(self) -> None:
@@ -312,12 +312,8 @@ class PostgresJournal:
             raise Unavailable(Reason.STATE_DIR_MISSING, detail)
         if self._read_only:
             db.execute("SET default_transaction_read_only = on")
-            return
-        if found < len(STEPS):
+        elif found < len(STEPS):
             migrate(db, self._place.schema, "")
-        # Nobody is answered before the row is on disk, however the server is set up.
-        if db.execute("SHOW synchronous_commit").fetchone() == ("off",):
-            db.execute("SET synchronous_commit = on")
 
     def _all(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What the database says, now or after it was lost for a while; safe to ask twice."""

@@ -30,6 +30,7 @@ _HABITS = {
     "tcp_user_timeout": 15_000,
     "application_name": "understudy",
 }
+# Nobody is answered before the row is on disk, however the server is set up.
 _SESSION = """
 SET search_path = {schema};
 SET statement_timeout = '60s';
@@ -38,6 +39,8 @@ SET tcp_keepalives_idle = 5;
 SET tcp_keepalives_interval = 2;
 SET tcp_keepalives_count = 3;
 SET tcp_user_timeout = '15s';
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') = 'off';
 """
 _EVENTS = {
     Wait.R: select.POLLIN,

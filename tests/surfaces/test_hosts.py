@@ -112,7 +112,9 @@ def test_a_folder_keeps_the_journal_that_it_has(tmp_path: Path, url: str) -> Non
         refusal(*words, "--state-dir", home, "--journal", url, code=Exit.CONFIG)
 
 
-@pytest.mark.parametrize("url", ["mysql://db/x", "journal.db", "postgresql://db/x?schema=A%20B"])
+@pytest.mark.parametrize(
+    "url", ["mysql://db/x", "journal.db", "postgresql://[db/x", "postgresql://db/x?schema=A%20B"]
+)
 def test_what_is_no_url_of_a_journal_is_refused(tmp_path: Path, url: str) -> None:
     refusal("init", "--state-dir", tmp_path / "home", "--journal", url, code=Exit.CONFIG)
 
