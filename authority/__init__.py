@@ -1,9 +1,9 @@
 """The law: the only room where a lease changes hands.
 
 Other rooms take what they need from here; `client`, `exchange`, `glance`, `kernel`, `native`,
-`oplog`, `replay`, `sidecar`, `tables`, `takeover`, `trajectory` and `conformance` are modules that
-a command loads when it needs them. The names below are imported when they are first used, so that
-`glance` stays cheap.
+`oplog`, `place`, `replay`, `sidecar`, `tables`, `takeover`, `trajectory` and `conformance` are
+modules that a command loads when it needs them. The names below are imported when they are first
+used, so that `glance` stays cheap.
 """
 
 from importlib import import_module
@@ -11,6 +11,7 @@ from importlib import import_module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .journal import GENESIS as GENESIS
+    from .journal import Storage as Storage
     from .journal import Unavailable as Unavailable
     from .service import SOCKET as SOCKET
     from .service import TABLES as TABLES
@@ -30,6 +31,7 @@ _HOMES = {
     "TRAJECTORY": ".service",
     "Evidence": ".service",
     "Office": ".service",
+    "Storage": ".journal",
     "Unavailable": ".journal",
     "create_state_dir": ".service",
     "evidence_locked": ".service",
@@ -45,6 +47,7 @@ __all__ = [
     "TRAJECTORY",
     "Evidence",
     "Office",
+    "Storage",
     "Unavailable",
     "create_state_dir",
     "evidence_locked",

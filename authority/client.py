@@ -2,6 +2,10 @@
 
 A mutation gets a `requestId` if it has none. When the connection is lost, what was in flight is
 sent again: the authority gives the first answer again, so nothing is done twice.
+
+Where several authorities share a journal, one is active. A client that knows several state
+directories asks the one whose sidecar is, and follows when that changes; one that knows a single
+directory waits there for its sidecar to take over, if it has lost an active one.
 """
 
 import asyncio
@@ -29,6 +33,7 @@ _PAUSE_SECONDS = 0.02
 _SILENCE_SECONDS = 30.0  # without a byte; a sidecar that is frozen never says that it is
 _READ_BYTES = 262_144  # read at once: many answers
 _LINE_BYTES_MAX = 64 * 1024 * 1024  # a list of ten thousand issues is one line
+_IS_STANDBY = b'"failureClasses":["authority_standby"]'
 _MARKED = b'{"id":'  # how an answer to a request with an `id` begins
 
 _Answer = TypeVar("_Answer")
@@ -74,7 +79,7 @@ class Client:
 
     def __init__(
         self,
-        state_dir: Path,
+        state_dir: Path | Sequence[Path],
         transport: Transport,
         *,
         frozen_clock: bool = True,
@@ -82,7 +87,7 @@ class Client:
         silence_seconds: float = _SILENCE_SECONDS,
     ) -> None:
         self._silence_seconds = silence_seconds
-        self._state_dir = state_dir
+        self._homes = _Homes(state_dir)
         self._hello = _hello(transport, frozen_clock=frozen_clock)
         self._retry_seconds = retry_seconds
         self._asking = _Asking()
@@ -120,6 +125,7 @@ class Client:
                 self._socket.sendall(b"".join(missing))
                 for _ in missing:
                     mark, answer = _unmarked(self._read())
+                    self._homes.refuse_standby(self.server, answer)
                     # Answers come in order; what was no request has no `id` to give back.
                     if mark is None:
                         mark = next(each for each in lines if each not in answers)
@@ -136,7 +142,7 @@ class Client:
             self._socket.sendall(b"".join(line + b"\n" for line in lines))
             return [self._read().rstrip(b"\n") for _ in lines]
         except (OSError, EOFError) as error:
-            raise Unreachable(f"{self._state_dir}: {error}") from error
+            raise Unreachable(f"{self._homes}: {error}") from error
 
     def close(self) -> None:
         self._file.close()
@@ -154,7 +160,20 @@ class Client:
         self.close()
 
     def _connect(self) -> None:
-        self._socket = _connected(self._state_dir)
+        """To the first home whose sidecar is active; else to one that is not."""
+        for is_last in self._homes.turns():
+            try:
+                self._greet(self._homes.current)
+            except Unreachable:
+                if is_last:
+                    raise
+            else:
+                if is_last or not self.server.get("standby"):
+                    return
+                self.close()
+
+    def _greet(self, state_dir: Path) -> None:
+        self._socket = _connected(state_dir)
         self._socket.settimeout(self._silence_seconds)
         self._file = self._socket.makefile("rb", _READ_BYTES)
         try:
@@ -162,7 +181,7 @@ class Client:
             self.server = _greeted(self._read())
         except (OSError, EOFError) as error:
             self.close()
-            raise Unreachable(f"{self._state_dir}: {error}") from error
+            raise Unreachable(f"{state_dir}: {error}") from error
         except BaseException:
             self.close()
             raise
@@ -174,7 +193,9 @@ class Client:
             with suppress(Unreachable, OSError, EOFError):
                 self._connect()
                 return
-        raise Unreachable(f"{self._state_dir}: {cause}")
+        if isinstance(cause, _Standby):
+            raise Unavailable(Reason.AUTHORITY_STANDBY, str(self._homes))
+        raise Unreachable(f"{self._homes}: {cause}")
 
     def _read(self) -> bytes:
         line = self._file.readline()
@@ -187,9 +208,13 @@ class AsyncClient:
     """A connection for one event loop; any number of tasks may ask at the same time."""
 
     def __init__(
-        self, state_dir: Path, transport: Transport, *, retry_seconds: float = _RETRY_SECONDS
+        self,
+        state_dir: Path | Sequence[Path],
+        transport: Transport,
+        *,
+        retry_seconds: float = _RETRY_SECONDS,
     ) -> None:
-        self._state_dir = state_dir
+        self._homes = _Homes(state_dir)
         self._transport = transport
         self._retry_seconds = retry_seconds
         self._asking = _Asking()
@@ -216,7 +241,7 @@ class AsyncClient:
     ) -> dict[str, Any]:
         """One request, and its answer; others may be in flight."""
         if self._writer is None:
-            raise Unreachable(f"{self._state_dir}: the connection is closed")
+            raise Unreachable(f"{self._homes}: the connection is closed")
         mark, line = self._asking.line(Call(action, payload, context))
         if _is_too_long(line):
             refusal: dict[str, Any] = orjson.loads(_too_long())
@@ -229,13 +254,33 @@ class AsyncClient:
     async def close(self) -> None:
         if self._reading is not None:
             self._reading.cancel()
-        if self._writer is not None:
-            self._writer.close()
+        self._hang_up()
         for _, answer in self._waiting.values():
             answer.cancel()
 
+    def _hang_up(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
     async def _connect(self) -> None:
-        channel = _connected(self._state_dir)
+        """To the first home whose sidecar is active; else to one that is not."""
+        for is_last in self._homes.turns():
+            try:
+                reader = await self._greet(self._homes.current)
+            except Unreachable:
+                if is_last:
+                    raise
+                continue
+            if is_last or not self.server.get("standby"):
+                break
+            self._hang_up()
+        assert self._writer is not None
+        for line, _ in self._waiting.values():
+            self._writer.write(line)
+        self._reading = asyncio.create_task(self._read(reader))
+
+    async def _greet(self, state_dir: Path) -> asyncio.StreamReader:
+        channel = _connected(state_dir)
         channel.setblocking(False)  # noqa: FBT003 - the socket's own signature
         reader, self._writer = await asyncio.open_unix_connection(
             sock=channel, limit=_LINE_BYTES_MAX
@@ -245,17 +290,16 @@ class AsyncClient:
             self.server = _greeted(await reader.readline())
         except (OSError, EOFError) as error:
             self._writer.close()
-            raise Unreachable(f"{self._state_dir}: {error}") from error
+            raise Unreachable(f"{state_dir}: {error}") from error
         except BaseException:
             self._writer.close()
             raise
-        for line, _ in self._waiting.values():
-            self._writer.write(line)
-        self._reading = asyncio.create_task(self._read(reader))
+        return reader
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         with suppress(OSError):
             while (line := await reader.readline()).endswith(b"\n"):
+                self._homes.refuse_standby(self.server, line)
                 answer = orjson.loads(line)
                 mark = answer.pop("id", None)
                 first = next(iter(self._waiting), -1)
@@ -278,8 +322,41 @@ class AsyncClient:
         self._writer = None
         for _, answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(Unreachable(str(self._state_dir)))
+                answer.set_exception(Unreachable(str(self._homes)))
         self._waiting.clear()
+
+
+class _Standby(OSError):
+    """A sidecar refuses because another one is active."""
+
+
+class _Homes:
+    """The state directories that a client may ask at, and where it does."""
+
+    def __init__(self, homes: Path | Sequence[Path]) -> None:
+        self._homes = [homes] if isinstance(homes, Path) else list(homes)
+        self._at = 0
+        self._has_met_active = False
+
+    @property
+    def current(self) -> Path:
+        return self._homes[self._at]
+
+    def turns(self) -> Iterator[bool]:
+        """Each home once, from the current one on; whether it is the last of them."""
+        for left in reversed(range(len(self._homes))):
+            yield left == 0
+            self._at = (self._at + 1) % len(self._homes)
+
+    def refuse_standby(self, server: dict[str, Any], answer: bytes) -> None:
+        """Raise for the refusal of a standby, where it is worth while to ask on."""
+        is_refusal = server.get("standby", False) and _IS_STANDBY in answer
+        if is_refusal and (self._has_met_active or len(self._homes) > 1):
+            raise _Standby(f"{self.current} is a standby")
+        self._has_met_active = self._has_met_active or not is_refusal
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self._homes))
 
 
 class Unreachable(Unavailable):

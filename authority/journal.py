@@ -122,7 +122,7 @@ def changes_of(row: Row) -> list[Change]:
 
 
 class Journal(Protocol):
-    """What an engine must do. SQLite is the embedded one."""
+    """What an engine must do. SQLite is the embedded one, PostgreSQL the shared one."""
 
     def node(self) -> str:
         """The name of the authority's clock."""
@@ -135,6 +135,9 @@ class Journal(Protocol):
 
     def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         """Commit all rows after row `expected_seq`, or none; raise `Unavailable` for none."""
+
+    def confirm(self) -> None:
+        """Return only while no other authority can be at work; raise `Unavailable` where one is."""
 
     def read(self, after_seq: int = 0) -> Iterator[Row]:
         """Rows in order, from `after_seq` + 1."""
@@ -153,3 +156,30 @@ class Journal(Protocol):
 
     def close(self) -> None:
         """Let go of the storage."""
+
+
+class Storage(Journal, Protocol):
+    """The journal of a state directory."""
+
+    @property
+    def was_abandoned(self) -> bool:
+        """Whether the last writer may have lost power, as far as that can be told."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether we may write. Where the folder's lock says so already, it is always true."""
+
+    def stand_in(self) -> int | None:
+        """Become the one who may write, if nobody is: our epoch."""
+
+    def who(self) -> str:
+        """Who may write, for people."""
+
+    def rows(self, after_seq: int, count: int) -> list[Row]:
+        """At most so many rows, read at once."""
+
+    def last_seq(self) -> int:
+        """The number of the last row."""
+
+    def flush(self) -> None:
+        """Put on disk what can be read here, whoever wrote it and did not live to flush it."""

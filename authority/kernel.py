@@ -142,6 +142,11 @@ class NativeAuthority(Authority):
         except Flawed:  # there is no memory for it
             return None
 
+    def catch_up(self) -> list[Row]:
+        rows = super().catch_up()
+        self._absorb(rows)
+        return rows
+
     def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
         proposal = super().propose(batch)
         self._absorb(proposal.rows)

@@ -30,14 +30,14 @@ def replay(journal: Journal, progress: Callable[[int], None] = lambda _: None) -
     """Compare every stored answer, envelope, change and digest; stop at the first that differs."""
     state, head = State(), Head()
     snapshot = journal.snapshot()
-    epoch = 1
+    epoch, newest = 1, journal.epoch()
     before: deque[Row] = deque(maxlen=limits.PAST_ROWS_MAX)
     for row in journal.read():
         problem, head_after = _step(state, row, head, before)
-        if not epoch <= row.epoch <= journal.epoch():
-            problem = (
-                f"its epoch {row.epoch} comes after {epoch}, and the newest is {journal.epoch()}"
-            )
+        if row.epoch > newest:
+            newest = journal.epoch()  # it may have been taken since
+        if not epoch <= row.epoch <= newest:
+            problem = f"its epoch {row.epoch} comes after {epoch}, and the newest is {newest}"
         epoch = row.epoch
         if problem is None and snapshot is not None and snapshot.head.seq == row.seq:
             problem = _snapshot_problem(snapshot, state, head_after)

@@ -13,14 +13,27 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Literal, Self
 
 import apsw
 import orjson
 
-from ..contracts import Door, Garbage, Reason, Request, Transport, limits, parse, startup_check
+from ..contracts import (
+    Door,
+    Garbage,
+    Reason,
+    Request,
+    Stamp,
+    Transport,
+    limits,
+    parse,
+    startup_check,
+)
+from . import place
 from .answers import Answers
 from .clock import HybridClock, SteadyClock
 from .decide import decide, looks_back
@@ -33,6 +46,7 @@ from .journal import (
     Packed,
     Row,
     Snapshot,
+    Storage,
     Unavailable,
     changes_of,
     unpacked,
@@ -49,6 +63,8 @@ TABLES = "tables.db"
 SOCKET = "authority.sock"
 _LOCK = "lock"
 _EVIDENCE_LOCK = "evidence.lock"
+_CATCH_UP_ROWS = 1_000  # at once
+LOOK_SECONDS = 0.25  # between two looks of a standby
 
 Evidence = Literal["inside", "outside"]  # who writes the trajectory
 
@@ -127,15 +143,29 @@ class Authority:
     def commit(self, proposal: Proposal) -> None:
         """Put the rows on disk, in the order in which they were proposed."""
         self._refuse_after_failure()
-        if not proposal.entries:
-            return
         try:
+            if not proposal.entries:
+                self.journal.confirm()  # what was read may be old where somebody else writes
+                return
             self.journal.append(proposal.entries, proposal.after_seq, proposal.entries[0].epoch)
         except BaseException as error:
             self._failed = error
             raise
         for _ in proposal.entries:
             self._uncommitted.popleft()
+
+    def catch_up(self) -> list[Row]:
+        """Take in what another authority has committed, up to a bound; the rows that were new."""
+        rows = list(islice(self.journal.read(self.head.seq), _CATCH_UP_ROWS))
+        for row in rows:
+            _fold(self.state, row, self.head)
+            self._clock.advance(Stamp(row.seq, row.wall_ms, row.counter, row.node))
+            self.head = _head(row)
+        return rows
+
+    def lead(self, epoch: int) -> None:
+        """Write under this epoch from now on; everything before it has been taken in."""
+        self._epoch = epoch
 
     @property
     def snapshot_due(self) -> bool:
@@ -274,7 +304,9 @@ class Office:
         writable: bool = True,
         lasting: bool = False,
         evidence: Evidence = "inside",
+        standby: bool = False,
     ) -> None:
+        """Whoever is to write waits a while for the one who does, or is content to be a standby."""
         report = startup_check()
         if report["result"] != "accepted":
             raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
@@ -297,6 +329,8 @@ class Office:
                 self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
             elif writable:
                 refuse_rewound(state_dir / TRAJECTORY, self.authority.head.seq)
+            if writable and not standby:
+                self._wait_for_turn()
             self._opened = opened.pop_all()
 
     def _takes_evidence(self, opened: ExitStack) -> bool:
@@ -308,6 +342,31 @@ class Office:
                 raise
             return False
         return True
+
+    @property
+    def leads(self) -> bool:
+        """Whether this authority is the one that writes."""
+        return self.journal.leads
+
+    def stand_in(self) -> bool:
+        """Take over where nobody is at work, and keep up with who is; whether it is our turn now.
+
+        The epoch comes first, so that nothing is committed behind the last row that is taken in.
+        """
+        epoch = self.journal.stand_in()
+        while rows := self.authority.catch_up():
+            self._unwritten.extend(rows)
+            self.follow()
+        if epoch is not None:
+            self.authority.lead(epoch)
+        return epoch is not None
+
+    def _wait_for_turn(self) -> None:
+        give_up = time.monotonic() + limits.LOCK_WAIT_MS / 1000
+        while not self.journal.leads and not self.stand_in():
+            if time.monotonic() > give_up:
+                raise Unavailable(Reason.AUTHORITY_STANDBY, self.journal.who())
+            time.sleep(LOOK_SECONDS)
 
     @property
     def evidence(self) -> Evidence:
@@ -438,18 +497,39 @@ def evidence_locked(state_dir: Path, *, wait_ms: int | None = None) -> Iterator[
 
 
 @contextmanager
-def open_journal(
-    state_dir: Path, *, read_only: bool, lasting: bool = False
-) -> Iterator[SqliteJournal]:
+def open_journal(state_dir: Path, *, read_only: bool, lasting: bool = False) -> Iterator[Storage]:
     """The journal of a state directory, and nothing else of it."""
     _require(state_dir)
-    path = state_dir / JOURNAL
-    with closing(SqliteJournal(path, read_only=read_only, lasting=lasting)) as journal:
+    shared = place.of(state_dir)
+    journal: Storage
+    if shared is None:
+        path = state_dir / JOURNAL
+        journal = SqliteJournal(path, read_only=read_only, lasting=lasting)
+    else:
+        home = None if read_only else _home(state_dir)
+        engine = postgres().PostgresJournal
+        journal = engine(shared, read_only=read_only, lasting=lasting, home=home)
+    with closing(journal):
         yield journal
 
 
+def _home(state_dir: Path) -> str:
+    """The folder's lock, as no other lock on any machine is called."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    found = (state_dir / _LOCK).stat()
+    return f"{boot}.{found.st_dev}.{found.st_ino}"
+
+
+def postgres() -> ModuleType:
+    """The engine that not everybody has installed."""
+    try:
+        return import_module(".postgres", __package__)
+    except ImportError as error:
+        raise Unavailable(Reason.JOURNAL_ENGINE_MISSING, str(error)) from error
+
+
 def _require(state_dir: Path) -> None:
-    if not (state_dir / JOURNAL).exists():
+    if not any((state_dir / name).exists() for name in (JOURNAL, place.URL_FILE)):
         raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
 
 
@@ -474,9 +554,17 @@ def _lock(path: Path, wait_ms: int) -> int:
         pause = min(pause * 2, 0.05)
 
 
-def create_state_dir(state_dir: Path, node: str) -> bool:
-    """Make a state directory with an empty journal; False where there is one already."""
-    fresh = not (state_dir / JOURNAL).exists()
+def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool:
+    """Make a state directory with an empty journal; False where there is one already.
+
+    With the URL of a database the journal is there; of one that exists, this becomes one more
+    state directory.
+    """
+    if url is not None:
+        place.refuse_secret(url, "the URL")
+    if url is not None and (state_dir / JOURNAL).exists():
+        raise Unavailable(Reason.JOURNAL_URL_INVALID, f"{state_dir} has a journal of its own")
+    fresh = not any((state_dir / name).exists() for name in (JOURNAL, place.URL_FILE))
     missing = [each for each in (state_dir, *state_dir.parents) if not each.exists()]
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -484,5 +572,12 @@ def create_state_dir(state_dir: Path, node: str) -> bool:
             flush_folder(folder.parent)
     except OSError as error:
         raise Unavailable(Reason.STATE_DIR_DENIED, f"{state_dir}: {error.strerror}") from error
-    SqliteJournal.create(state_dir / JOURNAL, node)
+    shared = place.of(state_dir) if url is None else place.parsed(url)
+    if shared is None:
+        SqliteJournal.create(state_dir / JOURNAL, node)
+        return fresh
+    if url is not None:
+        place.remember(state_dir, url)
+    postgres().PostgresJournal.create(shared, node)
+    flush_folder(state_dir)
     return fresh

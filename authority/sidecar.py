@@ -47,7 +47,7 @@ from ..contracts import (
 )
 from .envelope import refused_garbage, with_mark
 from .journal import Unavailable
-from .service import SOCKET, Office
+from .service import LOOK_SECONDS, SOCKET, Office
 
 PROTOCOL = 1
 _LAST_CALL_SECONDS = 0.01  # how long a stop reads on: what was sent before it is taken in
@@ -66,17 +66,14 @@ class Sidecar:
         self.office = office
         self.pid = os.getpid()
         self.frozen_clock = frozen_clock
-        self.greeting = canonical.encode(
-            {
-                "hello": {
-                    "protocol": PROTOCOL,
-                    "node": office.journal.node(),
-                    "boundary": office.boundary,
-                    "contractDigest": contract_digest(),
-                    "pid": self.pid,
-                }
-            }
-        )
+        self._hello: dict[str, object] = {
+            "protocol": PROTOCOL,
+            "node": office.journal.node(),
+            "boundary": office.boundary,
+            "contractDigest": contract_digest(),
+            "pid": self.pid,
+        }
+        self._leads = office.leads
         self.ready = threading.Event()  # the socket is there
         self.room = memoryview(bytearray(_READ_BYTES))  # for whoever is read from
         self._askers: deque[Connection] = deque()  # those whose lines wait, in turn
@@ -99,6 +96,10 @@ class Sidecar:
         """Serve until `stop`, then drain; raise what ended the journal, if it did."""
         self.office.follow()  # a crash may have left the trajectory behind
         loop = asyncio.get_running_loop()
+        watch: asyncio.Task[None] | None = None
+        if not self._leads:  # else the folder's lock is for good
+            await self._look()
+            watch = asyncio.create_task(self._stand())
         with socket_path(self.office.state_dir, SOCKET) as path:
             # The lock is ours, so whatever lies there was left by somebody who died.
             path.unlink(missing_ok=True)
@@ -106,6 +107,8 @@ class Sidecar:
             server = await loop.create_unix_server(lambda: Connection(self), sock=listener)
             self.ready.set()
             await self._stopping.wait()
+            if watch is not None:
+                watch.cancel()
             server.close()
             path.unlink(missing_ok=True)
         await asyncio.sleep(_LAST_CALL_SECONDS)
@@ -113,6 +116,38 @@ class Sidecar:
         await self._drain()
         if self._failure is not None:
             raise self._failure
+
+    @property
+    def greeting(self) -> bytes:
+        """What we are; whether we are a standby may change."""
+        standby = {} if self._leads else {"standby": True}
+        return canonical.encode({"hello": self._hello | standby})
+
+    @property
+    def standby_for(self) -> str | None:
+        """Who is active, where it is not us."""
+        return None if self._leads else self.office.journal.who()
+
+    async def _stand(self) -> None:
+        """Wait for our turn, if another authority is at work; then see that it stays ours."""
+        try:
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                if self._leads:
+                    self.office.journal.confirm()
+                else:
+                    await self._look()
+        except Exception as error:  # noqa: BLE001 - whatever it is, we know no more who writes
+            self._fail(error)
+
+    async def _look(self) -> None:
+        """Follow who is active, and take over if nobody is. A standby has time for its database."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._leads = await loop.run_in_executor(self._evidence, self.office.stand_in)
+        except Unavailable as error:
+            if error.reason is not Reason.JOURNAL_UNREACHABLE:
+                raise
 
     def stop(self) -> None:
         """Take in nothing more, but for what is on its way. Call it in the event loop."""
@@ -280,7 +315,7 @@ class Sidecar:
             self.office.follow()
         except Exception as error:  # noqa: BLE001 - `run` raises it, after the first one
             self._fail(error)
-        if self._failure is None:
+        if self._failure is None and self._leads:
             with suppress(Unavailable):  # it only saves the next start some time
                 self.office.authority.snapshot()
         for connection in list(self._connections):
@@ -354,6 +389,10 @@ class Connection(asyncio.BufferedProtocol):
             refusals.append(self._greet(lines.pop(0)))
         if not lines or self._leaving:
             return refusals
+        active = self._sidecar.standby_for
+        if active is not None:
+            standby = (Garbage(Reason.AUTHORITY_STANDBY, active, id=_mark(each)) for each in lines)
+            return refusals + [self._refusal(each) for each in standby]
         mine = limits.INFLIGHT_MAX - self._waiting
         taken = self._sidecar.admit(self, lines[:mine]) if mine > 0 else 0
         self._waiting += taken

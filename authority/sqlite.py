@@ -54,6 +54,8 @@ _INSERT = f"INSERT INTO journal ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 
 class SqliteJournal:
     """See `Journal` for the promises."""
 
+    leads = True  # whoever has the folder's lock
+
     def __init__(self, path: Path, *, read_only: bool = False, lasting: bool = False) -> None:
         """A journal that is going to be used for long prepares its log."""
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
@@ -116,6 +118,15 @@ class SqliteJournal:
             epoch = self.epoch() + 1
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
         return epoch
+
+    def stand_in(self) -> int | None:
+        return None
+
+    def who(self) -> str:
+        return "whoever has the lock"
+
+    def confirm(self) -> None:
+        """The lock is ours as long as we live."""
 
     def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         with _naming(Reason.JOURNAL_WRITE_FAILED):

@@ -6,11 +6,12 @@ failure of the run.
 """
 
 import statistics
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks import mcp
-from benchmarks.cycles import EIGHT, IN_FLIGHT, OURS
+from benchmarks.cycles import EIGHT, IN_FLIGHT, MANY, OURS, SHARED
 from benchmarks.load import Shape
 from benchmarks.results import Results
 
@@ -67,6 +68,7 @@ def bars(results: Results) -> list[Bar]:
     flood, eight = rates.get(IN_FLIGHT.name, []), rates.get(EIGHT.name, [])
     slow_name, slow = _best_peer(results, EIGHT)
     fast_name, fast = _best_peer(results, IN_FLIGHT)
+    there_name, there = _best_peer(results, MANY, ("postgres", "procrastinate"))
     few, many = _few_and_many(results)
     kernel = results.kernel
     return [
@@ -80,6 +82,13 @@ def bars(results: Results) -> list[Bar]:
         Bar("256 in flight against the best peer, 8 in lockstep", 10, flood, slow, slow_name),
         Bar("256 in flight against the best peer, 256 in flight", 5, flood, fast, fast_name),
         Bar("8 in lockstep against the best peer, 8 in lockstep", 2, eight, slow, slow_name),
+        Bar(
+            "64 in lockstep on PostgreSQL against the best peer there",
+            5,
+            _rates(results, SHARED, MANY),
+            there,
+            there_name,
+        ),
         Bar(
             "cost of a decision, most resources against fewest",
             _FLAT_AT_MOST,
@@ -123,11 +132,20 @@ def ratio(ours: float | None, theirs: float | None) -> float | None:
     return ours / theirs if ours is not None and theirs else None
 
 
-def _best_peer(results: Results, shape: Shape) -> tuple[str, list[float]]:
+def _rates(results: Results, key: str, shape: Shape) -> list[float]:
+    figures = results.systems.get(key)
+    return figures.rates.get(shape.name, []) if figures is not None else []
+
+
+def _best_peer(
+    results: Results, shape: Shape, wanted: Collection[str] | None = None
+) -> tuple[str, list[float]]:
+    """The fastest of all that do the same work, or of some that are named."""
     peers = [
         (figures.name, figures.rates[shape.name])
         for key, figures in results.systems.items()
-        if key != OURS and figures.same_work and figures.rates.get(shape.name)
+        if (key in wanted if wanted else figures.same_work and key not in (OURS, SHARED))
+        and figures.rates.get(shape.name)
     ]
     nobody: tuple[str, list[float]] = ("no peer was found", [])
     return max(peers, key=lambda each: statistics.median(each[1]), default=nobody)

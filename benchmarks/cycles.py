@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from benchmarks.load import Broken, Pace, RanDry, Shape, cycles_per_second, latencies
 from benchmarks.progress import Progress
-from benchmarks.systems import nats, postgres, redis, sqlite, understudy
+from benchmarks.systems import nats, postgres, procrastinate, redis, sqlite, understudy
 from benchmarks.systems.system import Maker, System
 from tests.services.server import Missing
 
@@ -21,7 +21,7 @@ ONE, EIGHT, MANY = Shape("1", 1, 1), Shape("8", 8, 1), Shape("64", 64, 1)
 IN_FLIGHT = Shape("256 in flight", 4, 64)
 SHAPES = (ONE, EIGHT, MANY, IN_FLIGHT)
 SHAPES_BY_KEY = {"1": ONE, "8": EIGHT, "64": MANY, "256": IN_FLIGHT}
-OURS = "understudy"
+OURS, SHARED = "understudy", "understudy-postgres"
 _Found = TypeVar("_Found")
 _ITEMS_MIN, _ITEMS_MAX = 4_096, 1_048_576
 
@@ -36,6 +36,7 @@ class Entry(NamedTuple):
 
 CATALOGUE: dict[str, Entry] = {
     OURS: Entry(understudy.Sidecar),
+    SHARED: Entry(understudy.Shared),
     "sqlite": Entry(sqlite.Table),
     "sqlite-audit": Entry(lambda folder: sqlite.Table(folder, noted=True)),
     "sqlite-window": Entry(
@@ -43,6 +44,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "postgres": Entry(postgres.Rows),
     "postgres-audit": Entry(lambda folder: postgres.Rows(folder, noted=True)),
+    "procrastinate": Entry(procrastinate.Jobs, (ONE, EIGHT, MANY), same_work=False),
     "redis": Entry(redis.Scripts),
     "nats": Entry(nats.Bucket),
 }

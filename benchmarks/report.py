@@ -39,6 +39,8 @@ def as_text(results: Results) -> str:
         parts.append(_stage(results))
     if results.mcp is not None:
         parts.append(_agents(results.mcp))
+    if results.failover:
+        parts.append(_failover(results))
     parts.append(_checklist(results))
     return "\n\n".join(parts)
 
@@ -165,6 +167,15 @@ def _agents(found: Agents) -> str:
         f"{name}: {statistics.median(each):.1f}" for name, each in found.launches_ms.items()
     ]
     return "\n".join([_table(heads, rows), f"   {', '.join(launches)}"])
+
+
+def _failover(results: Results) -> str:
+    rows = [
+        [way, f"{statistics.median(found):.2f}", f"{min(found):.2f} to {max(found):.2f}"]
+        for way, found in results.failover.items()
+    ]
+    heads = ["8. fail-over on PostgreSQL, the active one was", "first answer s", "in rounds"]
+    return _table(heads, rows)
 
 
 def _checklist(results: Results) -> str:

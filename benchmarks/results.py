@@ -29,6 +29,7 @@ class Results:
     growth: dict[str, dict[int, list[float]]] = field(default_factory=dict)
     stage: Found = field(default_factory=dict)
     mcp: Agents | None = None
+    failover: dict[str, list[float]] = field(default_factory=dict)
 
 
 def machine(folder: Path) -> dict[str, Any]:

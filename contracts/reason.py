@@ -260,6 +260,12 @@ class Reason(IntEnum):
     OPERATION_SIGNATURE_INVALID = 431
     OPERATION_STAMP_CONFLICT = 432
     OPERATION_PAYLOAD_INVALID = 433
+    # A journal in a database, and its standbys.
+    JOURNAL_UNREACHABLE = 460
+    AUTHORITY_STANDBY = 461
+    JOURNAL_TOO_NEW = 462
+    JOURNAL_ENGINE_MISSING = 463
+    JOURNAL_URL_INVALID = 464
 
     @property
     def wire(self) -> str:
@@ -960,6 +966,21 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.OPERATION_PAYLOAD_INVALID, "operation_invalid_payload", _CALLER, _NEVER, Exit.USAGE,
      None, "the payload of an operation has a wrong, missing or unknown member",
      "correct the member that is named"),
+    (Reason.JOURNAL_UNREACHABLE, "journal_unreachable", _US, _LATER, Exit.UNREACHABLE, None,
+     "the database of the journal does not answer; whether it was decided shows when it does",
+     "bring the database back, then ask again with the same requestId"),
+    (Reason.AUTHORITY_STANDBY, "authority_standby", _PEER, _LATER, Exit.TRY_LATER, None,
+     "another authority is active, and this one waits to take its place",
+     "ask the one that is named, or this one later"),
+    (Reason.JOURNAL_TOO_NEW, "journal_too_new", _US, _NEVER, Exit.CONFIG, None,
+     "the database was made by a newer understudy",
+     "install that version here"),
+    (Reason.JOURNAL_ENGINE_MISSING, "journal_engine_missing", _US, _NEVER, Exit.CONFIG, None,
+     "the journal is in PostgreSQL, and the driver is not installed",
+     "`pip install 'understudy[postgres]'`"),
+    (Reason.JOURNAL_URL_INVALID, "journal_url_invalid", _CALLER, _NEVER, Exit.CONFIG, None,
+     "that is no URL for the journal of this state directory",
+     "postgresql://HOST/DATABASE; a password comes from ~/.pgpass or UNDERSTUDY_JOURNAL"),
 )
 # fmt: on
 

@@ -27,7 +27,9 @@ _UNDECIDED = frozenset(
     {
         Reason.AUTHORITY_BUSY,
         Reason.AUTHORITY_OVERLOADED,
+        Reason.AUTHORITY_STANDBY,
         Reason.JOURNAL_DEPOSED,
+        Reason.JOURNAL_UNREACHABLE,
         Reason.JOURNAL_WRITE_FAILED,
         Reason.SIDECAR_UNREACHABLE,
     }

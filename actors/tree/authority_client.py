@@ -11,6 +11,7 @@ I2  One that does not answer for a while is killed: a frozen process never says 
 """
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -169,11 +170,15 @@ class AuthorityClient(GenServer):
         greeting = self._greeting or {}
         epoch = None
         if greeting:
-            with open_journal(self._plan.state_dir, read_only=True) as journal:
+            with (
+                suppress(Unavailable),  # a database may be away for a while
+                open_journal(self._plan.state_dir, read_only=True) as journal,
+            ):
                 epoch = journal.epoch()
         return {
             "pid": greeting.get("pid"),
             "boundary": greeting.get("boundary"),
+            "standby": greeting.get("standby", False),
             "contractDigest": greeting.get("contractDigest"),
             "epoch": epoch,
             "restarts": self.restarts,

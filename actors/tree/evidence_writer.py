@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...authority import journal
+from ...authority import Unavailable, journal
+from ...contracts import Reason as Failure
 from ..dispatch.orders import Doubt, Wake
 from ..evidence import TURN_ROWS_MAX, EvidenceWriter, broken, stirs
 from ..otp import Caller, GenServer, Next, Reason, Word
@@ -76,7 +77,12 @@ class EvidenceCell(GenServer):
         return self._known()
 
     def _write(self) -> Sequence[journal.Row]:
-        rows = self._writer.turn()
+        try:
+            rows = self._writer.turn()
+        except Unavailable as error:
+            if error.reason is not Failure.JOURNAL_UNREACHABLE:
+                raise
+            return ()  # workers go on meanwhile, and so do we
         self.rows += len(rows)
         return rows
 

@@ -26,6 +26,7 @@ from ..replay import replay
 from ..service import JOURNAL, TRAJECTORY, Authority, Office
 from ..sqlite import SqliteJournal
 from ..trajectory import verify
+from . import databases
 from .scene import make_state, play, proof, scratch
 from .served import Served
 from .verdicts import copy_documents
@@ -169,6 +170,7 @@ PROBES: dict[str, Callable[[Path], Seen]] = {
 
 
 def _disk_full(office: Office) -> int:
+    assert isinstance(office.journal, SqliteJournal)
     database = office.journal._db  # noqa: SLF001 - the limit belongs to this connection
     database.pragma("max_page_count", database.pragma("page_count"))
     return office.authority.head.seq
@@ -196,6 +198,7 @@ def _overtaken(office: Office) -> int:
 
 def _write_lock_held(office: Office) -> int:
     """Another program sits in a transaction on the database itself."""
+    assert isinstance(office.journal, SqliteJournal)
     office.journal._db.set_busy_timeout(0)  # noqa: SLF001
     stranger = apsw.Connection(str(office.state_dir / JOURNAL))
     stranger.execute("BEGIN IMMEDIATE")
@@ -424,7 +427,7 @@ def _somebody_serves(state_dir: Path, body: Mapping[str, Any]) -> Iterator[None]
         yield
 
 
-RESTING: dict[str, Fault] = {
+RESTING: dict[str, Fault] = databases.FAULTS | {
     "nobody_serves": _nobody_serves,
     "other_protocol": _other_protocol,
     "queue_full": _queue_full,

@@ -25,8 +25,7 @@ from .. import native
 from ..exchange import import_payloads, read_issues
 from ..kernel import NativeOffice
 from ..replay import replay
-from ..service import JOURNAL, TABLES, TRAJECTORY, Office, recover
-from ..sqlite import SqliteJournal
+from ..service import TABLES, TRAJECTORY, Office, create_state_dir, open_journal, recover
 from ..state import State, check_invariants, dump, load
 from ..tables import Tables
 from ..trajectory import verify
@@ -125,9 +124,11 @@ def scratch() -> "TemporaryDirectory[str]":
 
 
 def make_state(state_dir: Path) -> None:
-    """An empty journal whose clock has the name that all vectors share."""
-    state_dir.mkdir(parents=True, exist_ok=True)
-    SqliteJournal.create(state_dir / JOURNAL, NODE)
+    """An empty journal whose clock has the name that all vectors share.
+
+    A folder that remembers a database already has its journal there.
+    """
+    create_state_dir(state_dir, NODE)
 
 
 def play(scene: Mapping[str, Any], boundary: str, state_dir: Path) -> list[Answer]:
@@ -156,15 +157,12 @@ def proof(state_dir: Path) -> tuple[str, int, list[str]]:
     """The journal's last digest, how many rows it has, and everything that does not prove itself:
     replay, trajectory, invariants, snapshots and tables."""
     problems: list[str] = []
-    journal = SqliteJournal(state_dir / JOURNAL, read_only=True)
-    try:
+    with open_journal(state_dir, read_only=True) as journal:
         state, head, _ = recover(journal)
         if mismatch := replay(journal).mismatch:
             problems.append(f"replay: {mismatch}")
         if problem := verify(state_dir / TRAJECTORY, journal)[1]:
             problems.append(f"trajectory: {problem}")
-    finally:
-        journal.close()
     problems += _state_problems(state)
     if head.seq and (watermark := _watermark(state_dir)) != head.seq:
         problems.append(f"tables: they show row {watermark}, the journal ends with {head.seq}")

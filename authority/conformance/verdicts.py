@@ -26,8 +26,7 @@ from ...contracts import (
     world_registry_check,
 )
 from ..exchange import export_issues, import_payloads, read_issues
-from ..service import JOURNAL, recover
-from ..sqlite import SqliteJournal
+from ..service import open_journal, recover
 from .pointer import patched
 from .scene import make_state, play, scratch
 
@@ -139,7 +138,6 @@ def _exported(records: list[dict[str, Any]]) -> str:
         make_state(Path(folder))
         for answer in play({"requests": steps}, "reference", Path(folder)):
             assert answer.value["result"] == "accepted", answer.value["diagnostic"]
-        journal = SqliteJournal(Path(folder) / JOURNAL, read_only=True)
-        state, _, _ = recover(journal)
-        journal.close()
+        with open_journal(Path(folder), read_only=True) as journal:
+            state, _, _ = recover(journal)
     return export_issues(state).decode()

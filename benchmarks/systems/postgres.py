@@ -17,7 +17,7 @@ import psycopg
 from benchmarks.systems.system import TTL_SECONDS, Refused, Unfit
 from tests.services.postgres import running
 
-_SETTINGS = {
+SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
     "shared_buffers": "256MB",
@@ -64,7 +64,7 @@ class Rows:
         self.name = "PostgreSQL" + " + audit row" * noted
         self.evidence = "audit row" if noted else "none"
         self._opened = ExitStack()
-        self._url = self._opened.enter_context(running(folder, _SETTINGS))
+        self._url = self._opened.enter_context(running(folder, SETTINGS))
         try:
             self._db = self._opened.enter_context(psycopg.connect(self._url, autocommit=True))
             self._refuse_unfit()

@@ -7,18 +7,24 @@ and reads of an answer what a worker needs: whether it was accepted, and the fen
 durable, with its row of evidence.
 """
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
+import psycopg
 
+from benchmarks.systems.postgres import SETTINGS
 from benchmarks.systems.system import TTL_SECONDS, Refused, names
+from tests.services import postgres
 from tests.services.server import Server
+from tests.services.shared import url_of
 from understudy.authority import Office, Unavailable, create_state_dir
 from understudy.authority.client import Call, Client
 from understudy.contracts import Door, limits, parse
@@ -56,6 +62,34 @@ class Sidecar:
         if self._server is not None:
             self._server.stop()
             self._server = None
+
+
+class Shared(Sidecar):
+    """The same, with its journal in PostgreSQL: a server set up as for the peers there."""
+
+    name = "Understudy on PostgreSQL"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._opened = ExitStack()
+        self._url = url_of(self._opened.enter_context(postgres.running(folder / "pg", SETTINGS)))
+        self._schema = f"understudy_bench_{os.getpid()}"
+
+    def prepare(self, count: int) -> None:
+        super().stop()
+        self._drop()
+        shutil.rmtree(self._state_dir, ignore_errors=True)
+        fill(self._state_dir, count, f"{self._url}&schema={self._schema}")
+        self._server = serve(self._state_dir, self._folder / "log")
+
+    def stop(self) -> None:
+        super().stop()
+        self._drop()
+        self._opened.close()
+
+    def _drop(self) -> None:
+        with psycopg.connect(self._url, autocommit=True) as db:
+            db.execute(f"DROP SCHEMA IF EXISTS {self._schema} CASCADE")
 
 
 class _Lease(msgspec.Struct):
@@ -121,9 +155,9 @@ def serve(state_dir: Path, log: Path) -> Server:
     return server
 
 
-def fill(state_dir: Path, count: int) -> None:
+def fill(state_dir: Path, count: int, url: str | None = None) -> None:
     """A state directory with so many open issues, as an import makes them."""
-    create_state_dir(state_dir, "bench")
+    create_state_dir(state_dir, "bench", url)
     with Office(state_dir) as office:
         for lines in _imports(count):
             for answer in office.submit([parse(lines, Door("cli"))]):

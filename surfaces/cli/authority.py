@@ -4,11 +4,16 @@ import asyncio
 import gc
 import signal
 import threading
+import time
 
 import click
 
-from ...authority import Evidence, client, native, sidecar
+from ...authority import Evidence, Office, Unavailable, client, native, sidecar
+from ...contracts import Reason
+from .options import journal
 from .session import Session, common, print_json
+
+_AWAY_SECONDS = 1.0  # between two looks for a database
 
 
 @click.group()
@@ -28,18 +33,26 @@ def authority() -> None:
     show_default=True,
     help="Write the trajectory, or leave it to `understudy authority evidence`.",
 )
+@journal
 @common
-def serve(session: Session, *, frozen_clock: bool, evidence: Evidence) -> None:
+def serve(
+    session: Session, *, frozen_clock: bool, evidence: Evidence, journal_url: str | None
+) -> None:
     """Own the journal and answer newline-delimited JSON on `authority.sock`.
 
     Requests that wait are decided in order and committed together; nobody gets an answer before
     their row is on disk. Decisions are made in C where it could be built; `--boundary reference`
     makes them in Python, with the same bytes. SIGTERM stops it after everything that it took in is
     answered.
+
+    Where the journal is in PostgreSQL and another authority is active, this one is a standby: it
+    follows the journal, refuses requests with `authority_standby`, and takes over when the other
+    ends or gives no sign of life. One that was deposed meanwhile ends with exit code 75.
     """
+    session.settle(journal_url)
     if session.boundary is None and native.available():
         session.boundary = "native"
-    with session.office(writable=True, lasting=True, evidence=evidence) as office:
+    with _opened(session, evidence) as office:
         server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
         mode = f"{office.boundary} decisions"
         if office.evidence == "outside":
@@ -48,6 +61,21 @@ def serve(session: Session, *, frozen_clock: bool, evidence: Evidence) -> None:
         gc.collect()
         gc.freeze()  # a large state is no garbage, and takes long to look through
         asyncio.run(_until_told(server))
+
+
+def _opened(session: Session, evidence: Evidence) -> Office:
+    """A database that is away is waited for: whoever started us would only start us again."""
+    said = False
+    while True:
+        try:
+            return session.office(writable=True, lasting=True, evidence=evidence, standby=True)
+        except Unavailable as error:
+            if error.reason is not Reason.JOURNAL_UNREACHABLE:
+                raise
+            if not said:
+                click.echo(f"waiting: {error}", err=True)
+            said = True
+        time.sleep(_AWAY_SECONDS)
 
 
 async def _until_told(server: sidecar.Sidecar) -> None:
@@ -82,4 +110,5 @@ def status(session: Session) -> None:
     if session.as_json:
         print_json({"result": "accepted", "failureClasses": [], "sidecar": server})
     else:
-        click.echo(f"process {server['pid']} serves {session.state_dir}")
+        standing = ", as a standby" if server.get("standby") else ""
+        click.echo(f"process {server['pid']} serves {session.state_dir}{standing}")

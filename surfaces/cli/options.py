@@ -45,6 +45,13 @@ holder = stack(
     click.option("--sublease-id", help="Act under this sublease."),
 )
 
+journal = click.option(
+    "--journal",
+    "journal_url",
+    metavar="URL",
+    help="postgresql://...: where the journal is, if it is no file.",
+)
+
 duration = stack(
     click.option(
         "--ttl", "lease_ttl_seconds", type=int, help="Seconds to hold it, 30 to 86400.  [3600]"

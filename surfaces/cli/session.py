@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from ...authority import SOCKET, Evidence, Office, Unavailable
+from ...authority import SOCKET, Evidence, Office, Unavailable, create_state_dir
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, Transport
 
 if TYPE_CHECKING:
@@ -30,11 +30,18 @@ class Session:
         self.as_json = as_json
 
     def office(
-        self, *, writable: bool, lasting: bool = False, evidence: Evidence = "inside"
+        self,
+        *,
+        writable: bool,
+        lasting: bool = False,
+        evidence: Evidence = "inside",
+        standby: bool = False,
     ) -> Office:
         """The authority of the state directory; a reader becomes a writer if reads are evidence."""
         opened = self._offices()
-        office = opened(self.state_dir, writable=writable, lasting=lasting, evidence=evidence)
+        office = opened(
+            self.state_dir, writable=writable, lasting=lasting, evidence=evidence, standby=standby
+        )
         if not writable and office.authority.state.policy.evidence_reads:
             office.close()
             return opened(self.state_dir, writable=True)
@@ -48,6 +55,11 @@ class Session:
         if not native.available():
             raise click.UsageError(f"no boundary `native` here: {native.why_not()}")
         return kernel.NativeOffice
+
+    def settle(self, journal_url: str | None) -> None:
+        """Make the state directory, if a command names the journal that it is to have."""
+        if journal_url is not None:
+            create_state_dir(self.state_dir, "local", journal_url)
 
     def ask(
         self,

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from ...authority import create_state_dir
+from ...authority import create_state_dir, place
 from ...contracts import Reason, check, policy_digest
-from .options import context, mutation, payload, read_document
+from .options import context, journal, mutation, payload, read_document
 from .session import Session, common, print_json
 
 _MODES = click.Choice(["open", "instruction-linked"])
@@ -15,10 +15,16 @@ _MODES = click.Choice(["open", "instruction-linked"])
 
 @click.command()
 @click.option("--node", default="local", show_default=True, help="The name of this clock.")
+@journal
 @common
-def init(session: Session, node: str) -> None:
-    """Make a state directory with an empty journal; one that exists is left alone."""
-    fresh = create_state_dir(session.state_dir, node)
+def init(session: Session, node: str, journal_url: str | None) -> None:
+    """Make a state directory with an empty journal; one that exists is left alone.
+
+    With --journal the journal is in PostgreSQL, where state directories on several hosts share it.
+    The URL is remembered; a password is not: it comes from ~/.pgpass, PGPASSWORD or the URL in
+    UNDERSTUDY_JOURNAL.
+    """
+    fresh = create_state_dir(session.state_dir, node, journal_url or place.given())
     if session.as_json:
         print_json({"result": "accepted", "stateDir": str(session.state_dir), "created": fresh})
     else:

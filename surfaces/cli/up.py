@@ -21,6 +21,7 @@ from ...contracts import Exit, Reason, limits
 from ..mcp import lock
 from . import picture
 from .mcp import policy, web
+from .options import journal
 from .session import Leave, Session, common, print_json
 
 _TURN_MS = 200
@@ -60,6 +61,7 @@ _CLEAR = "\033[H\033[J"
 @web
 @click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
 @click.option("--detach", is_flag=True, help="Go on in the background.")
+@journal
 @common
 def up(session: Session, **options: Any) -> None:  # noqa: ANN401
     """Start the supervision tree, and keep it until Ctrl-C or `understudy down`.
@@ -79,6 +81,7 @@ def up(session: Session, **options: Any) -> None:  # noqa: ANN401
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
     gateway when this one is started again. Without --exec and --handler no workers are started.
     """
+    session.settle(options["journal_url"])
     plan = _plan(session, options)
     if options["detach"]:
         _detach(session, plan)
@@ -276,6 +279,8 @@ def _is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
         return False
     listed = session.ask("issue.list", {}, writable=False)
     ready = session.ask("issue.ready", {}, writable=False)
+    if {listed["result"], ready["result"]} != {"accepted"}:
+        return False  # another host is active
     if listed["seq"] != ready["seq"]:
         return False  # something was decided in between
     offered = [trees.listing(each) for each in ready["issues"]]

@@ -4,10 +4,17 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from . import folder, journal, machine, tree
+from ...authority import place
+from . import database, folder, journal, machine, tree
 from .finding import Finding, Status, looked
 
 __all__ = ["Finding", "Status", "examine"]
+
+
+def _journal(state_dir: Path) -> Iterator[Finding]:
+    """Wherever it is."""
+    shared = place.of(state_dir)
+    return journal.written(state_dir) if shared is None else database.written(state_dir, shared)
 
 
 def examine(state_dir: Path, wanted: str | None = None) -> Iterator[Finding]:
@@ -29,7 +36,7 @@ def examine(state_dir: Path, wanted: str | None = None) -> Iterator[Finding]:
             "lock": partial(folder.lock, state_dir),
             "sidecar": lambda: sidecars,
             "tree": partial(tree.running, state_dir),
-            "journal": partial(journal.written, state_dir),
+            "journal": partial(_journal, state_dir),
         }
     for name, look in checks.items():
         yield from looked(name, look)

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from ...authority import SOCKET, TRAJECTORY, sidecar
+from ...authority import SOCKET, TRAJECTORY, place, sidecar
 from ...contracts import Reason, contract_digest
 from .finding import Finding, Status
 
@@ -26,7 +26,7 @@ def missing(folder: Path) -> Finding | None:
     """Why there is nothing to look at, if there is not."""
     denied = Reason.STATE_DIR_DENIED.wire
     try:
-        if (folder / JOURNAL).exists():
+        if (folder / JOURNAL).exists() or (folder / place.URL_FILE).exists():
             return None
         has_evidence = (folder / TRAJECTORY).exists()
     except OSError as error:
@@ -151,6 +151,9 @@ def _greeted(hello: dict[str, Any]) -> Finding:
     names = ("pid", "protocol", "boundary", "contractDigest", "node")
     facts = {"running": True} | {name: said.get(name) for name in names}
     words = f"process {said.get('pid')} serves, with {said.get('boundary')} decisions"
+    if said.get("standby"):
+        facts["standby"] = True
+        words += ", as a standby: another authority is active"
     if said.get("contractDigest") != contract_digest():
         words += ", by another contract than ours"
         remedy = "stop it, and start it again with the version that is installed"

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import apsw
 import orjson
 
-from ...authority import GENESIS, TABLES, TRAJECTORY, Unavailable, open_journal, service
+from ...authority import GENESIS, TABLES, TRAJECTORY, Storage, Unavailable, open_journal, service
 from ...authority import sqlite as engine
 from ...contracts import Reason, limits
 from .finding import Finding
@@ -69,11 +69,11 @@ def _looked(folder: Path) -> Iterator[Finding]:
         yield Finding("journal", "note", words, remedy)
         return
     busy = holder_of(folder) is not None
-    evidence = _evidence(folder / TRAJECTORY)  # first: it is never ahead of the journal
+    evidence = end_of(folder / TRAJECTORY)  # first: it is never ahead of the journal
     try:
         with _opened(folder, still=not log.exists()) as journal:
-            yield from _journal(journal, log)
-            yield _trajectory(journal, evidence, busy=busy)
+            yield from recovered(journal, log)
+            yield followed(journal, evidence, busy=busy)
             head_seq = journal.last_seq()
     except Unavailable as error:
         yield Finding("journal", "problem", str(error), _RESTORE, error.reason.wire)
@@ -81,11 +81,11 @@ def _looked(folder: Path) -> Iterator[Finding]:
         words, failure = f"it cannot be read: {error}", Reason.JOURNAL_CORRUPT.wire
         yield Finding("journal", "problem", words, _RESTORE, failure)
     else:
-        yield _tables(folder / TABLES, head_seq, busy=busy)
+        yield shown(folder / TABLES, head_seq, busy=busy)
 
 
 @contextmanager
-def _opened(folder: Path, *, still: bool) -> Iterator[engine.SqliteJournal]:
+def _opened(folder: Path, *, still: bool) -> Iterator[Storage]:
     if still:
         with closing(StillJournal(folder / JOURNAL)) as journal:
             yield journal
@@ -97,12 +97,12 @@ def _opened(folder: Path, *, still: bool) -> Iterator[engine.SqliteJournal]:
 # --- the journal ----------------------------------------------------------------------------------
 
 
-def _journal(journal: engine.SqliteJournal, log: Path) -> Iterator[Finding]:
+def recovered(journal: Storage, log: Path | None = None) -> Iterator[Finding]:
     """What a start would meet: the newest snapshot, and every row after it."""
     snapshot = journal.snapshot()
     _, head, last = service.recover(journal)
     saved = snapshot.head.seq if snapshot is not None and snapshot.sound else 0
-    unfolded = log.stat().st_size if log.exists() else 0
+    unfolded = log.stat().st_size if log is not None and log.exists() else 0
     facts: dict[str, Any] = {
         "rows": head.seq,
         "head": head.digest,
@@ -156,7 +156,7 @@ class Evidence:
     torn: bool
 
 
-def _evidence(path: Path) -> Evidence:
+def end_of(path: Path) -> Evidence:
     whole, _, rest = _tail(path).rpartition(b"\n")
     last = whole.rpartition(b"\n")[2]
     if not last:
@@ -182,7 +182,7 @@ def _tail(path: Path) -> bytes:
     return tail
 
 
-def _trajectory(journal: engine.SqliteJournal, evidence: Evidence, *, busy: bool) -> Finding:
+def followed(journal: Storage, evidence: Evidence, *, busy: bool) -> Finding:
     head_seq = journal.last_seq()
     behind = None if evidence.seq is None else head_seq - evidence.seq
     facts = {"seq": evidence.seq, "behind": behind, "torn": evidence.torn}
@@ -215,7 +215,7 @@ def _trajectory(journal: engine.SqliteJournal, evidence: Evidence, *, busy: bool
 # --- the tables -----------------------------------------------------------------------------------
 
 
-def _tables(path: Path, head_seq: int, *, busy: bool) -> Finding:
+def shown(path: Path, head_seq: int, *, busy: bool) -> Finding:
     """How far the SQL tables are; whoever stops writing brings them up to date."""
     if not path.exists():
         facts = {"seq": 0, "behind": head_seq}

@@ -198,8 +198,9 @@ def test_without_a_sidecar_nothing_is_answered_and_with_one_again_all_is(
             assert isinstance(clerk.perform(asks)[0], orders.Listed)
 
 
-def test_an_answer_that_decides_nothing_is_none() -> None:
-    answer = {"failureClasses": ["authority_overloaded"], "diagnostic": "too many"}
+@pytest.mark.parametrize("failure", ["authority_overloaded", "authority_standby"])
+def test_an_answer_that_decides_nothing_is_none(failure: str) -> None:
+    answer = {"failureClasses": [failure], "diagnostic": "not now"}
     holder = Holder("a", "w", "l", 1)
     for ask in (orders.AskReady("t"), orders.Close("t", holder)):
         assert events_of(ask, [answer]) == [orders.Unanswered("t")]

@@ -1,16 +1,26 @@
 """The bars are ratios of medians against the best peer that does the same work."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from benchmarks import mcp
 from benchmarks.bars import BATCH, REFERENCE, bars
-from benchmarks.cycles import EIGHT, IN_FLIGHT, OURS, Figures
+from benchmarks.cycles import EIGHT, IN_FLIGHT, MANY, OURS, SHARED, Figures
 from benchmarks.report import as_json, as_text
 from benchmarks.results import Results
 
 
-def figures(name: str, eight: list[float], flood: list[float], *, same: bool = True) -> Figures:
-    return Figures(name, "none", same, {EIGHT.name: eight, IN_FLIGHT.name: flood})
+def figures(
+    name: str,
+    eight: list[float],
+    flood: list[float],
+    *,
+    many: Sequence[float] = (),
+    same: bool = True,
+) -> Figures:
+    rates = {EIGHT.name: eight, IN_FLIGHT.name: flood, MANY.name: [*many]}
+    return Figures(name, "none", same, rates)
 
 
 @pytest.fixture
@@ -26,13 +36,16 @@ def test_bars_are_ratios_of_medians_against_the_best_peer(results: Results) -> N
         "a": figures("a", [10.0, 1.0, 99.0], [100.0, 100.0, 100.0]),
         "b": figures("b", [5.0, 5.0, 5.0], [50.0, 80.0, 90.0]),
         "c": figures("c", [1000.0] * 3, [1000.0] * 3, same=False),
+        SHARED: figures("s", [2000.0], [], many=[60.0]),
+        "postgres": figures("p", [], [], many=[10.0]),
+        "procrastinate": figures("q", [], [], many=[9.0], same=False),
     }
     results.growth = {BATCH: {1_000: [4.0], 1_000_000: [1.0]}}
     found = bars(results)
-    assert [bar.measured for bar in found] == [30.0, 40.0, 4.0, 2.0, 4.0]
-    assert [bar.reached for bar in found] == [True, True, False, True, False]
+    assert [bar.measured for bar in found] == [30.0, 40.0, 4.0, 2.0, 6.0, 4.0]
+    assert [bar.reached for bar in found] == [True, True, False, True, True, False]
     assert found[3].spread == (30 / 99, 20.0)
-    assert [bar.against for bar in found] == [REFERENCE, "a", "a", "a", "flat"]
+    assert [bar.against for bar in found] == [REFERENCE, "a", "a", "a", "p", "flat"]
 
 
 def test_what_was_not_measured_is_neither_reached_nor_missed(results: Results) -> None:

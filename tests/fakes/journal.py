@@ -56,6 +56,9 @@ class MemoryJournal:
         if fault == "killed_late":
             raise Crash
 
+    def confirm(self) -> None:
+        """Nobody else has this disk."""
+
     def read(self, after_seq: int = 0) -> Iterator[Row]:
         yield from self.disk.rows[after_seq:]
 

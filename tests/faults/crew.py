@@ -105,9 +105,10 @@ class Log:
 
 
 Careers = dict[str, Career]
+Homes = Path | list[Path]
 
 
-def one_by_one(state_dir: Path, log: Log, careers: Careers) -> None:
+def one_by_one(state_dir: Homes, log: Log, careers: Careers) -> None:
     """Each waits for its answer before the next one asks."""
     with Client(state_dir, "mcp", retry_seconds=PATIENCE_SECONDS) as client:
         calls = {who: next(each) for who, each in careers.items()}
@@ -119,7 +120,7 @@ def one_by_one(state_dir: Path, log: Log, careers: Careers) -> None:
                 calls[who] = each.send(answer)
 
 
-def together(state_dir: Path, log: Log, careers: Careers) -> None:
+def together(state_dir: Homes, log: Log, careers: Careers) -> None:
     """All ask at once, and all wait for all answers."""
     with Client(state_dir, "mcp", retry_seconds=PATIENCE_SECONDS) as client:
         calls = {who: next(each) for who, each in careers.items()}
@@ -131,7 +132,7 @@ def together(state_dir: Path, log: Log, careers: Careers) -> None:
                 calls[who] = each.send(answer)
 
 
-def in_tasks(state_dir: Path, log: Log, careers: Careers) -> None:
+def in_tasks(state_dir: Homes, log: Log, careers: Careers) -> None:
     """Each asks when it likes, through one connection."""
 
     async def work(client: AsyncClient, who: str, each: Career) -> None:
@@ -174,7 +175,7 @@ def _request(entry: dict[str, Any]) -> dict[str, Any]:
     return {"id": entry["mark"]} | {name: entry[name] for name in ("action", "payload", "now")}
 
 
-MANNERS: dict[str, Callable[[Path, Log, Careers], None]] = {
+MANNERS: dict[str, Callable[[Any, Log, Careers], None]] = {
     "ada": one_by_one,
     "bob": together,
     "cyd": in_tasks,
@@ -184,10 +185,16 @@ MANNERS: dict[str, Callable[[Path, Log, Careers], None]] = {
 CREW = tuple(MANNERS)
 
 
+def _homes(text: str) -> Homes:
+    """One state directory, or several that share a journal."""
+    homes = [Path(each) for each in text.split(os.pathsep)]
+    return homes if len(homes) > 1 else homes[0]
+
+
 def main(state_dir: str, log: str, name: str, seed: str) -> None:
     names = [f"{name}{number}" for number in range(1 if name == "ada" else WORKERS)]
     careers = {each: career(each, f"{seed}{each}") for each in names}
-    MANNERS[name](Path(state_dir), Log(log), careers)
+    MANNERS[name](_homes(state_dir), Log(log), careers)
 
 
 # --- in the test ----------------------------------------------------------------------------------
@@ -209,7 +216,7 @@ class Crew:
     """Some processes with a log each. Leaving the block ends them."""
 
     def __init__(
-        self, state_dir: Path, folder: Path, seed: int, names: Sequence[str] = CREW
+        self, state_dir: Path | str, folder: Path, seed: int, names: Sequence[str] = CREW
     ) -> None:
         self._logs = {name: folder / f"{name}.log" for name in names}
         self._sizes = dict.fromkeys(names, 0)

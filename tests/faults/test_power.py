@@ -44,6 +44,7 @@ from understudy.authority import (
 )
 from understudy.authority.journal import Row
 from understudy.authority.replay import replay
+from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.tables import Tables
 from understudy.authority.trajectory import verify
 from understudy.contracts import Door, Garbage, Reason, Request, parse, startup_check
@@ -273,6 +274,7 @@ def _recovered(state_dir: Path, run: Run) -> Run:
 
 def test_a_journal_that_flushes_only_now_and_then_is_caught(folder: Path) -> None:
     def relax(office: Office) -> None:
+        assert isinstance(office.journal, SqliteJournal)
         office.journal._db.pragma("synchronous", "NORMAL")
 
     run = recorded(folder / "state", SMALL, around=relax)

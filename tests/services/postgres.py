@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -25,17 +25,56 @@ def running(folder: Path, settings: dict[str, str]) -> Iterator[str]:
     if url := os.environ.get("UNDERSTUDY_POSTGRES_URL"):
         yield url
         return
+    with closing(ours(folder, settings)) as server:
+        yield server.url
+
+
+def ours(folder: Path, settings: dict[str, str]) -> "Postgres":
+    """A server of our own."""
     reasons = ["no UNDERSTUDY_POSTGRES_URL"]
     for place, programs in enumerate(_programs()):
         try:
-            server, url = _start(programs, folder.with_name(f"{folder.name}{place}"), settings)
+            return Postgres(programs, folder.with_name(f"{folder.name}{place}"), settings)
         except Missing as error:
             reasons.append(str(error))
-            continue
-        with server:
-            yield url
-        return
     raise Missing("; ".join([*reasons, "no initdb that works in the wheel or on the path"]))
+
+
+class Postgres:
+    """A server with its data, which outlive it."""
+
+    def __init__(self, programs: Path, folder: Path, settings: dict[str, str]) -> None:
+        user = lesser_user()
+        folder.mkdir()
+        if user is not None:
+            shutil.chown(folder, user)
+        data = folder / "data"
+        _make(programs / "initdb", data, user)
+        self.url = f"host={folder} user={_OWNER} dbname=postgres"
+        places = {"listen_addresses": "", "unix_socket_directories": str(folder)} | settings
+        flags = [part for name, value in places.items() for part in ("-c", f"{name}={value}")]
+        self._command: list[str | Path] = [programs / "postgres", "-D", data, *flags]
+        self._log, self._user = folder.with_name(f"{folder.name}.log"), user
+        self.start()
+
+    def crash(self) -> None:
+        """As if the power went, for everybody who is connected; then it comes back."""
+        self._server.process.send_signal(signal.SIGQUIT)
+        self._server.process.wait(PATIENCE_SECONDS)
+        self.start()
+
+    def close(self) -> None:
+        self._server.stop()
+
+    def start(self) -> None:
+        self._server = Server(
+            self._command,
+            self._log,
+            user=self._user,
+            farewell=signal.SIGINT,  # a fast shutdown: it does not wait for clients
+            if_orphaned=signal.SIGQUIT,  # it tells its own children
+        )
+        self._server.wait_for(lambda: _answers(self.url))
 
 
 def _programs() -> Iterator[Path]:
@@ -46,27 +85,6 @@ def _programs() -> Iterator[Path]:
     if found := shutil.which("initdb"):
         yield Path(found).resolve().parent
     yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-
-
-def _start(programs: Path, folder: Path, settings: dict[str, str]) -> tuple[Server, str]:
-    user = lesser_user()
-    folder.mkdir()
-    if user is not None:
-        shutil.chown(folder, user)
-    data = folder / "data"
-    _make(programs / "initdb", data, user)
-    ours = {"listen_addresses": "", "unix_socket_directories": str(folder)} | settings
-    flags = [part for name, value in ours.items() for part in ("-c", f"{name}={value}")]
-    server = Server(
-        [programs / "postgres", "-D", data, *flags],
-        folder.with_name(f"{folder.name}.log"),
-        user=user,
-        farewell=signal.SIGINT,  # a fast shutdown: it does not wait for clients
-        if_orphaned=signal.SIGQUIT,  # it tells its own children
-    )
-    url = f"host={folder} user={_OWNER} dbname=postgres"
-    server.wait_for(lambda: _answers(url))
-    return server, url
 
 
 def _make(initdb: Path, data: Path, user: str | None) -> None:

@@ -1,0 +1,61 @@
+"""Faults of a journal that is in a database, for vectors: they need neither server nor driver.
+
+What the database itself refuses is shown on a real one, by the tests of the engine.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from ...contracts import Reason, limits
+from .. import place, service
+from ..journal import Unavailable
+from ..sqlite import SqliteJournal
+
+_URL = "postgresql://db.example/work"
+
+
+@contextmanager
+def _password_written_down(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
+    secret = _URL.replace("//", "//ada:secret@")
+    (state_dir / place.URL_FILE).write_text(f"{secret}\n")
+    yield
+
+
+@contextmanager
+def _driver_missing(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
+    place.remember(state_dir, _URL)
+    engine = f"{service.__package__}.postgres"
+    with patch.dict(sys.modules, {engine: None}):
+        yield
+
+
+def _refusing(reason: Reason) -> Callable[..., AbstractContextManager[None]]:
+    """An engine that cannot open the journal, for this reason."""
+
+    @contextmanager
+    def inflicted(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
+        place.remember(state_dir, _URL)
+        error = Unavailable(reason, _URL)
+        with patch.object(service, "postgres", side_effect=error):
+            yield
+
+    return inflicted
+
+
+@contextmanager
+def _another_is_active(_: Path, __: Mapping[str, Any]) -> Iterator[None]:
+    with patch.object(SqliteJournal, "leads", new=False), patch.object(limits, "LOCK_WAIT_MS", 5):
+        yield
+
+
+FAULTS = {
+    "another_is_active": _another_is_active,
+    "database_gone": _refusing(Reason.JOURNAL_UNREACHABLE),
+    "database_too_new": _refusing(Reason.JOURNAL_TOO_NEW),
+    "driver_missing": _driver_missing,
+    "password_written_down": _password_written_down,
+}

@@ -1,0 +1,5 @@
+"""The journal in PostgreSQL. It needs the extra `postgres`, and is imported where it is used."""
+
+from .journal import PostgresJournal
+
+__all__ = ["PostgresJournal"]

@@ -1,0 +1,114 @@
+"""What the journal's schema looks like, and how an older one becomes it.
+
+Each step is applied once, in order, inside one transaction; there is no way back. A database that
+is further than we are is left alone.
+"""
+
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+
+from ...contracts import Reason
+from ..journal import Unavailable
+
+# Rows come in behind the last one, under the newest epoch, whoever inserts them and however. The
+# lock on `head` makes a takeover wait for rows that are about to be committed, and nothing else.
+_FIRST: LiteralString = """
+CREATE TABLE head (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    version integer NOT NULL,
+    node text NOT NULL,
+    epoch bigint NOT NULL DEFAULT 0,
+    beat bigint NOT NULL DEFAULT 0,
+    holder text,
+    home text,
+    place text
+) WITH (fillfactor = 10);
+CREATE TABLE journal (
+    seq bigint PRIMARY KEY CHECK (seq > 0),
+    epoch bigint NOT NULL,
+    wall_ms bigint NOT NULL,
+    counter bigint NOT NULL,
+    node text NOT NULL,
+    request bytea NOT NULL,
+    response bytea NOT NULL,
+    changes bytea NOT NULL,
+    digest text NOT NULL,
+    state_digest text NOT NULL
+) WITH (toast_tuple_target = 8160);
+ALTER TABLE journal
+    ALTER request SET STORAGE EXTERNAL,
+    ALTER response SET STORAGE EXTERNAL,
+    ALTER changes SET STORAGE EXTERNAL;
+CREATE TABLE snapshot (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    seq bigint NOT NULL,
+    digest text NOT NULL,
+    state_digest text NOT NULL,
+    image bytea NOT NULL,
+    image_digest text NOT NULL
+);
+CREATE FUNCTION refuse_strangers() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT
+AS $$
+DECLARE
+    newest bigint;
+    rows record;
+BEGIN
+    SELECT epoch INTO STRICT newest FROM head FOR SHARE;
+    SELECT count(*) AS number, min(seq) AS first, max(seq) AS last,
+           min(epoch) AS oldest, max(epoch) AS youngest
+    INTO rows FROM fresh;
+    IF rows.number = 0 THEN
+        RETURN NULL;
+    END IF;
+    IF rows.oldest <> newest OR rows.youngest <> newest THEN
+        RAISE EXCEPTION 'epoch %, the newest is %', rows.oldest, newest USING ERRCODE = 'UD001';
+    END IF;
+    IF rows.last - rows.first + 1 <> rows.number
+        OR rows.first > 1 AND NOT EXISTS (SELECT FROM journal WHERE seq = rows.first - 1)
+    THEN
+        RAISE EXCEPTION 'row % has no row before it', rows.first USING ERRCODE = 'UD001';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER refuse_strangers AFTER INSERT ON journal
+    REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION refuse_strangers();
+CREATE FUNCTION refuse_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'rows of the journal stay as they are' USING ERRCODE = 'UD002';
+END $$;
+CREATE TRIGGER refuse_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON journal
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_changes();
+"""
+
+STEPS: tuple[LiteralString, ...] = (_FIRST,)
+
+
+def version(db: psycopg.Connection[Any]) -> int:
+    """How far the schema is; 0 where there is none. One that we do not know is refused."""
+    found = db.execute("SELECT to_regclass('head')").fetchone()
+    if found is None or found[0] is None:
+        return 0
+    known = db.execute("SELECT version FROM head").fetchone()
+    number = int(known[0]) if known is not None else 0
+    if number > len(STEPS):
+        detail = f"it is at version {number}, and we know {len(STEPS)}"
+        raise Unavailable(Reason.JOURNAL_TOO_NEW, detail)
+    return number
+
+
+def migrate(db: psycopg.Connection[Any], schema: str, node: str) -> bool:
+    """Bring the schema to what we know; whether there was none."""
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"understudy.{schema}",))
+        if db.execute("SELECT to_regnamespace(%s)", (schema,)).fetchone() == (None,):
+            db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        before = version(db)
+        for step in STEPS[before:]:
+            db.execute(step)
+        if before == 0:
+            db.execute("INSERT INTO head (version, node) VALUES (%s, %s)", (len(STEPS), node))
+        else:
+            db.execute("UPDATE head SET version = %s", (len(STEPS),))
+    return before == 0

@@ -1,0 +1,56 @@
+"""Checks of a journal that is in a database: the server, who is active, and what is written."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from ...authority import TABLES, TRAJECTORY, Unavailable, place, service
+from ...contracts import FAILURES, Reason
+from . import journal as written_down
+from .finding import Finding
+from .folder import holder_of
+
+_SLOW_MS = 20  # for a round trip; every commit waits for at least one
+_DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
+
+
+def written(folder: Path, shared: place.Place) -> Iterator[Finding]:
+    """Everything that is there and in the state directory, looked at as one."""
+    evidence = written_down.end_of(folder / TRAJECTORY)  # first: it is never ahead of the journal
+    busy = holder_of(folder) is not None
+    try:
+        engine = service.postgres().PostgresJournal
+        with closing(engine(shared, read_only=True)) as journal:
+            asked = time.monotonic()
+            settings = journal.settings(_DURABLE)
+            yield _server(shared, settings, (time.monotonic() - asked) * 1000)
+            facts = {"active": journal.who(), "epoch": journal.epoch()}
+            yield Finding("active", "ok", f"active: {facts['active']}", facts=facts)
+            yield from written_down.recovered(journal)
+            yield written_down.followed(journal, evidence, busy=busy)
+            head_seq = journal.last_seq()
+    except Unavailable as error:
+        remedy = FAILURES[error.reason].remedy
+        yield Finding("journal", "problem", str(error), remedy, error.reason.wire)
+    else:
+        yield written_down.shown(folder / TABLES, head_seq, busy=busy)
+
+
+def _server(shared: place.Place, settings: dict[str, str], took_ms: float) -> Finding:
+    """Whether what it says is written is on a disk, and how long it takes to say so."""
+    facts: dict[str, Any] = {"database": str(shared), "roundTripMs": round(took_ms, 1)} | settings
+    loose = [name for name in ("fsync", "full_page_writes") if settings[name] == "off"]
+    if loose:
+        words = f"{' and '.join(loose)} is off on the server: a power cut loses answered requests"
+        failure = Reason.JOURNAL_WRITE_FAILED.wire
+        remedy = "turn it on in postgresql.conf"
+        return Finding("database", "problem", words, remedy, failure, facts)
+    words = f"{shared} answers in {took_ms:.1f} ms"
+    if settings["synchronous_commit"] == "off":
+        words += "; synchronous_commit is off there, and on for us"
+    if took_ms > _SLOW_MS:
+        remedy = "bring the authority nearer to the database"
+        return Finding("database", "note", words, remedy, facts=facts)
+    return Finding("database", "ok", words, facts=facts)

@@ -1,0 +1,51 @@
+"""Every vector of requests with its journal in PostgreSQL: the same digests as in its file, twice.
+
+In C where that is built, since its packed rows take a path of their own.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.services.shared import Database
+from understudy.authority import native, place
+from understudy.authority.conformance import scene
+from understudy.authority.conformance.vectors import Vector, asks, load_vectors, run_vector
+from understudy.authority.place import parsed
+from understudy.authority.postgres import PostgresJournal
+
+VECTORS = [each for each in load_vectors() if asks(each)]
+
+
+@pytest.fixture(scope="module")
+def shared(server: Database) -> Iterator[str]:
+    """The one journal that all vectors are played on, one after the other."""
+    url = server.url()
+    PostgresJournal.create(parsed(url), scene.NODE)
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture
+def made(server: Database, shared: str, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The state directories that a vector made, each with an empty journal in the database."""
+    folders: list[Path] = []
+
+    def make(state_dir: Path, node: str) -> None:
+        assert node == scene.NODE
+        folders.append(state_dir)
+        server.reset(shared)
+        state_dir.mkdir(parents=True, exist_ok=True)
+        place.remember(state_dir, shared)
+
+    monkeypatch.setattr(scene, "create_state_dir", make)
+    return folders
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)
+def test_a_vector_gives_the_bytes_of_its_file(vector: Vector, made: list[Path]) -> None:
+    result = run_vector(vector, "native" if native.available() else "reference")
+    assert result.problems == ()
+    assert result.stale == ()
+    assert len(made) >= 2

@@ -1,0 +1,202 @@
+"""State directories that share a journal in PostgreSQL, from the command line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.authority.sidecar.peer import Peer, add
+from tests.patience import eventually
+from tests.services.shared import Database, database
+from tests.surfaces.process import UNDERSTUDY, Program, Serve, report_of, understudy
+from understudy.authority import Office, Unavailable
+from understudy.authority.client import Client
+from understudy.contracts import Exit, Reason, limits
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Database]:
+    with database() as found:
+        yield found
+
+
+@pytest.fixture
+def url(server: Database) -> Iterator[str]:
+    found = server.url()
+    yield found
+    server.drop(found)
+
+
+@pytest.fixture
+def homes(tmp_path: Path, url: str) -> list[Path]:
+    found = [tmp_path / name for name in ("one", "two")]
+    for home in found:
+        assert report_of("init", "--state-dir", home, "--journal", url)["created"] is True
+    return found
+
+
+def refusal(*words: str | Path, code: Exit, env: dict[str, str] | None = None) -> str:
+    done = understudy(*words, env=env)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stderr.decode()
+
+
+# --- one journal, several folders -----------------------------------------------------------------
+
+
+def test_what_is_added_in_one_folder_is_there_in_the_other(homes: list[Path]) -> None:
+    one, two = homes
+    assert report_of("issue", "add", "t", "--id", "a", "--state-dir", one)["seq"] == 1
+    assert report_of("issue", "add", "t", "--id", "b", "--state-dir", two)["seq"] == 2
+    listed = report_of("issue", "list", "--state-dir", one)["issues"]
+    assert [each["id"] for each in listed] == ["a", "b"]
+    for home in homes:
+        assert report_of("replay", "--state-dir", home)["rows"] == 2
+        assert report_of("rebuild", "--state-dir", home)["rows"] == 2
+        assert report_of("verify", "--state-dir", home)["rows"] == 2
+        assert not (home / "journal.db").exists()
+
+
+def test_a_lease_that_was_taken_in_one_folder_is_guarded_in_the_other(homes: list[Path]) -> None:
+    one, two = homes
+    report_of("issue", "add", "t", "--id", "a", "--state-dir", one)
+    claim = report_of("issue", "claim", "a", "--assignee", "ada", "--state-dir", one)
+    fence = str(claim["issue"]["lease"]["fence"])
+    words = ("guard", "--resource", "issue/a", "--state-dir", two, "--fence")
+    assert understudy(*words, fence).returncode == 0
+    assert understudy(*words, "99").returncode == Exit.LEASE_LOST
+
+
+def test_the_doctor_names_the_database_and_what_is_wrong_with_it(homes: list[Path]) -> None:
+    report_of("issue", "add", "t", "--state-dir", homes[0])
+    done = understudy("doctor", "--state-dir", homes[0])
+    assert done.returncode == Exit.CHECK_FAILED
+    assert b"fsync is off on the server" in done.stdout, "as our servers for tests are"
+    assert b"active: nobody yet" in done.stdout
+    assert b"1 rows" in done.stdout
+
+
+# --- passwords, and other URLs --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://ada:secret@db/x", "postgresql://db/x?password=secret"]
+)
+def test_a_password_is_not_written_down(tmp_path: Path, url: str) -> None:
+    home = tmp_path / "home"
+    words = refusal("init", "--state-dir", home, "--journal", url, code=Exit.CONFIG)
+    assert "password" in words
+    assert "secret" not in words
+    assert not home.exists()
+
+
+def test_a_password_that_somebody_wrote_down_is_refused(homes: list[Path]) -> None:
+    (homes[0] / "journal.url").write_text("postgresql://ada:secret@db/x\n")
+    words = refusal("issue", "list", "--state-dir", homes[0], code=Exit.CONFIG)
+    assert "secret" not in words
+
+
+def test_the_environment_may_have_the_password(tmp_path: Path, url: str) -> None:
+    home, full = tmp_path / "home", url.replace(":///", "://understudy:secret@/")
+    env = {"UNDERSTUDY_JOURNAL": full}
+    assert understudy("init", "--state-dir", home, env=env).returncode == 0
+    assert "secret" not in (home / "journal.url").read_text()
+    assert understudy("issue", "add", "t", "--state-dir", home, env=env).returncode == 0
+    assert report_of("issue", "list", "--state-dir", home)["issues"][0]["title"] == "t"
+
+
+def test_a_folder_keeps_the_journal_that_it_has(tmp_path: Path, url: str) -> None:
+    home = tmp_path / "home"
+    report_of("init", "--state-dir", home)
+    for words in (("init",), ("authority", "serve"), ("up", "--exec", "true")):
+        refusal(*words, "--state-dir", home, "--journal", url, code=Exit.CONFIG)
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://db/x", "journal.db", "postgresql://[db/x", "postgresql://db/x?schema=A%20B"]
+)
+def test_what_is_no_url_of_a_journal_is_refused(tmp_path: Path, url: str) -> None:
+    refusal("init", "--state-dir", tmp_path / "home", "--journal", url, code=Exit.CONFIG)
+
+
+def test_a_database_that_does_not_answer_is_named(homes: list[Path], tmp_path: Path) -> None:
+    (homes[0] / "journal.url").write_text(f"postgresql:///x?host={tmp_path}\n")
+    words = refusal("issue", "list", "--state-dir", homes[0], code=Exit.UNREACHABLE)
+    assert "journal_unreachable" in words
+
+
+# --- one is active --------------------------------------------------------------------------------
+
+
+def test_a_standby_says_who_is_active_and_takes_over_when_that_one_ends(homes: list[Path]) -> None:
+    one, two = homes
+    with Serve(one).ready() as first, Serve(two).ready() as second:
+        status = understudy("authority", "status", "--state-dir", two).stdout
+        assert b"as a standby" in status
+        with Peer(one) as peer:
+            assert peer.ask(add(1))["result"] == "accepted"
+        words = refusal("issue", "add", "t", "--state-dir", two, code=Exit.TRY_LATER)
+        assert f"process {first.pid}" in words
+        assert "authority_standby" in words
+        assert first.terminate() == 0
+        eventually(lambda: not _is_standby(two))
+        assert report_of("issue", "add", "t", "--state-dir", two)["seq"] == 2
+        assert second.terminate() == 0
+    for home in homes:
+        assert report_of("replay", "--state-dir", home)["rows"] == 2
+    assert report_of("verify", "--state-dir", two)["rows"] == 2, "it had followed"
+
+
+def test_a_command_waits_for_the_active_one_and_gives_up(
+    homes: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Serve(homes[0]).ready():
+        monkeypatch.setattr(limits, "LOCK_WAIT_MS", 100)
+        with pytest.raises(Unavailable) as told:
+            Office(homes[1])
+        assert told.value.reason is Reason.AUTHORITY_STANDBY
+
+
+def test_a_client_that_knows_both_follows_and_one_that_knows_a_standby_is_told(
+    homes: list[Path],
+) -> None:
+    with Serve(homes[0]).ready() as first, Serve(homes[1]).ready():
+        with Client(homes[1], "mcp") as told:
+            answer = told.ask("issue.add", {"title": "t"})
+            assert answer["failureClasses"] == [Reason.AUTHORITY_STANDBY.wire]
+        with Client(homes[::-1], "mcp", retry_seconds=60) as client:
+            assert client.server["pid"] == first.pid
+            assert client.ask("issue.add", {"title": "t"})["seq"] == 1
+            first.kill()
+            assert client.ask("issue.add", {"title": "t"})["seq"] == 2
+            assert client.server["pid"] != first.pid
+
+
+def test_a_tree_waits_while_another_host_is_active_and_works_when_it_is_not(
+    homes: list[Path],
+) -> None:
+    report_of("issue", "add", "t", "--id", "a", "--state-dir", homes[0])
+    up = (UNDERSTUDY, "up", "--exec", "true", "--until-done", "--state-dir", homes[1])
+    with Serve(homes[0]).ready() as first, Program(up) as tree:
+        eventually(lambda: understudy("status", "--state-dir", homes[1]).returncode == 0)
+        assert _is_standby(homes[1])
+        assert tree.process.poll() is None
+        first.kill()
+        assert tree.wait() == 0, tree.complaint()
+    (issue,) = report_of("issue", "list", "--state-dir", homes[1])["issues"]
+    assert issue["status"] == "closed"
+
+
+def test_whoever_is_started_again_on_its_own_folder_need_not_wait(homes: list[Path]) -> None:
+    with Serve(homes[0]).ready() as first:
+        first.kill()
+    with Serve(homes[0]).ready():
+        assert not _is_standby(homes[0])
+
+
+def _is_standby(home: Path) -> bool:
+    try:
+        with Client(home, "cli") as client:
+            return bool(client.server.get("standby"))
+    except Unavailable:
+        return True
