@@ -2,8 +2,8 @@
 # PYTHON=python3.13 picks another interpreter; run `make clean` first if .venv was made with one.
 
 PYTHON ?= python3
-# One more than there are cores: most tests wait for some process.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Two more than there are cores: most tests wait for some process.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 ARGS ?=
 LOCK_FLAGS ?=
 
@@ -38,7 +38,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test chaos power cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test chaos hosts power cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -57,6 +57,9 @@ chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them, and storm a tre
 	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -n $(WORKERS) tests/faults/test_kill.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
 	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
+
+hosts: $(READY) ## play every vector on PostgreSQL
+	@UNDERSTUDY_EVERY_VECTOR=1 $(BIN)/python -m pytest -n $(WORKERS) tests/authority/postgres/test_vectors.py $(ARGS)
 
 power: $(READY) ## cut the power at every event of a commit, for minutes
 	@UNDERSTUDY_POWER_SEEDS=40 $(BIN)/python -m pytest -n $(WORKERS) tests/faults/test_power.py $(ARGS)

@@ -73,7 +73,7 @@ def tool_name(action: HostAction) -> str:
 
 
 def _entry(name: str, action: HostAction) -> Entry:
-    lesson = LESSONS.get(action.action, Lesson(action.action, f"The host action {action.action}."))
+    lesson = LESSONS[action.action]
     arguments = schemas.arguments(action.action, mutates=action.mutates)
     answer = schemas.answer(lesson.gives)
     return Entry(_tool(name, lesson, arguments, answer, _annotations(action)), action)

@@ -203,6 +203,38 @@ LESSONS: dict[str, Lesson] = {
         "call ends what runs.",
         ("instruction", "witness", "witnessRef", "witnessDigest", "verdictClass", "recorded"),
     ),
+    "job.schedule": Lesson(
+        "Schedule a job",
+        "Puts a job of a kind on the roster, for whoever runs that kind. causalDeps names what "
+        "must be done first, as complete/<jobId>. The same job twice is one job.",
+        ("job", "opId"),
+    ),
+    "job.claim": Lesson(
+        "Claim a job",
+        "Takes a job for leaseDurationMs. A job's lease is not renewed for you: claim it again, "
+        "with the fence, before the deadline. Keep leaseId, fence and claim. On job_claim_lapsed "
+        "expire the old claim first.",
+        ("job", "opId"),
+    ),
+    "job.complete": Lesson(
+        "Complete a job",
+        "Ends a job under your fence, with what came of it. After the deadline it is refused, and "
+        "the result is kept for the next holder.",
+        ("job", "opId"),
+    ),
+    "job.yield": Lesson("Give a job back", "Another worker can take it at once.", ("job", "opId")),
+    "job.expire": Lesson(
+        "Expire a claim",
+        "Frees a job whose holder is gone. It names the claim that it expires, so that one which "
+        "was renewed meanwhile stays.",
+        ("job", "opId"),
+    ),
+    "job.show": Lesson("See one job", "A job whole, with its lease and results.", ("job",)),
+    "job.roster": Lesson(
+        "See the jobs",
+        "Jobs by state, kind and worker, a page at a time.",
+        ("jobs", "count", "cursor", "jobCounts", "coordinator"),
+    ),
     "observe.latest": Lesson("See how things are", "The newest decision, and totals.", ("latest",)),
     "observe.needs_attention": Lesson(
         "See what needs attention", "What is stuck, failed or contended, and why.", ("attention",)

@@ -77,7 +77,7 @@ class Pump:
         self._end_at: float | None = None
 
     def run(self) -> int:
-        if not os.path.exists(f"{self._folder}/journal.db"):  # noqa: PTH110
+        if not _is_state_dir(self._folder):
             self._trouble = f"no state directory {self._folder}; make one with `understudy init`"
             _say(self._trouble)
             self._code = _CONFIG
@@ -323,6 +323,11 @@ def _read() -> bytes:
         return os.read(0, _READ_BYTES)
     except OSError:
         return b""
+
+
+def _is_state_dir(folder: str) -> bool:
+    """Whether a journal lies there, or the name of the place where it lies."""
+    return any(os.path.exists(f"{folder}/{name}") for name in ("journal.db", "journal.url"))  # noqa: PTH110
 
 
 def _decoded(line: bytes) -> dict[str, Any]:

@@ -3,7 +3,7 @@
     issue://ID            one issue whole
     lease://ID            the lease on an issue, as long as there is one
     trajectory://WHICH    rows of evidence, newest first: latest, failed, or those of one issue
-    job://ID              for jobs, which this authority has none of yet
+    job://ID              one job
     mesh://ready          what work_next would hand out
     mesh://status         this state directory in numbers, and its tree, if one runs
 
@@ -88,13 +88,15 @@ async def read(desk: Desk, uri: str) -> dict[str, Any]:
             answer = await asked(desk, "issue.ready", {})
             value = {key: answer[key] for key in ("issues", "count", "truncated")}
         case "issue", issue_id:
-            value = await _issue(desk, issue_id, uri)
+            value = await _shown(desk, "issue", {"id": issue_id}, uri)
         case "lease", issue_id:
-            issue = await _issue(desk, issue_id, uri)
+            issue = await _shown(desk, "issue", {"id": issue_id}, uri)
             names = ("id", "lease", "subleases", "instances", "fibers")
             value = {key: issue[key] for key in names if key in issue}
             if "lease" not in value:
                 raise _missing(uri)
+        case "job", job_id:
+            value = await _shown(desk, "job", {"jobId": job_id}, uri)
         case "trajectory", str(which) if which:
             value = await asyncio.to_thread(_steps, desk, which)
         case _:
@@ -139,15 +141,15 @@ def _missing(uri: str) -> MCPError:
     return MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
 
 
-async def _issue(desk: Desk, issue_id: str, uri: str) -> dict[str, Any]:
+async def _shown(desk: Desk, what: str, payload: dict[str, Any], uri: str) -> dict[str, Any]:
     try:
-        answer = await asked(desk, "issue.show", {"id": issue_id})
+        answer = await asked(desk, f"{what}.show", payload)
     except MCPError as error:
         if error.code == INVALID_PARAMS:
             raise _missing(uri) from error
         raise
-    issue: dict[str, Any] = answer["issue"]
-    return issue
+    value: dict[str, Any] = answer[what]
+    return value
 
 
 async def _status(desk: Desk) -> dict[str, Any]:

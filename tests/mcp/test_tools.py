@@ -20,10 +20,14 @@ pytestmark = pytest.mark.anyio
 
 @dataclass(frozen=True)
 class World:
-    """`a` is ready, `b` waits for it, `c` is ready, `w` is held with all that can hang on it."""
+    """`a` is ready, `b` waits for it, `c` is ready, `w` is held with all that can hang on it.
+
+    The job `i` is pending, `j` is held.
+    """
 
     prefix: str  # of all ids: worlds share an authority
     proof: dict[str, Any]  # of who holds `w`
+    job: dict[str, Any]  # of who holds the job `j`
 
     def __getattr__(self, name: str) -> str:
         return f"{self.prefix}-{name}"
@@ -142,6 +146,35 @@ CASES: dict[str, Case] = {
         lambda w: w.held(revokedSubleaseId="s9"),
         "lease_sublease_missing",
     ),
+    "job_schedule": (
+        lambda w: {"jobId": w.k, "kind": "test.one"},
+        lambda w: {"jobId": w.j, "kind": "test.other"},
+        "job_exists",
+    ),
+    "job_claim": (
+        lambda w: {"jobId": w.i, "worker": "bob", "leaseDurationMs": 60_000},
+        lambda w: {"jobId": w.j, "worker": "bob", "leaseDurationMs": 60_000},
+        "lease_contention_active",
+    ),
+    "job_complete": (
+        lambda w: w.job, lambda w: w.job | {"fence": 0}, "lease_fence_stale",
+    ),
+    "job_yield": (
+        lambda w: w.job | {"reason": "tired"},
+        lambda w: w.job | {"reason": "tired", "fence": 0},
+        "lease_fence_stale",
+    ),
+    "job_expire": (
+        lambda w: {"jobId": w.j, "worker": "bob", "claim": "claim/old/1", "fence": 1},
+        lambda w: {"jobId": w.none, "worker": "bob", "claim": "claim/old/1", "fence": 1},
+        "lease_not_found",
+    ),
+    "job_show": (
+        lambda w: {"jobId": w.j}, lambda w: {"jobId": w.none}, "job_not_found",
+    ),
+    "job_roster": (
+        _anything, lambda w: {"cursor": "nowhere"}, "job_cursor_invalid",
+    ),
 }  # fmt: skip
 
 
@@ -167,7 +200,13 @@ async def _world(desk: Desk, tool: str) -> World:
         await desk.ask("fiber.join", proof | {"fiberId": "f1"})
     if tool == "issue_lease_reconcile":
         await desk.ask("issue.update", proof | {"newAssignee": "nobody"})
-    return World(prefix, proof)
+    for each in ("i", "j"):
+        await desk.ask("job.schedule", {"jobId": f"{prefix}-{each}", "kind": "test.one"})
+    mine = {"jobId": f"{prefix}-j", "worker": "ada-1"}
+    taken = await desk.ask("job.claim", mine | {"leaseDurationMs": 60_000})
+    lease = taken["job"]["lease"]
+    job = mine | {"leaseId": lease["leaseId"], "fence": lease["fence"]}
+    return World(prefix, proof, job)
 
 
 @pytest.mark.parametrize("tool", sorted(set(CASES) & set(entries())))

@@ -115,7 +115,7 @@ def scene(call: Run, tmp_path: Path) -> Scene:
     mine = ("--worker", "tim", "--instruction-ref", "instr-1")
     assert call("harness", "session", "write", *mine, "--issue", "t", "--summary", "half").code == 0
     assert call("harness", "feature", "write", "f", *mine, "--status", "in_progress").code == 0
-    for arguments in (  # rows 11 to 13
+    for arguments in (  # the last three rows
         ["job", "schedule", "j", "--kind", "k.x"],
         ["job", "schedule", "p", "--kind", "k.x", "--payload", '{"n": 1}'],
         ["job", "claim", "j", "--worker", "ada"],

@@ -66,7 +66,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "observe instruction": (["instr-1"], "  session   hs1_tim_"),
     "observe projection": ([], "issue/w  ada  fence "),
     "job schedule": (["q", "--kind", "k", "--after", "p"], "q  waiting  k  waits for complete/p"),
-    "job claim": (["p", "--worker", "bob", "--duration-ms", "60000"], "lease   claim/p/14"),
+    "job claim": (["p", "--worker", "bob", "--duration-ms", "60000"], "lease   claim/p/17"),
     "job complete": (
         ["j", "JOB", "--artifact", '{"artifactId":"x","artifactType":"t"}'],
         "completed j",
@@ -125,7 +125,7 @@ def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
         "HOLDER": scene.holder,
         "TORN": scene.torn_holder,
         "FENCE": (str(scene.fence),),
-        "JOB": ("--worker", "ada", "--lease-id", "claim/j/13", "--fence", "13"),
+        "JOB": ("--worker", "ada", "--lease-id", "claim/j/16", "--fence", "16"),
     }
     for word in COMMANDS[name][0]:
         words += known.get(word, (word,))

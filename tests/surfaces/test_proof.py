@@ -181,7 +181,7 @@ def test_the_tables_show_what_the_answers_said(scene: Scene, state_dir: Path) ->
     assert [(row[0], row[3]) for row in tables["lease"]] == [
         ("issue/t", 1),
         ("issue/w", scene.fence),
-        ("job/j", 13),
+        ("job/j", 16),
     ]
     assert [row[:3] for row in tables["dependency"]] == [("b", "a", "blocks")]
     assert [row[1] for row in tables["sublease"]] == ["s1"]
