@@ -145,4 +145,11 @@ def _held(answer: Answer) -> Held:
     deadline_ms = rfc3339.parse_ms(lease["expiresAt"]) or 0
     ttl_ms = deadline_ms - int(answer["stamp"]["wallMs"])
     ttl_seconds = max(1, round(ttl_ms / 1000))
-    return Held(issue["id"], lease["owner"], lease["leaseId"], lease["fence"], ttl_seconds)
+    return Held(
+        issue["id"],
+        lease["owner"],
+        lease["leaseId"],
+        lease["fence"],
+        ttl_seconds,
+        answer["effect"]["instructionRef"],
+    )

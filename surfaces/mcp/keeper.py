@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from ...authority import Unavailable
-from ...contracts import BY_WIRE, Reason, limits
+from ...contracts import BY_WIRE, Reason, contract_digest, host_actions, limits
 from . import wire
 from .desk import Desk
 from .holds import Policy, Stay
@@ -71,6 +71,7 @@ class Hold(msgspec.Struct, frozen=True, rename="camel"):
     fence: int
     ttl_seconds: int
     since_ms: int
+    instruction: str | None = None
 
 
 class Caller:
@@ -112,7 +113,8 @@ class Caller:
             return  # it expires
         if not 0 < hold.ttl_seconds <= limits.TTL_SECONDS_MAX:
             return
-        held = Held(hold.issue, hold.owner, hold.lease_id, hold.fence, hold.ttl_seconds)
+        proof = (hold.issue, hold.owner, hold.lease_id, hold.fence)
+        held = Held(*proof, hold.ttl_seconds, hold.instruction)
         if not self.stay.holds(held):
             self.stay.resume(held, now_ms(), hold.since_ms)
 
@@ -138,7 +140,8 @@ class Caller:
     def _remember(self, held: Held) -> None:
         if self._tell is not None:
             since = self.stay.since_ms(held)
-            hold = Hold(held.issue, held.owner, held.lease_id, held.fence, held.ttl_seconds, since)
+            proof = (held.issue, held.owner, held.lease_id, held.fence)
+            hold = Hold(*proof, held.ttl_seconds, since, held.instruction)
             self._tell(b"%s %d %s" % (wire.KEEP, held.fence, msgspec.json.encode(hold)))
 
 
@@ -200,7 +203,7 @@ class Keeper:
         ttl_seconds = max(limits.TTL_SECONDS_MIN, held.ttl_seconds)
         payload = _holder(held) | {"leaseTtlSeconds": ttl_seconds}
         try:
-            answer = await self._desk.ask("issue.lease_renew", payload)
+            answer = await self._ask("issue.lease_renew", payload, held)
         except Unavailable as error:
             _log.warning("%s: %s is not renewed: %s", caller.name, held.issue, error)
             caller.stay.not_now(held, now_ms())
@@ -216,11 +219,22 @@ class Keeper:
     async def _release(self, caller: Caller) -> None:
         for held in caller.stay:
             try:
-                answer = await self._desk.ask("issue.lease_release", _holder(held))
+                answer = await self._ask("issue.lease_release", _holder(held), held)
             except Unavailable as error:
                 _log.warning("%s: %s is left to expire: %s", caller.name, held.issue, error)
                 continue
             _log.info("%s left; %s: %s", caller.name, held.issue, answer["result"])
+
+    async def _ask(self, action: str, payload: dict[str, Any], held: Held) -> dict[str, Any]:
+        """In the client's stead, and so under the instruction that it claimed under."""
+        context = None
+        if held.instruction is not None:
+            context = {
+                "policyDigest": contract_digest(),
+                "instructionRef": held.instruction,
+                "capabilityClaims": [host_actions()[action].capability],
+            }
+        return await self._desk.ask(action, payload, context)
 
     async def settle(self) -> None:
         """Wait for what is on its way."""

@@ -18,6 +18,7 @@ class Held:
     lease_id: str
     fence: int
     ttl_seconds: int
+    instruction: str | None = None  # that it was claimed under, where the policy asks for one
 
 
 class Visit(Protocol):

@@ -1,6 +1,7 @@
 """A keeper with a real authority, on a clock that the test turns."""
 
 import asyncio
+import dataclasses
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import orjson
 import pytest
 
 from tests.surfaces.process import Serve
+from understudy.authority.client import Client
 from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.holds import Policy
 from understudy.surfaces.mcp.keeper import Caller, Keeper, Process, now_ms
@@ -82,6 +84,26 @@ def test_leases_of_all_who_are_here_are_renewed_together(served: Serve) -> None:
             after = [await _lease(desk, each.issue) for each in holds]
             assert all(new["expiresAt"] > old["expiresAt"] for new, old in zip(after, before))  # type: ignore[index] # noqa: B905
             assert [new["fence"] for new in after] == [old["fence"] for old in before]  # type: ignore[index]
+
+    asyncio.run(story())
+
+
+def test_a_strict_policy_sees_the_instruction_that_a_lease_was_claimed_under(served: Serve) -> None:
+    async def story() -> None:
+        async with _kept(served.state_dir) as (keeper, desk):
+            caller = keeper.arrive("visit-1", "ann", {})
+            held = await _claimed(desk, caller, "us-1")
+            caller.drop(held.issue, held.fence)
+            caller.keep(dataclasses.replace(held, instruction="instr-1"))
+            with Client(served.state_dir, "cli") as operator:
+                strict = operator.ask("policy.set", {"mutation": "instruction-linked"})
+            assert strict["result"] == "accepted"
+            before = await _lease(desk, "us-1")
+            await _turn(keeper, TTL * 1_000 // 2)
+            renewed = await _lease(desk, "us-1")
+            assert before is not None
+            assert renewed is not None
+            assert renewed["expiresAt"] > before["expiresAt"]
 
     asyncio.run(story())
 
