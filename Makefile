@@ -8,6 +8,8 @@ ARGS ?=
 LOCK_FLAGS ?=
 
 BIN := .venv/bin
+# Some tests take half a minute and most a hundredth of a second: whoever is done helps the others.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 LOCKED := .venv/.locked
 READY := .venv/.ready
 
@@ -50,22 +52,22 @@ demo: $(READY) ## watch a tree of workers, one killed and one frozen
 	@$(BIN)/understudy demo $(ARGS)
 
 test: $(READY) ## run the tests; ARGS="-k fence" is handed to pytest
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 # Kills at random moments, and fairness alone: other tests beside it would be its competitors.
 chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them, and storm a tree for CHAOS_TREE_SECONDS
-	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(BIN)/python -m pytest -n $(WORKERS) tests/faults/test_kill.py $(ARGS)
+	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/faults/test_kill.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
 	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
 
 hosts: $(READY) ## play every vector on PostgreSQL
-	@UNDERSTUDY_EVERY_VECTOR=1 $(BIN)/python -m pytest -n $(WORKERS) tests/authority/postgres/test_vectors.py $(ARGS)
+	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/postgres/test_vectors.py $(ARGS)
 
 power: $(READY) ## cut the power at every event of a commit, for minutes
-	@UNDERSTUDY_POWER_SEEDS=40 $(BIN)/python -m pytest -n $(WORKERS) tests/faults/test_power.py $(ARGS)
+	@UNDERSTUDY_POWER_SEEDS=40 $(PYTEST) tests/faults/test_power.py $(ARGS)
 
 cover: $(READY) ## run the tests and report branch coverage
-	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term-missing:skip-covered $(ARGS)
+	@$(PYTEST) --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 check: $(READY) ## format, lint, types, layers, spelling
 	@echo "check: ruff format"

@@ -85,7 +85,7 @@ def test_every_failure_class_has_a_vector() -> None:
     assert {reason.wire for reason in Reason} - shown == set()
 
 
-def test_every_action_that_is_built_is_granted_and_refused_by_a_vector() -> None:
+def test_every_action_is_granted_and_refused_by_a_vector() -> None:
     granted: set[str] = set()
     refused: set[str] = set()
     for vector in VECTORS:
