@@ -16,7 +16,7 @@ import click
 from ...actors import tree as trees
 from ...actors.otp import OtpError
 from ...actors.otp import Reason as Ending
-from ...actors.tree import RUN_FOLDER, Plan, handler_command, shell_command
+from ...actors.tree import RUN_FOLDER, Plan, gateway, handler_command, shell_command
 from ...contracts import Exit, Reason, limits
 from ..mcp import lock
 from . import picture
@@ -204,10 +204,7 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
 def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
     """Start it, show it, and stay until it ends or somebody says so."""
     session.office(writable=False).close()  # says what is wrong with the state directory
-    if lock.cleared(plan.state_dir):
-        click.echo(
-            "a gateway that agents had started made room; they go on with the next", err=True
-        )
+    _make_room(plan)
     running = trees.Tree(plan)
     with _told() as signals:
         try:
@@ -234,6 +231,15 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         print_json({"result": "accepted", "failureClasses": [], "ended": "told to"})
     else:
         view.say("stopped; nothing is left")
+
+
+def _make_room(plan: Plan) -> None:
+    """End a gateway that agents had started, with its sidecar; that of a tree is the tree's."""
+    is_up = _found(plan) is not None or gateway.look(plan.state_dir).get("house") == "tree"
+    if not is_up and lock.cleared(plan.state_dir):
+        click.echo(
+            "a gateway that agents had started made room; they go on with the next", err=True
+        )
 
 
 def _refuse(session: Session, error: OtpError) -> NoReturn:

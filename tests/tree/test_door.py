@@ -98,6 +98,17 @@ def test_a_gateway_that_agents_had_started_makes_room_for_a_tree(state_dir: Path
             assert up.terminate() == 0
 
 
+def test_a_second_tree_leaves_the_gateway_of_the_first_alone(state_dir: Path) -> None:
+    with Up(state_dir, "--mcp") as up:
+        up.ready()
+        before = seen.look(state_dir)["pid"]
+        second = understudy("up", "--mcp", "--state-dir", state_dir)
+        assert second.returncode == 75
+        assert b"made room" not in second.stderr
+        assert seen.look(state_dir)["pid"] == before
+        assert up.terminate() == 0
+
+
 @pytest.mark.parametrize(
     "words", [(), ("--exec", "true", "--handler", "a:b", "--mcp"), ("--mcp", "--until-done")]
 )
