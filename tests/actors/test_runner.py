@@ -113,6 +113,7 @@ def test_a_frozen_holder_has_its_command_stopped_before_its_lease_ends(
         holder.wake()
         assert holder.wait() == 6
         assert "it could not be renewed in time" in holder.complaint()
+    mark.gone()  # its keeper notices its end a moment later
 
 
 def test_an_authority_that_is_away_for_a_while_costs_nothing(mark: Mark, tmp_path: Path) -> None:
