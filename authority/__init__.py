@@ -10,34 +10,34 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .folder import SOCKET as SOCKET
+    from .folder import TABLES as TABLES
+    from .folder import TRAJECTORY as TRAJECTORY
+    from .folder import create_state_dir as create_state_dir
+    from .folder import evidence_locked as evidence_locked
+    from .folder import held as held
+    from .folder import locked as locked
+    from .folder import open_journal as open_journal
     from .journal import GENESIS as GENESIS
     from .journal import Storage as Storage
     from .journal import Unavailable as Unavailable
-    from .service import SOCKET as SOCKET
-    from .service import TABLES as TABLES
-    from .service import TRAJECTORY as TRAJECTORY
-    from .service import Evidence as Evidence
-    from .service import Office as Office
-    from .service import create_state_dir as create_state_dir
-    from .service import evidence_locked as evidence_locked
-    from .service import held as held
-    from .service import locked as locked
-    from .service import open_journal as open_journal
+    from .office import Evidence as Evidence
+    from .office import Office as Office
 
 _HOMES = {
     "GENESIS": ".journal",
-    "SOCKET": ".service",
-    "TABLES": ".service",
-    "TRAJECTORY": ".service",
-    "Evidence": ".service",
-    "Office": ".service",
+    "SOCKET": ".folder",
+    "TABLES": ".folder",
+    "TRAJECTORY": ".folder",
+    "Evidence": ".office",
+    "Office": ".office",
     "Storage": ".journal",
     "Unavailable": ".journal",
-    "create_state_dir": ".service",
-    "evidence_locked": ".service",
-    "held": ".service",
-    "locked": ".service",
-    "open_journal": ".service",
+    "create_state_dir": ".folder",
+    "evidence_locked": ".folder",
+    "held": ".folder",
+    "locked": ".folder",
+    "open_journal": ".folder",
 }
 
 __all__ = [

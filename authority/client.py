@@ -24,8 +24,8 @@ import orjson
 
 from ..contracts import TOO_LONG, Reason, Transport, host_actions, limits
 from .envelope import refused_garbage
+from .folder import SOCKET
 from .journal import Unavailable
-from .service import SOCKET
 from .sidecar import PROTOCOL
 
 _RETRY_SECONDS = 10.0  # how long a lost sidecar is waited for

@@ -204,8 +204,8 @@ def _judged(folder: str, resource: str, fence: int, told_ms: int) -> Standing:
 
     from ..contracts import Held, Stamp  # noqa: PLC0415
     from .lease import hold  # noqa: PLC0415
+    from .office import Office  # noqa: PLC0415
     from .outcome import Refused  # noqa: PLC0415
-    from .service import Office  # noqa: PLC0415
 
     with Office(Path(folder), writable=False) as office:
         state, head = office.authority.state, office.authority.head

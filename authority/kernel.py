@@ -48,6 +48,7 @@ from .clock import SteadyClock
 from .envelope import EFFECT_SCHEMA
 from .journal import Entry, Head, Journal, Row, changes_of
 from .native import Flawed, Kernel, Lines, Position, Stop
+from .office import Office
 from .outcome import (
     Answered,
     Change,
@@ -66,7 +67,7 @@ from .outcome import (
     SubleasePut,
     decode_changes,
 )
-from .service import Authority, Office, Proposal, Run
+from .service import Authority, Proposal, Run
 from .state import State, apply
 from .trajectory import Steps
 

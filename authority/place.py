@@ -9,7 +9,9 @@ journals there.
 
 import os
 import re
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -100,3 +102,11 @@ def _split(url: str) -> SplitResult:
         return urlsplit(url.strip())
     except ValueError:  # its words may repeat the URL
         raise Unavailable(Reason.JOURNAL_URL_INVALID, "it cannot be read") from None
+
+
+def engine() -> ModuleType:
+    """The engine that not everybody has installed."""
+    try:
+        return import_module(".postgres", __package__)
+    except ImportError as error:
+        raise Unavailable(Reason.JOURNAL_ENGINE_MISSING, str(error)) from error

@@ -6,39 +6,16 @@ Nobody gets an answer before their row is on disk. When a commit fails, memory i
 disk, so the authority answers nothing more; a new one starts from the journal.
 """
 
-import fcntl
-import os
-import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import islice
-from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Any, Literal, Self
 
-import apsw
-import orjson
-
-from ..contracts import (
-    Door,
-    Garbage,
-    Reason,
-    Request,
-    Stamp,
-    Transport,
-    limits,
-    parse,
-    startup_check,
-)
-from . import place
+from ..contracts import Door, Garbage, Reason, Request, Stamp, limits, parse
 from .answers import Answers
 from .clock import HybridClock, SteadyClock
 from .decide import decide, looks_back
 from .envelope import chain_state, glimpsed, is_sound, refused_garbage, sealed, with_mark
-from .failpoint import failpoint
 from .journal import (
     Entry,
     Head,
@@ -46,27 +23,16 @@ from .journal import (
     Packed,
     Row,
     Snapshot,
-    Storage,
     Unavailable,
     changes_of,
     unpacked,
 )
 from .outcome import Repeated
 from .past import Past, look_back
-from .sqlite import SqliteJournal, flush_folder
 from .state import State, apply, dump, load
-from .trajectory import Steps, Trajectory, last_seq, refuse_rewound
+from .trajectory import Steps
 
-JOURNAL = "journal.db"
-TRAJECTORY = "harness_trajectory.jsonl"
-TABLES = "tables.db"
-SOCKET = "authority.sock"
-_LOCK = "lock"
-_EVIDENCE_LOCK = "evidence.lock"
 _CATCH_UP_ROWS = 1_000  # at once
-LOOK_SECONDS = 0.25  # between two looks of a standby
-
-Evidence = Literal["inside", "outside"]  # who writes the trajectory
 
 # Actions whose rule asks nothing of the time; their rows leave the clock where it is.
 _TIMELESS = frozenset({"issue.import", "policy.set"})
@@ -282,302 +248,3 @@ def _fold(state: State, row: Row, head: Head) -> None:
             Reason.JOURNAL_CORRUPT, f"row {row.seq}: its changes are not its digest's"
         )
     apply(state, changes_of(row))
-
-
-# --- in a state directory -----------------------------------------------------------------------
-
-
-class Office:
-    """An authority, its lock and its projections, in a state directory.
-
-    The trajectory is left to another process where `evidence` is `outside`, and where one has it
-    already.
-    """
-
-    boundary = "reference"
-    authority: Authority
-
-    def __init__(
-        self,
-        state_dir: Path,
-        *,
-        writable: bool = True,
-        lasting: bool = False,
-        evidence: Evidence = "inside",
-        standby: bool = False,
-    ) -> None:
-        """Whoever is to write waits a while for the one who does, or is content to be a standby."""
-        report = startup_check()
-        if report["result"] != "accepted":
-            raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
-        self.state_dir = state_dir
-        self._writable = writable
-        self._trajectory: Trajectory | None = None
-        self._unwritten: deque[Row | Steps] = deque()  # what the trajectory does not show yet
-        self._wrote = False
-        with ExitStack() as opened:
-            if writable:
-                opened.enter_context(locked(state_dir))
-            self.journal = opened.enter_context(
-                open_journal(state_dir, read_only=not writable, lasting=lasting)
-            )
-            self.authority = self._authority()
-            self._followed_seq = self.authority.head.seq
-            if writable and evidence == "inside" and self._takes_evidence(opened):
-                doubt = self.journal if self.journal.was_abandoned else None
-                path, last_seq = state_dir / TRAJECTORY, self.authority.head.seq
-                self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
-            elif writable:
-                refuse_rewound(state_dir / TRAJECTORY, self.authority.head.seq)
-            if writable and not standby:
-                self._wait_for_turn()
-            self._opened = opened.pop_all()
-
-    def _takes_evidence(self, opened: ExitStack) -> bool:
-        """Whether the trajectory is ours to write."""
-        try:
-            opened.enter_context(evidence_locked(self.state_dir, wait_ms=0))
-        except Unavailable as error:
-            if error.reason is not Reason.AUTHORITY_BUSY:
-                raise
-            return False
-        return True
-
-    @property
-    def leads(self) -> bool:
-        """Whether this authority is the one that writes."""
-        return self.journal.leads
-
-    def stand_in(self) -> bool:
-        """Take over where nobody is at work, and keep up with who is; whether it is our turn now.
-
-        The epoch comes first, so that nothing is committed behind the last row that is taken in.
-        """
-        epoch = self.journal.stand_in()
-        while rows := self.authority.catch_up():
-            self._unwritten.extend(rows)
-            self.follow()
-        if epoch is not None:
-            self.authority.lead(epoch)
-        return epoch is not None
-
-    def _wait_for_turn(self) -> None:
-        give_up = time.monotonic() + limits.LOCK_WAIT_MS / 1000
-        while not self.journal.leads and not self.stand_in():
-            if time.monotonic() > give_up:
-                raise Unavailable(Reason.AUTHORITY_STANDBY, self.journal.who())
-            time.sleep(LOOK_SECONDS)
-
-    @property
-    def evidence(self) -> Evidence:
-        """Who writes the trajectory: we, or somebody else."""
-        return "outside" if self._trajectory is None else "inside"
-
-    def _authority(self) -> Authority:
-        return Authority(self.journal)
-
-    def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
-        """The answers; when they come back, their rows and their evidence are on disk."""
-        return self._followed(self.authority.propose(batch))
-
-    def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
-        """As `submit`, for requests as they come through their doors."""
-        return self._followed(
-            self.authority.propose_lines([(door, [line]) for line, door in lines])
-        )
-
-    def _followed(self, proposal: Proposal) -> list[bytes]:
-        self.commit(proposal)
-        if self.authority.snapshot_due:
-            self.authority.snapshot()
-        self.follow()
-        failpoint("answer.ready")
-        return proposal.answers.lines()
-
-    def commit(self, proposal: Proposal) -> None:
-        """Put what was proposed on disk; `follow` writes the evidence out later."""
-        self.authority.commit(proposal)
-        self._unwritten.extend(proposal.steps)
-
-    @property
-    def behind(self) -> int:
-        """For how many rows `follow` has not done yet what comes behind a commit."""
-        return self.authority.head.seq - self._followed_seq
-
-    def follow(self) -> None:
-        """Do what comes behind a commit; another thread may be committing more.
-
-        The trajectory is brought up to what was committed, if it is ours, and the journal is kept
-        tidy.
-        """
-        if not self._writable:
-            return
-        fresh = [self._unwritten.popleft() for _ in range(len(self._unwritten))]
-        self._wrote = self._wrote or bool(fresh)
-        if self._trajectory is not None:
-            self._followed_seq = self._trajectory.follow(self.journal, fresh)
-        elif fresh:
-            self._followed_seq = last_seq(fresh[-1])
-        self.journal.tidy()
-
-    def ask(
-        self,
-        action: str,
-        payload: dict[str, Any],
-        context: dict[str, Any] | None = None,
-        *,
-        transport: Transport = "local-repl",
-    ) -> dict[str, Any]:
-        """One request from this interpreter or from a command, and its answer.
-
-        Raises `ValueError` for what is no JSON at all; everything else is an answer.
-        """
-        try:
-            data = orjson.dumps({"action": action, "payload": payload, "context": context or {}})
-        except orjson.JSONEncodeError as error:
-            raise ValueError(f"not JSON: {error}") from None
-        answer: dict[str, Any] = orjson.loads(self.submit([parse(data, Door(transport))])[0])
-        return answer
-
-    def close(self) -> None:
-        """Let go; the SQL tables catch up last, when nobody waits for them any more."""
-        with self._opened:
-            if self._wrote:
-                self._follow_with_tables()
-
-    def _follow_with_tables(self) -> None:
-        """They are a projection: if they cannot follow, that takes nobody's answer away."""
-        from .tables import Tables  # noqa: PLC0415 - only writers need it
-
-        try:
-            with closing(Tables(self.state_dir / TABLES)) as tables:
-                tables.follow(self.journal)
-        except apsw.Error as error:
-            import logging  # noqa: PLC0415 - only in trouble
-
-            logging.getLogger(__name__).warning("%s is behind: %s", TABLES, error)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-@contextmanager
-def held(path: Path, wait_ms: int) -> Iterator[None]:
-    """Hold a lock file; the operating system lets go of it however we end."""
-    handle = _lock(path, wait_ms)
-    try:
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def locked(state_dir: Path) -> Iterator[None]:
-    """Hold the state directory."""
-    _require(state_dir)
-    with held(state_dir / _LOCK, limits.LOCK_WAIT_MS):
-        yield
-
-
-@contextmanager
-def evidence_locked(state_dir: Path, *, wait_ms: int | None = None) -> Iterator[None]:
-    """Hold the trajectory: whoever writes it, in whatever process, is the only one who does."""
-    _require(state_dir)
-    wait_ms = limits.LOCK_WAIT_MS if wait_ms is None else wait_ms
-    with held(state_dir / _EVIDENCE_LOCK, wait_ms):
-        yield
-
-
-@contextmanager
-def open_journal(state_dir: Path, *, read_only: bool, lasting: bool = False) -> Iterator[Storage]:
-    """The journal of a state directory, and nothing else of it."""
-    _require(state_dir)
-    shared = place.of(state_dir)
-    journal: Storage
-    if shared is None:
-        path = state_dir / JOURNAL
-        journal = SqliteJournal(path, read_only=read_only, lasting=lasting)
-    else:
-        home = None if read_only else _home(state_dir)
-        engine = postgres().PostgresJournal
-        journal = engine(shared, read_only=read_only, lasting=lasting, home=home)
-    with closing(journal):
-        yield journal
-
-
-def _home(state_dir: Path) -> str:
-    """The folder's lock, as no other lock on any machine is called."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    found = (state_dir / _LOCK).stat()
-    return f"{boot}.{found.st_dev}.{found.st_ino}"
-
-
-def postgres() -> ModuleType:
-    """The engine that not everybody has installed."""
-    try:
-        return import_module(".postgres", __package__)
-    except ImportError as error:
-        raise Unavailable(Reason.JOURNAL_ENGINE_MISSING, str(error)) from error
-
-
-def _require(state_dir: Path) -> None:
-    if not any((state_dir / name).exists() for name in (JOURNAL, place.URL_FILE)):
-        raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
-
-
-def _lock(path: Path, wait_ms: int) -> int:
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Unavailable(Reason.STATE_DIR_DENIED, f"{path}: {error.strerror}") from error
-    give_up = time.monotonic() + wait_ms / 1000
-    pause = 0.001
-    while True:
-        with suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-            return handle
-        if not wait_ms or time.monotonic() > give_up:
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
-            os.close(handle)
-            raise Unavailable(Reason.AUTHORITY_BUSY, f"{path} is held by process {holder}")
-        time.sleep(pause)
-        pause = min(pause * 2, 0.05)
-
-
-def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool:
-    """Make a state directory with an empty journal; False where there is one already.
-
-    With the URL of a database the journal is there; of one that exists, this becomes one more
-    state directory.
-    """
-    if url is not None:
-        place.refuse_secret(url, "the URL")
-    if url is not None and (state_dir / JOURNAL).exists():
-        raise Unavailable(Reason.JOURNAL_URL_INVALID, f"{state_dir} has a journal of its own")
-    fresh = not any((state_dir / name).exists() for name in (JOURNAL, place.URL_FILE))
-    missing = [each for each in (state_dir, *state_dir.parents) if not each.exists()]
-    try:
-        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in missing:
-            flush_folder(folder.parent)
-    except OSError as error:
-        raise Unavailable(Reason.STATE_DIR_DENIED, f"{state_dir}: {error.strerror}") from error
-    shared = place.of(state_dir) if url is None else place.parsed(url)
-    if shared is None:
-        SqliteJournal.create(state_dir / JOURNAL, node)
-        return fresh
-    if url is not None:
-        place.remember(state_dir, url)
-    postgres().PostgresJournal.create(shared, node)
-    flush_folder(state_dir)
-    return fresh

@@ -46,8 +46,9 @@ from ..contracts import (
     limits,
 )
 from .envelope import refused_garbage, with_mark
+from .folder import SOCKET
 from .journal import Unavailable
-from .service import LOOK_SECONDS, SOCKET, Office
+from .office import LOOK_SECONDS, Office
 
 PROTOCOL = 1
 _LAST_CALL_SECONDS = 0.01  # how long a stop reads on: what was sent before it is taken in

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from ..contracts import Door, JobMove, JobState, Operation, build, limits
 from .directive import directive_view
+from .office import Office
 from .oplog import fold
-from .service import Office
 
 
 class Unsound(ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ...contracts import Reason, limits
-from .. import place, service
+from .. import place
 from ..journal import Unavailable
 from ..sqlite import SqliteJournal
 
@@ -28,7 +28,7 @@ def _password_written_down(state_dir: Path, _: Mapping[str, Any]) -> Iterator[No
 @contextmanager
 def _driver_missing(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
     place.remember(state_dir, _URL)
-    engine = f"{service.__package__}.postgres"
+    engine = f"{place.__package__}.postgres"
     with patch.dict(sys.modules, {engine: None}):
         yield
 
@@ -40,7 +40,7 @@ def _refusing(reason: Reason) -> Callable[..., AbstractContextManager[None]]:
     def inflicted(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
         place.remember(state_dir, _URL)
         error = Unavailable(reason, _URL)
-        with patch.object(service, "postgres", side_effect=error):
+        with patch.object(place, "engine", side_effect=error):
             yield
 
     return inflicted

@@ -20,10 +20,13 @@ import apsw
 import orjson
 
 from ...contracts import BY_WIRE, Door, Reason, canonical, check, documents, limits, parse
-from .. import client, service, sidecar
+from .. import client, sidecar
+from .. import office as offices
+from ..folder import JOURNAL, TRAJECTORY
 from ..journal import Unavailable
+from ..office import Office
 from ..replay import replay
-from ..service import JOURNAL, TRAJECTORY, Authority, Office
+from ..service import Authority
 from ..sqlite import SqliteJournal
 from ..trajectory import verify
 from . import databases
@@ -250,7 +253,7 @@ def _contract_drifts(_: Path, body: Mapping[str, Any]) -> Iterator[None]:
         copy_documents(root)
         path = root / body.get("document", documents.CONTRACT)
         path.write_bytes(path.read_bytes() + b"\n")
-        with swapped(service, "startup_check", partial(check.startup_check, root)):
+        with swapped(offices, "startup_check", partial(check.startup_check, root)):
             yield
 
 

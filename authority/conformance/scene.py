@@ -23,9 +23,11 @@ import orjson
 from ...contracts import Door, canonical, contract_digest, parse
 from .. import native
 from ..exchange import import_payloads, read_issues
+from ..folder import TABLES, TRAJECTORY, create_state_dir, open_journal
 from ..kernel import NativeOffice
+from ..office import Office
 from ..replay import replay
-from ..service import TABLES, TRAJECTORY, Office, create_state_dir, open_journal, recover
+from ..service import recover
 from ..state import State, check_invariants, dump, load
 from ..tables import Tables
 from ..trajectory import verify

@@ -11,7 +11,7 @@ from .. import native
 from ..client import Client
 from ..envelope import refused_garbage
 from ..kernel import NativeOffice
-from ..service import Office
+from ..office import Office
 from ..sidecar import Sidecar
 
 

@@ -26,7 +26,8 @@ from ...contracts import (
     world_registry_check,
 )
 from ..exchange import export_issues, import_payloads, read_issues
-from ..service import open_journal, recover
+from ..folder import open_journal
+from ..service import recover
 from .pointer import patched
 from .scene import make_state, play, scratch
 

@@ -10,19 +10,19 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` would be a third of a fast command
 if TYPE_CHECKING:
+    from .authority.folder import create_state_dir as create_state_dir
     from .authority.journal import Unavailable as Unavailable
+    from .authority.office import Office as Office
     from .authority.replay import replay as replay
-    from .authority.service import Office as Office
-    from .authority.service import create_state_dir as create_state_dir
     from .contracts.reason import Reason as Reason
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Office": ".authority.service",
+    "Office": ".authority.office",
     "Reason": ".contracts.reason",
     "Unavailable": ".authority.journal",
-    "create_state_dir": ".authority.service",
+    "create_state_dir": ".authority.folder",
     "replay": ".authority.replay",
 }
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ...authority import TABLES, TRAJECTORY, Unavailable, place, service
+from ...authority import TABLES, TRAJECTORY, Unavailable, place
 from ...contracts import FAILURES, Reason
 from . import journal as written_down
 from .finding import Finding
@@ -21,7 +21,7 @@ def written(folder: Path, shared: place.Place) -> Iterator[Finding]:
     evidence = written_down.end_of(folder / TRAJECTORY)  # first: it is never ahead of the journal
     busy = holder_of(folder) is not None
     try:
-        engine = service.postgres().PostgresJournal
+        engine = place.engine().PostgresJournal
         with closing(engine(shared, read_only=True)) as journal:
             asked = time.monotonic()
             settings = journal.settings(_DURABLE)

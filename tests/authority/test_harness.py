@@ -8,10 +8,11 @@ import pytest
 
 from tests.fakes.desk import Desk
 from understudy.authority import native
+from understudy.authority.folder import TRAJECTORY, create_state_dir
 from understudy.authority.journal import Unavailable
 from understudy.authority.kernel import NativeOffice
+from understudy.authority.office import Office
 from understudy.authority.past import glean
-from understudy.authority.service import TRAJECTORY, Office, create_state_dir
 from understudy.authority.state import dump, load
 from understudy.contracts import Door, limits
 from understudy.contracts.check import validator

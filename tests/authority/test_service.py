@@ -18,9 +18,11 @@ from tests.fakes.desk import Desk, Time, asked
 from tests.fakes.journal import Crash, Disk, Fault, MemoryJournal
 from understudy.authority import service
 from understudy.authority.decide import decide
+from understudy.authority.folder import JOURNAL, TABLES, TRAJECTORY, create_state_dir
 from understudy.authority.journal import Entry, Head, Row, Snapshot, Unavailable
+from understudy.authority.office import Office
 from understudy.authority.replay import replay
-from understudy.authority.service import Authority, Office, create_state_dir, recover
+from understudy.authority.service import Authority, recover
 from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.state import dump
 from understudy.authority.tables import Tables
@@ -342,10 +344,10 @@ def test_an_office_keeps_journal_trajectory_and_tables_together(folder: Path) ->
     with Office(folder) as office:
         answer = office.ask("issue.add", {"id": "a", "title": "t"})
         assert answer["stamp"]["node"] == "n1"
-        assert verify(folder / service.TRAJECTORY, office.journal) == (1, None)
+        assert verify(folder / TRAJECTORY, office.journal) == (1, None)
         office.ask("issue.claim", {"id": "a", "assignee": "ann"}, transport="cli")
-        assert verify(folder / service.TRAJECTORY, office.journal) == (2, None)
-    assert Tables(folder / service.TABLES).watermark() == 2
+        assert verify(folder / TRAJECTORY, office.journal) == (2, None)
+    assert Tables(folder / TABLES).watermark() == 2
     with Office(folder, writable=False) as office:
         assert office.ask("issue.show", {"id": "a"})["issue"]["assignee"] == "ann"
         assert office.ask("issue.nothing", {})["failureClasses"] == ["transport_unknown_action"]
@@ -380,7 +382,7 @@ def test_a_contract_that_drifted_is_not_served(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {"result": "rejected", "failureClasses": ["contract_pin_mismatch"]}
-    monkeypatch.setattr(service, "startup_check", lambda: found)
+    monkeypatch.setattr("understudy.authority.office.startup_check", lambda: found)
     with pytest.raises(Unavailable, match="contract_pin_mismatch") as drift:
         Office(folder)
     assert drift.value.reason is Reason.CONTRACT_DRIFT
@@ -409,7 +411,9 @@ def test_a_second_writer_waits_for_the_first(folder: Path, monkeypatch: pytest.M
         if len(pauses) == 8:
             os.close(first)
 
-    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=pause))
+    monkeypatch.setattr(
+        "understudy.authority.folder.time", SimpleNamespace(monotonic=lambda: 0.0, sleep=pause)
+    )
     with Office(folder) as office:
         assert office.ask("issue.add", {"title": "t"})["result"] == "accepted"
     assert pauses == [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.05, 0.05]
@@ -424,7 +428,7 @@ def test_a_lock_that_cannot_be_opened_is_denied(folder: Path) -> None:
 def test_a_state_that_the_evidence_has_overtaken_is_not_opened(folder: Path) -> None:
     with Office(folder) as office:
         office.ask("issue.add", {"title": "t"})
-    with apsw.Connection(str(folder / service.JOURNAL)) as db:
+    with apsw.Connection(str(folder / JOURNAL)) as db:
         db.execute("DELETE FROM journal")
     with refused(Reason.TRAJECTORY_MISMATCH):
         Office(folder)
@@ -434,11 +438,11 @@ def test_an_office_that_cannot_open_lets_go_of_the_lock(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "LOCK_WAIT_MS", 0)
-    sound = (folder / service.JOURNAL).read_bytes()
-    (folder / service.JOURNAL).write_bytes(b"no database")
+    sound = (folder / JOURNAL).read_bytes()
+    (folder / JOURNAL).write_bytes(b"no database")
     with refused(Reason.JOURNAL_CORRUPT):
         Office(folder)
-    (folder / service.JOURNAL).write_bytes(sound)
+    (folder / JOURNAL).write_bytes(sound)
     Office(folder).close()
 
 
@@ -446,7 +450,7 @@ def test_an_office_lets_go_even_when_the_tables_fail(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(limits, "LOCK_WAIT_MS", 0)
-    (folder / service.TABLES).mkdir()
+    (folder / TABLES).mkdir()
     office = Office(folder)
     office.ask("issue.add", {"title": "t"})
     office.close()
@@ -457,12 +461,12 @@ def test_an_office_lets_go_even_when_the_tables_fail(
 def test_a_journal_of_a_crashed_writer_is_taken_over_with_a_new_epoch(folder: Path) -> None:
     with Office(folder) as office:
         office.ask("issue.add", {"id": "a", "title": "t"})
-    ghost = Authority(SqliteJournal(folder / service.JOURNAL))
+    ghost = Authority(SqliteJournal(folder / JOURNAL))
     ghost.submit([ADD])
     with Office(folder) as office:
         office.ask("issue.add", {"id": "b", "title": "t"})
         with refused(Reason.JOURNAL_DEPOSED):
             ghost.submit([ADD])
         assert [row.epoch for row in office.journal.read()] == [1, 2, 3]
-        assert verify(folder / service.TRAJECTORY, office.journal) == (3, None)
+        assert verify(folder / TRAJECTORY, office.journal) == (3, None)
         assert replay(office.journal).mismatch is None

@@ -19,10 +19,12 @@ from tests.fakes.policy import envelope, passed, policy
 from tests.mcp.door.agents import HANDSHAKE, Wire
 from tests.mcp.door.agents import Door as AgentsDoor
 from tests.patience import PATIENCE_SECONDS, eventually
-from understudy.authority import service
+from understudy.authority import folder
 from understudy.authority.clock import HybridClock
 from understudy.authority.exchange import import_payloads, read_issues
+from understudy.authority.folder import JOURNAL, create_state_dir
 from understudy.authority.journal import Unavailable
+from understudy.authority.office import Office
 from understudy.authority.outcome import (
     Answered,
     DependencyAdded,
@@ -30,7 +32,6 @@ from understudy.authority.outcome import (
     LeasePut,
     SubleasePut,
 )
-from understudy.authority.service import Office, create_state_dir
 from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.state import State, apply
 from understudy.contracts import (
@@ -862,13 +863,13 @@ def test_a_full_batch_is_one_commit() -> None:
 def test_a_second_writer_waits_so_long_and_then_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SqliteJournal.create(tmp_path / service.JOURNAL, "n1")
+    SqliteJournal.create(tmp_path / JOURNAL, "n1")
     passed_s = [0.0]
     pauses = SimpleNamespace(
         monotonic=lambda: sum(passed_s),
         sleep=passed_s.append,
     )
-    monkeypatch.setattr(service, "time", pauses)
+    monkeypatch.setattr(folder, "time", pauses)
     with Office(tmp_path):
         with pytest.raises(Unavailable) as refused:
             Office(tmp_path)
@@ -883,7 +884,7 @@ def test_a_second_writer_waits_so_long_and_then_gives_up(
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Serving]:
-    SqliteJournal.create(tmp_path / service.JOURNAL, "n1")
+    SqliteJournal.create(tmp_path / JOURNAL, "n1")
     with Serving(tmp_path) as running:
         yield running
 

@@ -15,9 +15,11 @@ import pytest
 
 from tests.faults.load import Load
 from tests.surfaces.process import Dispatch, encoded, journal_rows, report_of, understudy
+from understudy.authority.folder import create_state_dir
 from understudy.authority.journal import Unavailable
+from understudy.authority.office import Office
 from understudy.authority.replay import replay
-from understudy.authority.service import Authority, Office, create_state_dir
+from understudy.authority.service import Authority
 from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.trajectory import Trajectory, verify
 from understudy.contracts import limits

@@ -9,7 +9,7 @@ import pytest
 from tests.surfaces.process import UNDERSTUDY, Dialogue, Dispatch, Serve, report_of
 from understudy.authority.client import Client, Unreachable
 from understudy.authority.journal import Unavailable
-from understudy.authority.service import Office
+from understudy.authority.office import Office
 from understudy.contracts import limits
 from understudy.contracts.reason import Reason
 

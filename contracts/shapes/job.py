@@ -1,0 +1,150 @@
+"""Payloads about jobs, and about what the owner of a mesh says."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from .. import limits
+from .atoms import Id, Integer, Mark, Mutation, Name, Natural, ReasonText, Shape
+from .context import CallerStamp
+
+JobPayload = Annotated[dict[str, Any], Meta(max_length=limits.JOB_PAYLOAD_MEMBERS_MAX)]
+CausalDeps = Annotated[tuple[Mark, ...], Meta(max_length=limits.CAUSAL_DEPS_MAX)]
+
+
+class Artifact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """What a job produced, by its content. A snapshot of an inference says how it came about."""
+
+    artifact_id: Mark
+    artifact_type: Mark
+    source_job: Id | None = None
+    model_id: Name | None = None
+    model_version: Name | None = None
+    prompt_digest: Name | None = None
+    output_digest: Name | None = None
+
+
+Artifacts = Annotated[tuple[Artifact, ...], Meta(max_length=limits.ARTIFACTS_MAX)]
+
+
+class ScheduleJob(Mutation, frozen=True, kw_only=True):
+    """`author` is the node that schedules; left out, it is the owner."""
+
+    job_id: Id
+    kind: Mark
+    payload: JobPayload = field(default_factory=dict)
+    causal_deps: CausalDeps = ()
+    author: Mark | None = None
+
+
+class ClaimJob(Mutation, frozen=True, kw_only=True):
+    """A first claim, or with the fence of the live lease more time for its holder."""
+
+    job_id: Id
+    worker: Name = ""
+    lease_duration_ms: Integer | None = None
+    lease_id: Name | None = None
+    fence: Natural | None = None
+
+
+class HeldJob(Mutation, frozen=True, kw_only=True):
+    """A mutation by the holder of a job's lease, who must be named in full."""
+
+    job_id: Id
+    worker: Name | None = None
+    lease_id: Name | None = None
+    fence: Natural | None = None
+
+
+class CompleteJob(HeldJob, frozen=True, kw_only=True):
+    """`adopt` takes over the quarantined result of an earlier holder."""
+
+    output_artifacts: Artifacts = ()
+    adopt: bool = False
+
+
+class YieldJob(HeldJob, frozen=True, kw_only=True):
+    reason: ReasonText = ""
+
+
+class ExpireJob(Mutation, frozen=True, kw_only=True):
+    """Names the very claim that it expires, so that no later one can be meant."""
+
+    job_id: Id
+    worker: Name = ""
+    claim: Mark
+    fence: Natural
+
+
+class SetRoute(Mutation, frozen=True, kw_only=True):
+    """What is left out is taken back; a kind that ends in `.` or `.*` stands for a prefix."""
+
+    kind: Mark
+    route: Mark | None = None
+    derivation: bool = False
+    audited: bool = False
+    author: Mark | None = None
+
+
+class DesignateCoordinator(Mutation, frozen=True, kw_only=True):
+    node: Mark
+    author: Mark | None = None
+
+
+class RegisterNode(Mutation, frozen=True, kw_only=True):
+    """A node and what it may do. With a public key it signs; without `quarantined` it is free."""
+
+    node: Mark
+    public_key: Name | None = None
+    capabilities: Annotated[
+        tuple[Literal["job.schedule", "job.claim", "job.complete"], ...],
+        Meta(max_length=limits.CAPABILITIES_MAX),
+    ] = ()
+    quarantined: bool = False
+    author: Mark | None = None
+
+
+class ShowJob(Shape, frozen=True, kw_only=True):
+    job_id: Id
+
+
+class Roster(Shape, frozen=True, kw_only=True):
+    """`pending` is what `worker` may claim, `overdue` what may be expired, `waiting` what waits."""
+
+    query: Literal["pending", "overdue", "waiting"] = "pending"
+    kind: Mark | None = None
+    worker: Mark | None = None
+    cursor: Mark | None = None
+    limit: Annotated[int, Meta(ge=1, le=limits.ROSTER_PAGE_MAX)] = limits.ROSTER_PAGE_DEFAULT
+
+
+# --- operations of several nodes ----------------------------------------------------------------
+
+
+class SignedOperation(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """What a node of the mesh wants, under its own stamp, signed if the node has a key."""
+
+    kind: Literal[
+        "ScheduleJob",
+        "ClaimWork",
+        "CompleteJob",
+        "YieldWork",
+        "ExpireWork",
+        "RouteKind",
+        "DesignateCoordinator",
+        "RegisterNode",
+    ]
+    author: Mark
+    stamp: CallerStamp
+    payload: JobPayload
+    signature: Name | None = None
+
+
+class AdmitOperations(Mutation, frozen=True, kw_only=True):
+    """Operations that are admitted together, in the order of their stamps."""
+
+    operations: Annotated[
+        tuple[SignedOperation, ...], Meta(max_length=limits.OPERATIONS_PER_BATCH_MAX)
+    ]
