@@ -1,30 +1,15 @@
 """State directories that share a journal in PostgreSQL, from the command line."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.authority.sidecar.peer import Peer, add
 from tests.patience import eventually
-from tests.services.shared import Database, database
 from tests.surfaces.process import UNDERSTUDY, Program, Serve, report_of, understudy
 from understudy.authority import Office, Unavailable
 from understudy.authority.client import Client
 from understudy.contracts import Exit, Reason, limits
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Database]:
-    with database() as found:
-        yield found
-
-
-@pytest.fixture
-def url(server: Database) -> Iterator[str]:
-    found = server.url()
-    yield found
-    server.drop(found)
 
 
 @pytest.fixture
