@@ -17,7 +17,14 @@ from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
 from tests.pairs import pairs
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.conftest import Run
-from tests.surfaces.process import UNDERSTUDY, Program, Serve, journal_rows, understudy
+from tests.surfaces.process import (
+    UNDERSTUDY,
+    Program,
+    Serve,
+    commanded,
+    journal_rows,
+    understudy,
+)
 
 KINDS = ("sleep", "deaf", "daemons", "tree", "runner")
 ROADS = ("direct", "sidecar")
@@ -42,7 +49,7 @@ def executed(
 
 
 def told(folder: Path, *words: str) -> dict[str, Any]:
-    done = understudy(*words, "--state-dir", folder, "--json")
+    done = commanded(*words, "--state-dir", folder, "--json")
     said: dict[str, Any] = orjson.loads(done.stdout)
     return said
 
@@ -353,7 +360,7 @@ def test_a_frozen_exec_wakes_up_to_a_lost_lease(mark: Mark, folder: Path) -> Non
 def test_a_sidecar_may_be_restarted_meanwhile(mark: Mark, state_dir: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    understudy("issue", "add", "work", "--id", "x", "--state-dir", state_dir)
+    commanded("issue", "add", "work", "--id", "x", "--state-dir", state_dir)
     with Exec(mark, state_dir, "sh", "-c", f"echo up; read word < {gate}") as running:
         running.up()
         with Serve(state_dir) as first:
