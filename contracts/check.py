@@ -131,10 +131,10 @@ def _decoded(contents: tuple[bytes | str, ...]) -> tuple[list[Finding], dict[str
 
 
 @lru_cache(maxsize=2)
-def _judged(contents: tuple[bytes | str, ...]) -> tuple[list[Finding], list[Finding]]:
+def _judged(contents: tuple[bytes | str, ...]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """What cannot be read, and what is routed wrongly. The same bytes are not judged again."""
     unreadable, loaded = _decoded(contents)
-    return unreadable, _found(_worlds(loaded))
+    return tuple(unreadable), tuple(_found(_worlds(loaded)))
 
 
 def _schema_findings(loaded: Mapping[str, Any], root: Path) -> Iterator[Finding]:
