@@ -27,9 +27,13 @@ FUZZ_SECONDS ?= 10
 CHAOS_ROUNDS ?= 400
 CHAOS_SECONDS ?= 30
 CHAOS_TREE_SECONDS ?= 600
+WORLDS ?= 3000
 
 # A command that succeeds if there is a compiler, and says so if there is none.
 CC_FOUND = { command -v $(CC) > /dev/null || { echo "$@: no C compiler, native/ is left out"; false; }; }
+
+# The tests are rewritten when they are read, which takes seconds for each worker unless it is kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 # pip asks no questions, and says nothing unless something is wrong.
 export PIP_NO_INPUT := 1
@@ -40,7 +44,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test chaos hosts power cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test chaos hosts worlds pairs power cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -55,13 +59,23 @@ test: $(READY) ## run the tests; ARGS="-k fence" is handed to pytest
 	@$(PYTEST) $(ARGS)
 
 # Kills at random moments, and fairness alone: other tests beside it would be its competitors.
-chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them, and storm a tree for CHAOS_TREE_SECONDS
-	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/faults/test_kill.py $(ARGS)
+chaos: $(READY) ## kill writers CHAOS_ROUNDS times, crowd them, and storm a tree for CHAOS_TREE_SECONDS
+	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/faults/test_kill.py tests/faults/test_crash.py \
+	    tests/actors/test_evidence.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
 	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
 
-hosts: $(READY) ## play every vector on PostgreSQL
-	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/postgres/test_vectors.py $(ARGS)
+hosts: $(READY) ## play every vector through a sidecar, and on PostgreSQL
+	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/sidecar/test_vectors.py \
+	    tests/authority/postgres/test_vectors.py $(ARGS)
+
+worlds: $(READY) ## run WORLDS worlds in each simulator, and as many walks beside the model
+	@UNDERSTUDY_SEEDS=$(WORLDS) UNDERSTUDY_WALKS=34 $(PYTEST) tests/authority/test_simulator.py \
+	    tests/authority/test_model.py tests/actors/test_dispatch_simulator.py \
+	    tests/native/test_kernel.py $(ARGS)
+
+pairs: $(READY) ## run every combination of what make test combines once
+	@UNDERSTUDY_EVERY_PAIR=1 $(PYTEST) tests/surfaces/test_exec.py tests/mcp/outside/test_inspector.py $(ARGS)
 
 power: $(READY) ## cut the power at every event of a commit, for minutes
 	@UNDERSTUDY_POWER_SEEDS=40 $(PYTEST) tests/faults/test_power.py $(ARGS)

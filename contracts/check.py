@@ -1,11 +1,12 @@
 """The check of everything published: pins, schemas, digests, evidence routes, worlds, bindings.
 
 `startup_check` is what the authority asks before it serves and before it takes a reload: it reads
-bytes and compares, and costs milliseconds. `check_all` is what `understudy check` runs.
+bytes and compares, and costs milliseconds. What it has judged once it knows by its bytes.
+`check_all` is what `understudy check` runs.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,8 @@ def check_all(root: Path = documents.ROOT) -> dict[str, Any]:
 
 def startup_check(root: Path = documents.ROOT) -> dict[str, Any]:
     """The fast form: the bytes are those that were published, and the worlds are the right ones."""
-    found, loaded = _loaded(root)
-    return report(STARTUP_KIND, [*found, *pin_findings(root), *_found(_worlds(loaded))])
+    unreadable, misrouted = _judged(tuple(_bytes(root / name) for name in documents.SCHEMAS))
+    return report(STARTUP_KIND, [*unreadable, *pin_findings(root), *misrouted])
 
 
 def document_findings(schema: str, document: object, path: str = "") -> list[Finding]:
@@ -104,16 +105,36 @@ def validator(schema: str) -> "Draft202012Validator":
 
 
 def _loaded(root: Path) -> tuple[list[Finding], dict[str, Any]]:
+    return _decoded(tuple(_bytes(root / name) for name in documents.SCHEMAS))
+
+
+def _bytes(path: Path) -> bytes | str:
+    """What a file holds, or why nobody knows."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _decoded(contents: tuple[bytes | str, ...]) -> tuple[list[Finding], dict[str, Any]]:
     found: list[Finding] = []
     loaded: dict[str, Any] = {}
-    for name in documents.SCHEMAS:
+    for name, content in zip(documents.SCHEMAS, contents, strict=True):
+        if isinstance(content, str):
+            found.append(Finding(DOCUMENT_UNREADABLE, name, content))
+            continue
         try:
-            loaded[name] = canonical.decode((root / name).read_bytes())
-        except OSError as error:
-            found.append(Finding(DOCUMENT_UNREADABLE, name, f"cannot be read: {error.strerror}"))
+            loaded[name] = canonical.decode(content)
         except canonical.NotCanonical as error:
             found.append(Finding(DOCUMENT_UNREADABLE, name, str(error)))
     return found, loaded
+
+
+@lru_cache(maxsize=2)
+def _judged(contents: tuple[bytes | str, ...]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """What cannot be read, and what is routed wrongly. The same bytes are not judged again."""
+    unreadable, loaded = _decoded(contents)
+    return tuple(unreadable), tuple(_found(_worlds(loaded)))
 
 
 def _schema_findings(loaded: Mapping[str, Any], root: Path) -> Iterator[Finding]:

@@ -1,9 +1,11 @@
-"""What all tests share: signals, a profile for Hypothesis, the switch that rewrites vectors."""
+"""What all tests share: signals, a profile for Hypothesis, a database, a switch for vectors."""
 
 import signal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+pytest_plugins = ["tests.services.fixtures"]
 
 # The same examples on every machine. Explaining a failure can take minutes that a signal of
 # pytest-timeout does not end, since Hypothesis takes it for one more failure to explain.

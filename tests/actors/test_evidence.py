@@ -31,7 +31,7 @@ from understudy.contracts import Reason, limits
 from understudy.surfaces.cli.main import cli
 from understudy.surfaces.cli.session import run
 
-ROUNDS = int(os.environ.get("UNDERSTUDY_CRASH_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("UNDERSTUDY_CRASH_ROUNDS", "3"))
 
 
 @pytest.fixture

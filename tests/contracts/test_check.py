@@ -84,6 +84,18 @@ def test_a_wrong_world_stops_the_start_even_when_it_is_pinned(room: Room) -> Non
     assert room.classes() == ["world_route_unknown_world"]
 
 
+def test_a_document_is_judged_by_what_it_holds_now(room: Room) -> None:
+    """Though what was judged before is not judged again."""
+    path = room.path / documents.SITE_INPUT
+    sound = path.read_bytes()
+    for _ in range(2):
+        path.write_bytes(sound)
+        assert startup_check(room.path)["failureClasses"] == []
+        path.write_bytes(sound.replace(b'"worldId": "world.', b'"worldId": "word.', 1))
+        found = startup_check(room.path)["failureClasses"]
+        assert found == ["contract_pin_mismatch", "world_route_unknown_world"]
+
+
 @pytest.mark.parametrize("name", sorted(documents.SCHEMAS))
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"\xff", b'{"schema":1,"schema":1}', b"[" * 2000 + b"]" * 2000, b"1.5"]

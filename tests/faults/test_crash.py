@@ -18,7 +18,7 @@ from understudy.contracts import limits
 PASSAGES = ((1, 1), (2, 7), (9, 3))
 RARE = ("snapshot.begun", "tables.written")  # not in every batch; they have tests of their own
 SEEDS = range(5)
-ROUNDS = int(os.environ.get("UNDERSTUDY_CRASH_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("UNDERSTUDY_CRASH_ROUNDS", "5"))
 
 
 @pytest.mark.parametrize(("passage", "window"), PASSAGES)

@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from tests.faults.load import Load
-from tests.surfaces.process import Dispatch, encoded, journal_rows, report_of, understudy
+from tests.surfaces.process import Dispatch, commanded, encoded, journal_rows, report_of
 from understudy.authority.folder import create_state_dir
 from understudy.authority.journal import Unavailable
 from understudy.authority.office import Office
@@ -121,7 +121,7 @@ def test_a_torn_trajectory_is_mended_by_the_next_command_that_writes(state_dir: 
     path = state_dir / TRAJECTORY
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
-    torn = understudy("verify", "--state-dir", state_dir)
+    torn = commanded("verify", "--state-dir", state_dir)
     assert (torn.returncode, f"row {ROWS}" in torn.stderr.decode()) == (9, True)
     assert report_of("issue", "add", "more", "--state-dir", state_dir)["seq"] == ROWS + 1
     assert path.read_bytes().startswith(whole)
@@ -135,10 +135,10 @@ def test_a_trajectory_that_ends_in_nonsense_is_reported_and_rebuilt(
     path = state_dir / TRAJECTORY
     whole = path.read_bytes()
     path.write_bytes(whole + line)
-    refused = understudy("issue", "add", "more", "--state-dir", state_dir)
+    refused = commanded("issue", "add", "more", "--state-dir", state_dir)
     _assert_named(refused, "trajectory_mismatch")
     assert b"understudy rebuild" in refused.stderr
-    assert understudy("verify", "--state-dir", state_dir).returncode == 9
+    assert commanded("verify", "--state-dir", state_dir).returncode == 9
     assert report_of("rebuild", "--state-dir", state_dir)["rows"] == ROWS
     assert path.read_bytes() == whole
     assert report_of("issue", "add", "more", "--state-dir", state_dir)["seq"] == ROWS + 1
@@ -149,9 +149,9 @@ def test_a_trajectory_with_a_line_that_the_journal_has_not_is_reported(state_dir
     last = orjson.loads(path.read_bytes().splitlines()[-1])
     last["effect"]["seq"] = ROWS + 1
     path.write_bytes(path.read_bytes() + orjson.dumps(last) + b"\n")
-    added = understudy("issue", "add", "more", "--state-dir", state_dir)
+    added = commanded("issue", "add", "more", "--state-dir", state_dir)
     _assert_named(added, "trajectory_mismatch", f"row {ROWS + 1}")
-    _assert_named(understudy("verify", "--state-dir", state_dir), f"line {ROWS + 1}")
+    _assert_named(commanded("verify", "--state-dir", state_dir), f"line {ROWS + 1}")
 
 
 def test_an_office_that_could_not_open_holds_nothing_back(
@@ -198,7 +198,7 @@ def test_a_row_that_was_edited_is_named_by_replay(state_dir: Path, column: str, 
     with _opened(state_dir) as db:
         value = db.execute(f"SELECT {column} FROM journal WHERE seq = ?", (seq,)).get
         db.execute(f"UPDATE journal SET {column} = ? WHERE seq = ?", (EDITS[column](value), seq))
-    _assert_named(understudy("replay", "--state-dir", state_dir), f"row {seq}:")
+    _assert_named(commanded("replay", "--state-dir", state_dir), f"row {seq}:")
 
 
 @pytest.mark.parametrize("column", ["request", "response", "changes"])
@@ -208,9 +208,9 @@ def test_a_row_of_nonsense_is_named_and_never_a_traceback(
 ) -> None:
     with _opened(state_dir) as db:
         db.execute(f"UPDATE journal SET {column} = ? WHERE seq = 20", (value,))
-    _assert_named(understudy("replay", "--state-dir", state_dir), "row 20:")
+    _assert_named(commanded("replay", "--state-dir", state_dir), "row 20:")
     for command in ("verify", "rebuild"):
-        done = understudy(command, "--state-dir", state_dir)
+        done = commanded(command, "--state-dir", state_dir)
         assert b"Traceback" not in done.stderr, done.stderr.decode()
 
 
@@ -218,15 +218,15 @@ def test_a_row_of_nonsense_is_named_and_never_a_traceback(
 def test_a_row_that_is_gone_is_named(state_dir: Path, seq: int) -> None:
     with _opened(state_dir) as db:
         db.execute("DELETE FROM journal WHERE seq = ?", (seq,))
-    _assert_named(understudy("replay", "--state-dir", state_dir), f"row {seq}:")
-    opened = understudy("issue", "list", "--state-dir", state_dir)
+    _assert_named(commanded("replay", "--state-dir", state_dir), f"row {seq}:")
+    opened = commanded("issue", "list", "--state-dir", state_dir)
     _assert_named(opened, "journal_corrupt", f"row {seq} is missing")
 
 
 def test_a_last_row_that_is_gone_is_found_by_its_evidence(state_dir: Path) -> None:
     with _opened(state_dir) as db:
         db.execute("DELETE FROM journal WHERE seq = ?", (ROWS,))
-    done = understudy("verify", "--state-dir", state_dir)
+    done = commanded("verify", "--state-dir", state_dir)
     _assert_named(done, f"line {ROWS} stands behind the journal's last row")
 
 
@@ -234,7 +234,7 @@ def test_two_rows_in_each_other_s_place_are_named(state_dir: Path) -> None:
     with _opened(state_dir) as db:
         for before, after in ((20, -1), (21, 20), (-1, 21)):
             db.execute("UPDATE journal SET seq = ? WHERE seq = ?", (after, before))
-    _assert_named(understudy("replay", "--state-dir", state_dir), "row 20:")
+    _assert_named(commanded("replay", "--state-dir", state_dir), "row 20:")
 
 
 def test_a_damaged_snapshot_costs_time_and_is_named_by_replay(state_dir: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_damaged_snapshot_costs_time_and_is_named_by_replay(state_dir: Path) -
         image = db.execute("SELECT image FROM snapshot").get
         db.execute("UPDATE snapshot SET image = ?", (_text(image),))
     assert report_of("issue", "list", "--state-dir", state_dir)["issues"] == before
-    _assert_named(understudy("replay", "--state-dir", state_dir), "the snapshot")
+    _assert_named(commanded("replay", "--state-dir", state_dir), "the snapshot")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -280,13 +280,13 @@ def _examine(state_dir: Path, rows: list[tuple[Any, ...]]) -> None:
 def test_a_file_that_is_no_journal_is_refused(state_dir: Path, data: bytes) -> None:
     (state_dir / "journal.db").write_bytes(data)
     for command in (["replay"], ["issue", "list"], ["issue", "add", "x"], ["verify"]):
-        _assert_named(understudy(*command, "--state-dir", state_dir), "journal_corrupt")
+        _assert_named(commanded(*command, "--state-dir", state_dir), "journal_corrupt")
 
 
 def test_a_journal_of_a_later_format_is_refused(state_dir: Path) -> None:
     with _opened(state_dir) as db:
         db.pragma("user_version", 99)
-    done = understudy("issue", "list", "--state-dir", state_dir)
+    done = commanded("issue", "list", "--state-dir", state_dir)
     _assert_named(done, "journal_corrupt", "99")
 
 
@@ -298,7 +298,7 @@ def test_tables_that_are_no_database_are_made_anew_by_rebuild(state_dir: Path) -
 
 def test_tables_that_are_no_database_take_no_answer_away(state_dir: Path) -> None:
     (state_dir / "tables.db").write_bytes(b"nonsense" * 1000)
-    done = understudy("issue", "add", "more", "--json", "--state-dir", state_dir)
+    done = commanded("issue", "add", "more", "--json", "--state-dir", state_dir)
     assert orjson.loads(done.stdout)["seq"] == ROWS + 1
     assert b"Traceback" not in done.stderr
 

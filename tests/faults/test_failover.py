@@ -18,8 +18,8 @@ from tests.faults.history import problems
 from tests.faults.test_kill import prove_evidence, prove_heard
 from tests.patience import eventually
 from tests.services.postgres import Postgres, ours
-from tests.services.server import Missing, private_folder
-from tests.services.shared import SETTINGS, Database
+from tests.services.server import private_folder
+from tests.services.shared import SETTINGS, Database, excused
 from tests.services.wire import Wire
 from tests.surfaces.process import Serve, report_of
 from understudy.authority import TRAJECTORY, Office, create_state_dir
@@ -31,15 +31,13 @@ HOSTS = 3
 
 @pytest.fixture
 def server() -> Iterator[Postgres]:
-    with private_folder(Path("/var/tmp")) as folder:
-        try:
-            found = ours(folder / "pg", SETTINGS | {"fsync": "on"})
-        except Missing as error:
-            if "UNDERSTUDY_REQUIRE_SERVICES" in os.environ:
-                pytest.fail(str(error))
-            pytest.skip(str(error))
-        with closing(found):
-            yield found
+    """One that a test may crash."""
+    with (
+        excused(),
+        private_folder(Path("/var/tmp")) as folder,
+        closing(ours(folder / "pg", SETTINGS | {"fsync": "on"})) as found,
+    ):
+        yield found
 
 
 class Fleet:

@@ -21,8 +21,8 @@ from tests.surfaces.process import Serve, journal_rows, report_of
 from understudy.authority import SOCKET, TRAJECTORY, Office, open_journal
 from understudy.authority.replay import replay
 
-ROUNDS = int(os.environ.get("UNDERSTUDY_CRASH_ROUNDS", "6"))
-ROUNDS_PER_STATE = 6 if ROUNDS <= 12 else 10  # a long journal makes each proof long
+ROUNDS = int(os.environ.get("UNDERSTUDY_CRASH_ROUNDS", "3"))
+ROUNDS_PER_STATE = min(ROUNDS, 10)  # a long journal makes each proof long
 SEEDS = range(ceil(ROUNDS / ROUNDS_PER_STATE))
 
 

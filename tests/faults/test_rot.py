@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults.served import Caller, Callers, Served
 from tests.patience import eventually
-from tests.surfaces.process import journal_rows, understudy
+from tests.surfaces.process import commanded, journal_rows
 from understudy.authority import TRAJECTORY, Office, Unavailable, service
 from understudy.contracts import Reason, startup_check
 
@@ -134,7 +134,7 @@ def test_damage_below_a_running_sidecar_is_named_by_it_or_by_replay(
         assert (code == 9) == ("(journal_corrupt)" in running.complaint())
         assert (code == 9) == (added < 40), running.complaint()
         assert "Traceback" not in running.complaint()
-    replayed = understudy("replay", "--state-dir", state_dir)
+    replayed = commanded("replay", "--state-dir", state_dir)
     assert b"Traceback" not in replayed.stderr
     if replayed.returncode != 9:
         assert replayed.returncode == 0
@@ -180,7 +180,7 @@ def test_damage_to_the_log_below_a_running_sidecar_is_named_at_the_next_start_or
             or "(trajectory_mismatch)" in running.complaint()
             or "_corrupt)" in running.complaint()
         )
-    if code == 0 and understudy("replay", "--state-dir", state_dir).returncode != 9:
+    if code == 0 and commanded("replay", "--state-dir", state_dir).returncode != 9:
         heard = {orjson.loads(line)["seq"]: orjson.loads(line) for line in callers.heard}
         for seq, _, _, response in journal_rows(state_dir):
             assert _marked(response, heard[seq]["id"]) == heard[seq]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.services.server import Server
-from tests.surfaces.process import ROOT, UNDERSTUDY, environment, understudy
+from tests.surfaces.process import ROOT, UNDERSTUDY, commanded, environment
 
 _URL = re.compile(r"http://\S+/mcp")
 
@@ -31,7 +31,7 @@ def standing(folder: Path, *options: str, **variables: str) -> Iterator[Stand]:
     """A gateway with a state directory in this folder; made unless it is there."""
     state_dir, log = folder / "state", folder / "gateway.log"
     if not state_dir.exists():
-        assert understudy("--state-dir", state_dir, "init").returncode == 0
+        assert commanded("--state-dir", state_dir, "init").returncode == 0
     log.touch()
     command: list[str | Path] = [
         UNDERSTUDY,

@@ -1,5 +1,6 @@
 """A state directory, and the command line inside this process, with its output at hand."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ class Said:
 
 
 Run = Callable[..., Said]
+TORN_HOLDER = ("--assignee", "tim", "--lease-id", "lease-t", "--fence", "1")
 
 
 @pytest.fixture
@@ -82,9 +84,27 @@ def call(bare: Run, state_dir: Path) -> Run:
     return said
 
 
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test that sets the scene leaves it for the others; leases last an hour."""
+    return tmp_path_factory.mktemp("stage") / "state"
+
+
 @pytest.fixture
-def scene(call: Run, tmp_path: Path) -> Scene:
+def scene(call: Run, state_dir: Path, tmp_path: Path, stage: Path) -> Scene:
     """A state directory with some of everything in it."""
+    if stage.exists():
+        shutil.rmtree(state_dir)
+        shutil.copytree(stage, state_dir)
+    else:
+        _set(call, tmp_path)
+        shutil.copytree(state_dir, stage)
+    lease = call("issue", "show", "w", "--json").json["issue"]["lease"]
+    holder = ("--assignee", "ada", "--lease-id", "lease-w", "--fence", str(lease["fence"]))
+    return Scene(call, holder, TORN_HOLDER, lease["fence"])
+
+
+def _set(call: Run, tmp_path: Path) -> None:
     record = {"id": "t", "title": "torn", "status": "open", "lease": {
         "lease_id": "lease-t", "owner": "tim",
         "acquired_at": "2026-01-01T00:00:00Z", "expires_at": "2199-01-01T00:00:00Z",
@@ -107,11 +127,10 @@ def scene(call: Run, tmp_path: Path) -> Scene:
         ["instance", "open", "w", "tree1", "--worktree-ref", "/trees/1", *holder],
     ):  # fmt: skip
         assert call(*arguments).code == 0
-    torn_holder = ("--assignee", "tim", "--lease-id", "lease-t", "--fence", "1")
-    spawn = ("fiber", "spawn", "t", *torn_holder)
+    spawn = ("fiber", "spawn", "t", *TORN_HOLDER)
     assert call(*spawn, "--task", "lint", "--fiber-id", "f1").code == 0
     assert call(*spawn, "--task", "one file", "--fiber-id", "f2", "--parent", "f1").code == 0
-    assert call("issue", "handover", "t", *torn_holder, "--summary", "half").code == 0
+    assert call("issue", "handover", "t", *TORN_HOLDER, "--summary", "half").code == 0
     mine = ("--worker", "tim", "--instruction-ref", "instr-1")
     assert call("harness", "session", "write", *mine, "--issue", "t", "--summary", "half").code == 0
     assert call("harness", "feature", "write", "f", *mine, "--status", "in_progress").code == 0
@@ -121,4 +140,3 @@ def scene(call: Run, tmp_path: Path) -> Scene:
         ["job", "claim", "j", "--worker", "ada"],
     ):
         assert call(*arguments).code == 0
-    return Scene(call, holder, torn_holder, fence)

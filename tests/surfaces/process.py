@@ -1,5 +1,6 @@
-"""The real command line in real processes: start it, talk to it, stop it, and leave none behind."""
+"""The real command line, mostly in real processes: start, talk, stop, and leave none behind."""
 
+import io
 import os
 import queue
 import resource
@@ -9,16 +10,19 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from unittest import mock
 
 import apsw
 import orjson
 
 from tests.authority.sidecar.peer import served_by
 from tests.patience import PATIENCE_SECONDS, eventually
+from understudy.surfaces.cli.main import cli
+from understudy.surfaces.cli.session import run
 
 ROOT = Path(__file__).parents[2]
 UNDERSTUDY = Path(sys.executable).with_name("understudy")
@@ -50,9 +54,23 @@ def understudy(
     )
 
 
+def commanded(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
+    """As `understudy`, in this process: for whoever asks what is so, and not how a process ends.
+
+    What a command does not catch reaches the test.
+    """
+    words = [str(each) for each in arguments]
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    plain = mock.patch.dict(os.environ, environment(), clear=True)
+    with plain, redirect_stdout(out), redirect_stderr(err):
+        code = run(cli, words)
+    said = [each.detach().getvalue() for each in (out, err)]
+    return subprocess.CompletedProcess(words, int(code), *said)
+
+
 def report_of(*arguments: str | Path) -> dict[str, Any]:
     """What a command says with --json; it must succeed."""
-    done = understudy(*arguments, "--json")
+    done = commanded(*arguments, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     report: dict[str, Any] = orjson.loads(done.stdout)
     return report

@@ -14,14 +14,23 @@ import pytest
 from tests.actors.litter import Mark
 from tests.actors.test_port import TROUBLE
 from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
+from tests.pairs import pairs
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.conftest import Run
-from tests.surfaces.process import UNDERSTUDY, Program, Serve, journal_rows, understudy
+from tests.surfaces.process import (
+    UNDERSTUDY,
+    Program,
+    Serve,
+    commanded,
+    journal_rows,
+    understudy,
+)
 
 KINDS = ("sleep", "deaf", "daemons", "tree", "runner")
+ROADS = ("direct", "sidecar")
 
 
-@pytest.fixture(params=["direct", "sidecar"])
+@pytest.fixture(params=ROADS)
 def folder(request: pytest.FixtureRequest, state_dir: Path, bare: Run) -> Iterator[Path]:
     """A state directory with an issue `x`, with and without a sidecar."""
     assert bare("issue", "add", "work", "--id", "x", "--state-dir", state_dir).code == 0
@@ -40,7 +49,7 @@ def executed(
 
 
 def told(folder: Path, *words: str) -> dict[str, Any]:
-    done = understudy(*words, "--state-dir", folder, "--json")
+    done = commanded(*words, "--state-dir", folder, "--json")
     said: dict[str, Any] = orjson.loads(done.stdout)
     return said
 
@@ -238,7 +247,7 @@ def test_a_strict_policy_gets_its_evidence(folder: Path) -> None:
 # --- a lease that is lost -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("folder", "kind"), pairs(ROADS, KINDS), indirect=["folder"])
 def test_a_broken_lease_stops_the_command_with_all_its_descendants(
     mark: Mark, folder: Path, kind: str
 ) -> None:
@@ -307,7 +316,7 @@ def test_who_insists_is_heard(mark: Mark, folder: Path) -> None:
     assert mark.alive() == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("folder", "kind"), pairs(ROADS, KINDS), indirect=["folder"])
 def test_nothing_survives_a_killed_exec(mark: Mark, folder: Path, kind: str) -> None:
     with troubled(mark, folder, kind) as running:
         running.up()
@@ -351,7 +360,7 @@ def test_a_frozen_exec_wakes_up_to_a_lost_lease(mark: Mark, folder: Path) -> Non
 def test_a_sidecar_may_be_restarted_meanwhile(mark: Mark, state_dir: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    understudy("issue", "add", "work", "--id", "x", "--state-dir", state_dir)
+    commanded("issue", "add", "work", "--id", "x", "--state-dir", state_dir)
     with Exec(mark, state_dir, "sh", "-c", f"echo up; read word < {gate}") as running:
         running.up()
         with Serve(state_dir) as first:

@@ -1,30 +1,15 @@
 """State directories that share a journal in PostgreSQL, from the command line."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.authority.sidecar.peer import Peer, add
 from tests.patience import eventually
-from tests.services.shared import Database, database
-from tests.surfaces.process import UNDERSTUDY, Program, Serve, report_of, understudy
+from tests.surfaces.process import UNDERSTUDY, Program, Serve, commanded, report_of, understudy
 from understudy.authority import Office, Unavailable
 from understudy.authority.client import Client
 from understudy.contracts import Exit, Reason, limits
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Database]:
-    with database() as found:
-        yield found
-
-
-@pytest.fixture
-def url(server: Database) -> Iterator[str]:
-    found = server.url()
-    yield found
-    server.drop(found)
 
 
 @pytest.fixture
@@ -35,8 +20,8 @@ def homes(tmp_path: Path, url: str) -> list[Path]:
     return found
 
 
-def refusal(*words: str | Path, code: Exit, env: dict[str, str] | None = None) -> str:
-    done = understudy(*words, env=env)
+def refusal(*words: str | Path, code: Exit) -> str:
+    done = commanded(*words)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stderr.decode()
 
@@ -64,12 +49,12 @@ def test_a_lease_that_was_taken_in_one_folder_is_guarded_in_the_other(homes: lis
     fence = str(claim["issue"]["lease"]["fence"])
     words = ("guard", "--resource", "issue/a", "--state-dir", two, "--fence")
     assert understudy(*words, fence).returncode == 0
-    assert understudy(*words, "99").returncode == Exit.LEASE_LOST
+    assert commanded(*words, "99").returncode == Exit.LEASE_LOST
 
 
 def test_the_doctor_names_the_database_and_what_is_wrong_with_it(homes: list[Path]) -> None:
     report_of("issue", "add", "t", "--state-dir", homes[0])
-    done = understudy("doctor", "--state-dir", homes[0])
+    done = commanded("doctor", "--state-dir", homes[0])
     assert done.returncode == Exit.CHECK_FAILED
     assert b"fsync is off on the server" in done.stdout, "as our servers for tests are"
     assert b"active: nobody yet" in done.stdout
@@ -131,7 +116,7 @@ def test_a_database_that_does_not_answer_is_named(homes: list[Path], tmp_path: P
 def test_a_standby_says_who_is_active_and_takes_over_when_that_one_ends(homes: list[Path]) -> None:
     one, two = homes
     with Serve(one).ready() as first, Serve(two).ready() as second:
-        status = understudy("authority", "status", "--state-dir", two).stdout
+        status = commanded("authority", "status", "--state-dir", two).stdout
         assert b"as a standby" in status
         with Peer(one) as peer:
             assert peer.ask(add(1))["result"] == "accepted"
@@ -178,7 +163,7 @@ def test_a_tree_waits_while_another_host_is_active_and_works_when_it_is_not(
     report_of("issue", "add", "t", "--id", "a", "--state-dir", homes[0])
     up = (UNDERSTUDY, "up", "--exec", "true", "--until-done", "--state-dir", homes[1])
     with Serve(homes[0]).ready() as first, Program(up) as tree:
-        eventually(lambda: understudy("status", "--state-dir", homes[1]).returncode == 0)
+        eventually(lambda: commanded("status", "--state-dir", homes[1]).returncode == 0)
         assert _is_standby(homes[1])
         assert tree.process.poll() is None
         first.kill()

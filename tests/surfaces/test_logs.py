@@ -9,7 +9,7 @@ import pytest
 
 from tests.patience import PATIENCE_SECONDS
 from tests.surfaces.conftest import Run
-from tests.surfaces.process import UNDERSTUDY, environment, understudy
+from tests.surfaces.process import UNDERSTUDY, commanded, environment, understudy
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_programs_learn_what_there_is(call: Run, folder: Path) -> None:
 
 def test_what_is_missing_is_said(call: Run, folder: Path) -> None:
     assert executed(folder, "sh", "-c", "echo begin; head -c 9000000 /dev/zero; echo end") == 0
-    done = understudy("logs", "x", "--state-dir", folder)
+    done = commanded("logs", "x", "--state-dir", folder)
     (row,) = call("logs", "x", "--json").json["attempts"]
     marker = b"\n[... %d bytes are not kept ...]\n" % row["bytesDropped"]
     head, found, tail = done.stdout.partition(marker)
@@ -96,7 +96,7 @@ def test_output_is_followed_while_it_is_written(folder: Path, tmp_path: Path) ->
         ) as follower:
             assert follower.stdout is not None
             assert follower.stdout.readline() == b"one\n"
-            said = orjson.loads(understudy("logs", "x", "--state-dir", folder, "--json").stdout)
+            said = orjson.loads(commanded("logs", "x", "--state-dir", folder, "--json").stdout)
             assert (said["attempts"][0]["running"], said["attempts"][0]["record"]) == (True, None)
             gate.write_text("go\n")
             assert follower.stdout.read() == b"two\n"

@@ -59,19 +59,11 @@ class Up(Program):
 
 
 def add(state_dir: Path, *titles: str, **links: str) -> list[str]:
-    """Issues, in one import-like go; `b=a` says that b waits for a."""
-    lines = [{"action": "issue.add", "payload": {"id": title, "title": title}} for title in titles]
-    lines += [
-        {"action": "dep.add", "payload": {"id": name, "dependsOnId": on}}
-        for name, on in links.items()
-    ]
-    from tests.surfaces.process import Dispatch  # noqa: PLC0415
-
-    with Dispatch(state_dir) as door:
-        for line in lines:
-            door.send(line)
-            assert door.answer()["result"] == "accepted", line
-        assert door.finish() == 0
+    """Issues; `b=a` says that b waits for a."""
+    for title in titles:
+        report_of("issue", "add", title, "--id", title, "--state-dir", state_dir)
+    for name, on in links.items():
+        report_of("dep", "add", name, on, "--state-dir", state_dir)
     return list(titles)
 
 

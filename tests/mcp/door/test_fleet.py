@@ -12,7 +12,7 @@ import pytest
 
 from tests.mcp.door.agents import Agent, Door, Wire
 from tests.patience import eventually
-from tests.surfaces.process import report_of, understudy
+from tests.surfaces.process import commanded, report_of
 from tests.tree.house import accepted, prove
 from understudy.actors.tree import gateway as seen
 
@@ -24,7 +24,7 @@ def _file(state_dir: Path, count: int) -> None:
     rows = [{"id": f"us-{each}", "title": f"t{each}", "status": "open"} for each in range(count)]
     path = state_dir / "issues.jsonl"
     path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    assert understudy("import", path, "--state-dir", state_dir).returncode == 0
+    assert commanded("import", path, "--state-dir", state_dir).returncode == 0
 
 
 def _work(agent: Agent, done: list[str]) -> None:

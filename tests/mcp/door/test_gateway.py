@@ -9,7 +9,7 @@ import pytest
 
 from tests.mcp.door.agents import HANDSHAKE, Door, Wire
 from tests.patience import eventually
-from tests.surfaces.process import understudy
+from tests.surfaces.process import commanded, understudy
 from understudy.actors.tree import gateway as seen
 from understudy.contracts import limits
 from understudy.surfaces.mcp import wire
@@ -123,13 +123,13 @@ def test_a_stop_answers_what_was_taken_in(state_dir: Path, door: Door) -> None:
         assert door.wait() == 0
         assert all(b'"result"' in each for each in heard)
     assert not (state_dir / wire.SOCKET).exists()
-    listed = understudy("issue", "list", "--state-dir", state_dir, "--json")
+    listed = commanded("issue", "list", "--state-dir", state_dir, "--json")
     assert listed.stdout.count(b'"title":"t"') == len(heard) + 1
 
 
 def test_it_brings_its_own_sidecar_which_ends_with_it(state_dir: Path) -> None:
     def served() -> bool:
-        return understudy("authority", "status", "--state-dir", state_dir).returncode == 0
+        return commanded("authority", "status", "--state-dir", state_dir).returncode == 0
 
     for end in (Door.terminate, Door.kill):
         with Door(state_dir) as running:

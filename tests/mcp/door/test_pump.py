@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 
 from tests.mcp.door.agents import HANDSHAKE, Agent, proof
 from tests.patience import eventually
-from tests.surfaces.process import UNDERSTUDY, environment, journal_rows, understudy
+from tests.surfaces.process import UNDERSTUDY, commanded, environment, journal_rows, understudy
 from tests.tree.house import add
 from understudy.actors.tree import gateway as seen
 from understudy.surfaces.mcp import wire
@@ -45,7 +45,7 @@ def test_the_first_agent_starts_a_gateway_and_others_share_it(state_dir: Path) -
 
 
 def _issues(state_dir: Path) -> list[dict[str, Any]]:
-    listed = understudy("issue", "list", "--state-dir", state_dir, "--json")
+    listed = commanded("issue", "list", "--state-dir", state_dir, "--json")
     found: list[dict[str, Any]] = orjson.loads(listed.stdout)["issues"]
     return found
 
@@ -61,7 +61,7 @@ def test_an_agent_may_wish_that_its_leases_outlive_it(state_dir: Path) -> None:
     assert issue["lease"]["fence"] == held["fence"]
     assert understudy("gateway", "--stop", "--state-dir", state_dir).returncode == 0
     assert "missing" in seen.look(state_dir)
-    assert understudy("authority", "status", "--state-dir", state_dir).returncode == 7
+    assert commanded("authority", "status", "--state-dir", state_dir).returncode == 7
 
 
 def test_two_agents_of_one_name_are_two_holders(state_dir: Path) -> None:
@@ -129,7 +129,7 @@ def test_subscriptions_are_made_again_with_the_next_gateway(state_dir: Path) -> 
         assert "result" in agent.rpc("resources/subscribe", {"uri": "issue://a"})
         _hit(state_dir)
         assert "result" in agent.rpc("tools/list")
-        done = understudy("issue", "update", "a", "--notes", "new", "--state-dir", state_dir)
+        done = commanded("issue", "update", "a", "--notes", "new", "--state-dir", state_dir)
         assert done.returncode == 0
         said = agent.answer()
         assert said["method"] == "notifications/resources/updated"

@@ -7,6 +7,7 @@ import pytest
 
 from tests.mcp.outside import node
 from tests.mcp.stand import Stand
+from tests.pairs import pairs
 
 ERAS = ("modern", "legacy")
 ROADS = ("http", "stdio")
@@ -24,8 +25,7 @@ def inspected(stand: Stand, road: str, era: str, *method: str) -> dict[str, Any]
     return printed
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize(("road", "era"), pairs(ROADS, ERAS))
 def test_every_list_is_without_fault(stand: Stand, road: str, era: str) -> None:
     tools = inspected(stand, road, era, "tools/list", "--strict")["tools"]
     assert {"work_next", "issue_claim", "issue_lease_renew"} <= {each["name"] for each in tools}
@@ -34,8 +34,7 @@ def test_every_list_is_without_fault(stand: Stand, road: str, era: str) -> None:
     assert inspected(stand, road, era, "prompts/list")["prompts"]
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize(("road", "era"), pairs(ROADS, ERAS))
 def test_a_call_is_accepted_and_another_refused(stand: Stand, road: str, era: str) -> None:
     call = ("tools/call", "--tool-name")
     added = inspected(stand, road, era, *call, "issue_add", "--tool-arg", "title=from outside")
