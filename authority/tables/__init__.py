@@ -5,7 +5,7 @@ delay no answer, and can be deleted and made anew at any time. With a journal in
 file beside it; with one in PostgreSQL they are in its schema, and `postgres/tables.py` has them.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..journal import Journal
 from .file import Tables
@@ -19,6 +19,9 @@ class Shown(Protocol):
 
     def watermark(self) -> int:
         """The last row that they show."""
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """All that a table shows."""
 
     def follow(self, journal: Journal, rows_max: int | None = None) -> int:
         """Take in the rows that are missing, or so many of them; how many there were."""

@@ -10,7 +10,9 @@ from typing import assert_never
 from ...contracts import (
     BLOCKING_TYPES,
     Job,
+    JobState,
     Lease,
+    Spec,
     issue_resource,
 )
 from ..outcome import (
@@ -40,18 +42,23 @@ from ..outcome import (
     PolicySet,
     SessionDropped,
     SessionPut,
+    SpecMoved,
+    SpecPut,
     SubleaseDropped,
     SubleasePut,
     WitnessPut,
 )
 from .schema import (
+    CHAIN_SPEC,
     DEPENDENCY,
+    DISPATCH_LEASE,
     FIBER,
     INSTANCE,
     ISSUE,
     JOB,
     LEASE,
     SCHEMA,
+    SPEC_LEASE,
     SUBLEASE,
     Table,
 )
@@ -60,6 +67,7 @@ Cell = str | int | None
 Statement = tuple[str, Sequence[Cell]]
 
 _UPSERTS = {table.name: table.upsert for table in SCHEMA}
+_APART = {"spec": SPEC_LEASE, "dispatch": DISPATCH_LEASE}  # leases that have a table of their own
 _SUPERSEDED = "EXISTS (SELECT 1 FROM lease WHERE resource = ? AND fence <> ?)"
 
 
@@ -77,8 +85,7 @@ def statements(change: Change) -> Iterator[Statement]:
         case LeasePut(lease):
             yield from _granted(lease)
         case LeaseDropped(resource):
-            yield "DELETE FROM lease WHERE resource = ?", (resource,)
-            yield from _ended(resource)
+            yield from _dropped(resource)
         case SubleasePut(one):
             yield _put(SUBLEASE, [
                 one.resource, one.sublease_id, one.parent_lease_id, one.holder,
@@ -114,6 +121,10 @@ def statements(change: Change) -> Iterator[Statement]:
             yield query, (one.issue_id, one.depends_on_id, one.type)
         case JobPut(job):
             yield _put(JOB, _job(job))
+        case SpecPut(spec):
+            yield _put(CHAIN_SPEC, _spec(spec))
+        case SpecMoved():
+            yield _moved(change)
         case PolicySet() | ChecksSet() | WitnessPut() | DecisionPut() | Answered() | Lapsed():
             pass  # the tables show work and leases
         case HandoverPut() | SessionPut() | SessionDropped() | FeaturePut():
@@ -126,20 +137,31 @@ def statements(change: Change) -> Iterator[Statement]:
 
 def _granted(lease: Lease) -> Iterator[Statement]:
     """A lease, and the end of whatever hung on the one before; an extension ends nothing."""
-    if not lease.renewals:
-        yield from _ended(lease.resource, _SUPERSEDED, (lease.resource, lease.fence))
+    kind, _, name = lease.resource.partition("/")
+    if kind == "issue" and not lease.renewals:
+        yield from _ended(lease.resource, f" AND {_SUPERSEDED}", (lease.resource, lease.fence))
     yield _put(LEASE, [
         lease.resource, lease.lease_id, lease.owner, lease.fence, lease.ttl_ms, lease.granted_ms,
         lease.deadline_ms, lease.renewed_ms, lease.renewals, lease.state,
     ])  # fmt: skip
+    if table := _APART.get(kind):
+        yield _put(table, [
+            name, lease.owner, lease.lease_id, lease.fence, lease.ttl_ms, lease.granted_ms,
+            lease.deadline_ms, lease.renewals,
+        ])  # fmt: skip
 
 
-def _ended(resource: str, where: str = "", values: Sequence[Cell] = ()) -> Iterator[Statement]:
+def _dropped(resource: str) -> Iterator[Statement]:
+    kind, _, name = resource.partition("/")
+    yield "DELETE FROM lease WHERE resource = ?", (resource,)
+    if kind == "issue":
+        yield from _ended(resource)
+    if table := _APART.get(kind):
+        yield f"DELETE FROM {table.name} WHERE {table.key[0]} = ?", (name,)  # noqa: S608
+
+
+def _ended(resource: str, also: str = "", values: Sequence[Cell] = ()) -> Iterator[Statement]:
     """The term is over: what hung on it is gone, and what still ran is orphaned."""
-    kind = resource.partition("/")[0]
-    also = f" AND {where}" if where else ""
-    if kind != "issue":
-        return  # nothing hangs on it
     for table in ("sublease", "instance"):
         yield f"DELETE FROM {table} WHERE resource = ?{also}", (resource, *values)  # noqa: S608
     query = f"DELETE FROM fiber WHERE resource = ? AND state <> 'running'{also}"  # noqa: S608
@@ -148,11 +170,28 @@ def _ended(resource: str, where: str = "", values: Sequence[Cell] = ()) -> Itera
     yield query, (resource, *values)
 
 
-def _job(job: Job) -> list[object]:
+def _spec(spec: Spec) -> list[object]:
     return [
-        job.job_id, None, None, job.kind, job.state, job.payload, job.author, job.attempts,
-        job.fence, job.scheduled_ms, job.completed_ms, job.completed_by or None,
-        job.reason or None, None, None, None,
+        spec.spec_id, spec.title, spec.state, len(spec.steps), spec.created, spec.digest,
+        spec.author, spec.submitted_ms, spec.materialized_ms,
+    ]  # fmt: skip
+
+
+def _moved(change: SpecMoved) -> Statement:
+    query = (
+        "UPDATE chain_spec SET status = ?, materialized = ?, materialized_ms = ? WHERE spec_id = ?"
+    )
+    return query, _cells([change.state, change.created, change.materialized_ms, change.spec_id])
+
+
+def _job(job: Job) -> list[object]:
+    sent = job.dispatched
+    status = "dispatched" if sent and job.state is JobState.PENDING else job.state
+    return [
+        job.job_id, job.spec_id or None, job.step_key or None, job.kind, status, job.payload,
+        job.author, job.attempts, job.fence, job.scheduled_ms, job.completed_ms,
+        job.completed_by or None, job.reason or None, sent and sent.at_ms, sent and sent.by,
+        sent and sent.file,
     ]  # fmt: skip
 
 

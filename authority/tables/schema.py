@@ -4,15 +4,17 @@ Text and whole numbers are all that a cell holds. Moments are milliseconds since
 lines of one text, and what is true is 1.
 """
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 VERSION = 2  # of these tables; a file of another version is made anew
 
 Dialect = Literal["sqlite", "postgresql"]
 
 
-class Table(NamedTuple):
-    """A table: a line of the schema, and what the lines do not say."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: its columns, and what no two of its rows share."""
 
     name: str
     about: str  # for people
@@ -28,7 +30,7 @@ class Table(NamedTuple):
         marks = ", ".join("?" * len(names))
         rest = ", ".join(f"{name} = excluded.{name}" for name in names if name not in self.key)
         then = f"UPDATE SET {rest}" if rest else "NOTHING"
-        into = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({marks})"
+        into = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
         return f"{into} ON CONFLICT ({', '.join(self.key)}) DO {then}"
 
     def ddl(self, dialect: Dialect) -> str:
@@ -150,4 +152,4 @@ SCHEMA = (
 def ddl(dialect: Dialect) -> str:
     """All tables, empty, behind row 0."""
     made = "".join(table.ddl(dialect) for table in SCHEMA)
-    return f"{made}INSERT INTO watermark (one, seq) VALUES (1, 0);\n"
+    return f"{made}INSERT INTO watermark (one, seq) VALUES (1, 0);\n"  # noqa: S608

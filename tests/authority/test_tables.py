@@ -10,9 +10,9 @@ import pytest
 
 from tests.authority.pair import Pair
 from tests.fakes.desk import START_MS, Desk
-from understudy.authority import tables as tables_module
 from understudy.authority.state import State
 from understudy.authority.tables import Tables
+from understudy.authority.tables import file as tables_module
 from understudy.contracts import rfc3339
 from understudy.contracts.records import BLOCKING_TYPES, Issue
 

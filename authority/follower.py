@@ -1,0 +1,82 @@
+"""Lets the SQL tables follow a running authority, beside its work and at leisure.
+
+A thread of the sidecar calls `step` again and again. What it does costs the interpreter time that
+answers need too: so while somebody asks it takes a small share of it, and the tables fall behind;
+when nobody does, it goes on without a pause until they have caught up.
+"""
+
+import logging
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import apsw
+
+from .folder import open_journal
+from .journal import Storage, Unavailable
+from .tables import Shown
+
+_ROWS = 64  # at once: as long as somebody who asks may have to wait
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a step went, and so when the next one is."""
+
+    QUIET_SECONDS: ClassVar[float] = 0.25  # without a request; then nobody is in a hurry
+    RETRY_SECONDS: ClassVar[float] = 10.0  # after tables that could not follow
+    SHARE: ClassVar[int] = 25  # under load, one part in so many of a processor
+
+    took_s: float = 0.0  # of a processor
+    has_more: bool = False
+    failed: bool = False
+
+    def pause(self, quiet_s: float) -> float:
+        """How long to wait, if nobody has asked for so long."""
+        if self.failed:
+            return self.RETRY_SECONDS
+        return 0.0 if quiet_s >= self.QUIET_SECONDS else self.took_s * self.SHARE
+
+
+class Follower:
+    """Has its own eyes for the journal: the authority's are in use. One thread at a time."""
+
+    def __init__(self, state_dir: Path, journal: Storage) -> None:
+        self._state_dir, self._journal = state_dir, journal
+        self._opened: ExitStack | None = None
+        self._reader: Storage
+        self._tables: Shown
+        self._complaint = ""
+
+    def step(self) -> Pace:
+        """Show a few rows. Tables that cannot follow are behind, and that is all."""
+        if not self._journal.leads:
+            return Pace()
+        began_s = time.thread_time()
+        try:
+            if self._opened is None:
+                self._open()
+            count = self._tables.follow(self._reader, _ROWS)
+        except (apsw.Error, Unavailable) as error:
+            self.close()
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                _LOG.warning("the SQL tables are behind: %s", error)
+            return Pace(has_more=True, failed=True)
+        self._complaint = ""
+        return Pace(time.thread_time() - began_s, has_more=count == _ROWS)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def _open(self) -> None:
+        with ExitStack() as opened:
+            reading = open_journal(self._state_dir, read_only=True)
+            self._reader = opened.enter_context(reading)
+            self._tables = opened.enter_context(closing(self._journal.tables(self._state_dir)))
+            self._opened = opened.pop_all()

@@ -1,0 +1,137 @@
+"""The tables in the journal's own schema, where people on any host can ask them.
+
+What a few rows do is sent as one text, which the server runs and ends by itself: nothing is locked
+while it waits for us, however we end.
+
+    I1  Only the active authority writes: the database refuses whoever has not the newest epoch.
+    I2  Rows and watermark change together, from the watermark that they were made for. Of two that
+        follow at once, one is refused.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from ...contracts import Reason
+from ..failpoint import failpoint
+from ..journal import Journal, Row, Unavailable, changes_of
+from ..place import Place
+from ..tables.changes import Cell, statements
+from .link import Link, connect
+
+_ROWS = 256  # in one transaction
+_TEXT_MAX = 4 * 1_048_576  # of its statements, and a row more
+_STRANGER, _ELSEWHERE = "UD001", "UD003"  # errors of our own functions
+_NUL = str.maketrans({"\0": "\N{SYMBOL FOR NULL}"})  # which no text in PostgreSQL can hold
+
+
+class PostgresTables:
+    """See `Shown` for the promises."""
+
+    def __init__(self, place: Place, epoch: Callable[[], int]) -> None:
+        """Whoever is going to write says under which epoch, each time."""
+        self._place, self._epoch = place, epoch
+        self._db: Link | None = None
+
+    def watermark(self) -> int:
+        try:
+            with self._naming():
+                found = self._link().execute("SELECT seq FROM watermark").fetchone()
+        except _Missing:
+            return 0
+        if found is None:
+            raise Unavailable(Reason.JOURNAL_CORRUPT, f"{self._place}: `watermark` is empty")
+        return int(found[0])
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        query = f"SELECT * FROM {table}".encode()  # noqa: S608 - a name of ours
+        with self._naming():
+            return self._link().execute(query).fetchall()
+
+    def follow(self, journal: Journal, rows_max: int | None = None) -> int:
+        count = 0
+        while rows_max is None or count < rows_max:
+            wanted = _ROWS if rows_max is None else min(_ROWS, rows_max - count)
+            seq = self.watermark()
+            rows = journal.rows(seq, wanted)
+            if not rows:
+                break
+            with self._naming():
+                count += self._take_in(rows, seq)
+        return count
+
+    def clear(self) -> None:
+        text = self._guarded([("SELECT clear_tables()", ())], self.watermark(), 0)
+        with self._naming():
+            self._link().execute(text)
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
+    def _take_in(self, rows: Sequence[Row], seq: int) -> int:
+        """Show so many of the rows that the text does not become too long; how many."""
+        made: list[tuple[str, Sequence[Cell]]] = []
+        size = count = 0
+        for row in rows:
+            for change in changes_of(row):
+                made += statements(change)
+            size += len(row.changes)
+            count += 1
+            if size > _TEXT_MAX:
+                break
+        text = self._guarded(made, seq, rows[count - 1].seq)
+        failpoint("tables.written")
+        try:
+            self._link().execute(text)
+        except psycopg.Error as error:
+            if error.sqlstate == _ELSEWHERE:
+                return 0  # somebody else has shown them
+            raise
+        return count
+
+    def _guarded(self, made: Sequence[tuple[str, Sequence[Cell]]], seq: int, then: int) -> bytes:
+        """One text of statements, with values in it; all or nothing, and only by the active one."""
+        cursor = psycopg.ClientCursor(self._link())
+        first = ("SELECT follow_from(?)", (seq,))
+        last = ("SELECT follow_to(?, ?)", (self._epoch(), then))
+        whole = [
+            cursor.mogrify(query.replace("?", "%s"), [_plain(each) for each in values])
+            for query, values in (first, *made, last)
+        ]
+        return ";\n".join(whole).encode()
+
+    def _link(self) -> Link:
+        if self._db is None or self._db.closed:
+            self._db = connect(self._place)
+            # A crash may lose what follows again anyway.
+            self._db.execute("SET synchronous_commit = off; SET lock_timeout = '5s'")
+        return self._db
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.errors.UndefinedTable as error:
+            raise _Missing(Reason.JOURNAL_WRITE_FAILED, _words(error)) from error
+        except psycopg.Error as error:
+            reason = Reason.JOURNAL_WRITE_FAILED
+            if error.sqlstate == _STRANGER:
+                reason = Reason.JOURNAL_DEPOSED
+            elif self._db is not None and self._db.closed:
+                reason = Reason.JOURNAL_UNREACHABLE
+            raise Unavailable(reason, _words(error)) from error
+
+
+class _Missing(Unavailable):
+    """Whoever only reads meets a database that no writer has brought to this version yet."""
+
+
+def _words(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())
+
+
+def _plain(cell: Cell) -> Cell:
+    return cell.translate(_NUL) if isinstance(cell, str) else cell
