@@ -87,6 +87,6 @@ def _cell(value: object) -> str | int | None:
     if isinstance(value, tuple):
         return "\n".join(value)
     if isinstance(value, str):
-        return str(value).replace("\0", "\N{SYMBOL FOR NULL}")
+        return str(value)
     assert value is None or isinstance(value, int)
     return None if value is None else int(value)

@@ -24,7 +24,6 @@ from .link import Link, connect
 _ROWS = 256  # in one transaction
 _TEXT_MAX = 4 * 1_048_576  # of its statements, and a row more
 _STRANGER, _ELSEWHERE = "UD001", "UD003"  # errors of our own functions
-_NUL = str.maketrans({"\0": "\N{SYMBOL FOR NULL}"})  # which no text in PostgreSQL can hold
 
 
 class PostgresTables:
@@ -98,7 +97,7 @@ class PostgresTables:
         first = ("SELECT follow_from(?)", (seq,))
         last = ("SELECT follow_to(?, ?)", (self._epoch(), then))
         whole = [
-            cursor.mogrify(query.replace("?", "%s"), [_plain(each) for each in values])
+            cursor.mogrify(query.replace("?", "%s"), values)
             for query, values in (first, *made, last)
         ]
         return ";\n".join(whole).encode()
@@ -131,7 +130,3 @@ class _Missing(Unavailable):
 
 def _words(error: psycopg.Error) -> str:
     return " ".join(str(error).split())
-
-
-def _plain(cell: Cell) -> Cell:
-    return cell.translate(_NUL) if isinstance(cell, str) else cell
