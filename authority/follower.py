@@ -18,7 +18,8 @@ from .folder import open_journal
 from .journal import Storage, Unavailable
 from .tables import Shown
 
-_ROWS = 64  # at once: as long as somebody who asks may have to wait
+_ROWS_MAX = 256  # at once
+_STEP_SECONDS = 0.005  # of a processor: as long as somebody who asks may have to wait
 _LOG = logging.getLogger(__name__)
 
 
@@ -49,6 +50,7 @@ class Follower:
         self._opened: ExitStack | None = None
         self._reader: Storage
         self._tables: Shown
+        self._rows = 1  # so many take about as long as a step may
         self._complaint = ""
 
     def step(self) -> Pace:
@@ -59,7 +61,7 @@ class Follower:
         try:
             if self._opened is None:
                 self._open()
-            count = self._tables.follow(self._reader, _ROWS)
+            count = self._tables.follow(self._reader, self._rows)
         except (apsw.Error, Unavailable) as error:
             self.close()
             if str(error) != self._complaint:
@@ -67,7 +69,12 @@ class Follower:
                 _LOG.warning("the SQL tables are behind: %s", error)
             return Pace(has_more=True, failed=True)
         self._complaint = ""
-        return Pace(time.thread_time() - began_s, has_more=count == _ROWS)
+        pace = Pace(time.thread_time() - began_s, has_more=count == self._rows)
+        if pace.took_s > _STEP_SECONDS:
+            self._rows = max(1, self._rows // 2)
+        elif pace.has_more:
+            self._rows = min(_ROWS_MAX, 2 * self._rows)
+        return pace
 
     def close(self) -> None:
         if self._opened is not None:

@@ -1,6 +1,6 @@
 """The tables in a file of their own, `tables.db`, beside a journal in SQLite."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from ..failpoint import failpoint
-from ..journal import Journal, changes_of
+from ..journal import Journal, Row, changes_of
 from .changes import statements
 from .schema import VERSION, ddl
 
@@ -16,7 +16,7 @@ _ROWS = 1_000  # in one transaction; whoever lingers in the journal keeps its lo
 
 
 class Tables:
-    """One database file that follows one journal. Several processes may let it follow at once."""
+    """See `Shown` for the promises. Several processes may let one file follow at once."""
 
     def __init__(self, path: Path) -> None:
         self._db = apsw.Connection(str(path))
@@ -31,25 +31,23 @@ class Tables:
             raise
 
     def watermark(self) -> int:
-        """The last row that the tables show."""
         return int(self._db.execute("SELECT seq FROM watermark").get)
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         return self._db.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - a name of ours
 
     def follow(self, journal: Journal, rows_max: int | None = None) -> int:
-        """Take in the rows that are missing, or so many of them; how many there were."""
         count = 0
         while rows_max is None or count < rows_max:
             wanted = _ROWS if rows_max is None else min(_ROWS, rows_max - count)
-            taken = self._take_in(journal, wanted)
-            count += taken
-            if taken < wanted:
+            seq = self.watermark()
+            rows = journal.rows(seq, wanted)
+            if not rows:
                 break
+            count += self._take_in(rows, seq)
         return count
 
     def clear(self) -> None:
-        """Forget everything; the next `follow` begins with the first row."""
         with self._writing():
             self._drop_all()
             self._db.execute(ddl("sqlite"))
@@ -57,15 +55,15 @@ class Tables:
     def close(self) -> None:
         self._db.close()
 
-    def _take_in(self, journal: Journal, rows_max: int) -> int:
-        with self._writing():  # before the look at the watermark: another may follow as well
-            rows = journal.rows(self.watermark(), rows_max)
+    def _take_in(self, rows: Sequence[Row], seq: int) -> int:
+        with self._writing():
+            if self.watermark() != seq:
+                return 0  # somebody else has shown them
             for row in rows:
                 for change in changes_of(row):
                     for query, values in statements(change):
                         self._db.execute(query, values)
-            if rows:
-                self._db.execute("UPDATE watermark SET seq = ?", (rows[-1].seq,))
+            self._db.execute("UPDATE watermark SET seq = ?", (rows[-1].seq,))
             failpoint("tables.written")
         return len(rows)
 
