@@ -23,6 +23,7 @@ from .link import Link, connect
 
 _ROWS = 256  # in one transaction
 _TEXT_MAX = 4 * 1_048_576  # of its statements, and a row more
+_PREPARED_MAX = 128  # statements; there are fewer, but for changes of unusual members of an issue
 _STRANGER, _ELSEWHERE = "UD001", "UD003"  # errors of our own functions
 
 
@@ -33,6 +34,7 @@ class PostgresTables:
         """Whoever is going to write says under which epoch, each time."""
         self._place, self._epoch = place, epoch
         self._db: Link | None = None
+        self._prepared: dict[str, str] = {}
 
     def watermark(self) -> int:
         try:
@@ -62,9 +64,9 @@ class PostgresTables:
         return count
 
     def clear(self) -> None:
-        text = self._guarded([("SELECT clear_tables()", ())], self.watermark(), 0)
+        seq = self.watermark()
         with self._naming():
-            self._link().execute(text)
+            self._link().execute(self._guarded([("SELECT clear_tables()", ())], seq, 0))
 
     def close(self) -> None:
         if self._db is not None:
@@ -94,17 +96,25 @@ class PostgresTables:
     def _guarded(self, made: Sequence[tuple[str, Sequence[Cell]]], seq: int, then: int) -> bytes:
         """One text of statements, with values in it; all or nothing, and only by the active one."""
         cursor = psycopg.ClientCursor(self._link())
-        first = ("SELECT follow_from(?)", (seq,))
-        last = ("SELECT follow_to(?, ?)", (self._epoch(), then))
-        whole = [
-            cursor.mogrify(query.replace("?", "%s"), values)
-            for query, values in (first, *made, last)
-        ]
-        return ";\n".join(whole).encode()
+        first = cursor.mogrify("SELECT follow_from(%s)", (seq,))
+        last = cursor.mogrify("SELECT follow_to(%s, %s)", (self._epoch(), then))
+        rest = [cursor.mogrify(self._spoken(query, len(values)), values) for query, values in made]
+        return ";\n".join([first, *rest, last]).encode()
+
+    def _spoken(self, query: str, count: int) -> str:
+        """A statement that the server has read and planned before, as most are."""
+        marks = ", ".join(["%s"] * count)
+        if query not in self._prepared and len(self._prepared) < _PREPARED_MAX and count:
+            name, parts = f"t{len(self._prepared)}", query.split("?")
+            numbered = "".join(f"{part}${at}" for at, part in enumerate(parts[:-1], 1)) + parts[-1]
+            self._link().execute(f"PREPARE {name} AS {numbered}".encode())
+            self._prepared[query] = f"EXECUTE {name}({marks})"
+        return self._prepared.get(query) or query.replace("?", "%s")
 
     def _link(self) -> Link:
         if self._db is None or self._db.closed:
             self._db = connect(self._place)
+            self._prepared.clear()
             # A crash may lose what follows again anyway.
             self._db.execute("SET synchronous_commit = off; SET lock_timeout = '5s'")
         return self._db
