@@ -29,9 +29,9 @@ class Pace:
 
     QUIET_SECONDS: ClassVar[float] = 0.25  # without a request; then nobody is in a hurry
     RETRY_SECONDS: ClassVar[float] = 10.0  # after tables that could not follow
-    SHARE: ClassVar[int] = 25  # under load, one part in so many of a processor
+    SHARE: ClassVar[int] = 25  # under load, one part in so many of the time
 
-    took_s: float = 0.0  # of a processor
+    took_s: float = 0.0  # by the watch: a database works for us as well
     has_more: bool = False
     failed: bool = False
 
@@ -57,7 +57,7 @@ class Follower:
         """Show a few rows. Tables that cannot follow are behind, and that is all."""
         if not self._journal.leads:
             return Pace()
-        began_s = time.thread_time()
+        began_s, worked_s = time.monotonic(), time.thread_time()
         try:
             if self._opened is None:
                 self._open()
@@ -69,12 +69,12 @@ class Follower:
                 _LOG.warning("the SQL tables are behind: %s", error)
             return Pace(has_more=True, failed=True)
         self._complaint = ""
-        pace = Pace(time.thread_time() - began_s, has_more=count == self._rows)
-        if pace.took_s > _STEP_SECONDS:
+        has_more = count == self._rows
+        if time.thread_time() - worked_s > _STEP_SECONDS:
             self._rows = max(1, self._rows // 2)
-        elif pace.has_more:
+        elif has_more:
             self._rows = min(_ROWS_MAX, 2 * self._rows)
-        return pace
+        return Pace(time.monotonic() - began_s, has_more=has_more)
 
     def close(self) -> None:
         if self._opened is not None:
