@@ -32,6 +32,7 @@ class PostgresReader:
     def __init__(self, place: Place, timeout_s: float) -> None:
         self._place, self._timeout_s = place, timeout_s
         self._db = self._connected()
+        self._streamed: psycopg.ServerCursor[tuple[Any, ...]] | None = None
 
     def ask(self, statement: str) -> Answer:
         found = _FIRST.match(bare(statement))
@@ -44,10 +45,10 @@ class PostgresReader:
             if word == "explain":
                 cursor = self._db.execute(statement.encode(), binary=True)  # one, and no more
                 return Answer(_names(cursor), iter(cursor.fetchall()))
-            streamed = self._db.cursor("question")
-            streamed.itersize = _ROWS
-            streamed.execute(statement.encode())
-        return Answer(_names(streamed), self._rows(streamed))
+            self._streamed = self._db.cursor("question")
+            self._streamed.itersize = _ROWS
+            self._streamed.execute(statement.encode())
+        return Answer(_names(self._streamed), self._rows(self._streamed))
 
     def watermark(self) -> int:
         with self._worded():
@@ -56,9 +57,18 @@ class PostgresReader:
             return 0 if found is None else int(found[0])
 
     def close(self) -> None:
+        self._forget()
         self._db.close()
 
+    def _forget(self) -> None:
+        """The answer before this one, however far it was read."""
+        if self._streamed is not None:
+            with suppress(psycopg.Error):
+                self._streamed.close()
+            self._streamed = None
+
     def _begin(self) -> None:
+        self._forget()
         if self._db.closed:
             self._db = self._connected()
         timeout_ms = int(self._timeout_s * 1000)

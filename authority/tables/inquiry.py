@@ -151,5 +151,7 @@ def _worded(timeout_s: float) -> Iterator[None]:
         raise BadQuery(f"{error}: these tables can be read ({names}), and nothing else") from error
     except apsw.InterruptError as error:
         raise BadQuery(f"no answer in {timeout_s:g} s (--timeout)") from error
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise BadQuery(f"{error}; `understudy rebuild` makes the tables anew") from error
     except (apsw.Error, UnicodeEncodeError) as error:
         raise BadQuery(str(error)) from error

@@ -51,8 +51,8 @@ def csv_lines(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     for row in chain([columns], rows):
         text = io.StringIO()
         cells = ["" if cell is None else _plain(cell) for cell in row]
-        csv.writer(text, lineterminator="").writerow(cells)
-        yield text.getvalue()
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        yield text.getvalue().removesuffix("\n")
 
 
 def shown(value: object) -> str:

@@ -67,8 +67,8 @@ def sql(
         statements = _statements(query)
         if not statements:
             raise click.UsageError("there is no question: name one, or send it on standard input")
-        fresh = inquiry.freshen()
         try:
+            fresh = inquiry.freshen()
             for statement in statements:
                 count = put(inquiry, statement, form)
                 _tell(session, fresh, count)
