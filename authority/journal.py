@@ -8,12 +8,16 @@ I3  A writer whose epoch is not the newest can append nothing.
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from ..contracts import FAILURES, Reason, canonical
 from .outcome import Change, decode_changes
+
+if TYPE_CHECKING:
+    from .tables import Shown
 
 GENESIS = "row1_" + "0" * 64  # what the first row is chained to
 STATE_GENESIS = "st1_" + "0" * 64
@@ -142,6 +146,9 @@ class Journal(Protocol):
     def read(self, after_seq: int = 0) -> Iterator[Row]:
         """Rows in order, from `after_seq` + 1."""
 
+    def rows(self, after_seq: int, count: int) -> list[Row]:
+        """At most so many rows, read at once."""
+
     def row(self, seq: int) -> Row | None:
         """One row."""
 
@@ -175,11 +182,11 @@ class Storage(Journal, Protocol):
     def who(self) -> str:
         """Who may write, for people."""
 
-    def rows(self, after_seq: int, count: int) -> list[Row]:
-        """At most so many rows, read at once."""
-
     def last_seq(self) -> int:
         """The number of the last row."""
+
+    def tables(self, folder: Path) -> "Shown":
+        """The SQL tables of this journal; a file of them is in the state directory."""
 
     def flush(self) -> None:
         """Put on disk what can be read here, whoever wrote it and did not live to flush it."""

@@ -13,7 +13,7 @@ import orjson
 
 from ..contracts import Door, Garbage, Reason, Request, Transport, limits, parse, startup_check
 from .failpoint import failpoint
-from .folder import TABLES, TRAJECTORY, evidence_locked, locked, open_journal
+from .folder import TRAJECTORY, evidence_locked, locked, open_journal
 from .journal import Row, Unavailable
 from .service import Authority, Proposal
 from .trajectory import Steps, Trajectory, last_seq, refuse_rewound
@@ -178,20 +178,20 @@ class Office:
     def close(self) -> None:
         """Let go; the SQL tables catch up last, when nobody waits for them any more."""
         with self._opened:
-            if self._wrote:
+            if self._wrote and self.journal.leads:
                 self._follow_with_tables()
 
     def _follow_with_tables(self) -> None:
         """They are a projection: if they cannot follow, that takes nobody's answer away."""
-        from .tables import Tables  # noqa: PLC0415 - only writers need it
-
         try:
-            with closing(Tables(self.state_dir / TABLES)) as tables:
+            with closing(self.journal.tables(self.state_dir)) as tables:
                 tables.follow(self.journal)
-        except apsw.Error as error:
+        except (apsw.Error, Unavailable) as error:
+            if isinstance(error, Unavailable) and error.reason is Reason.JOURNAL_CORRUPT:
+                raise
             import logging  # noqa: PLC0415 - only in trouble
 
-            logging.getLogger(__name__).warning("%s is behind: %s", TABLES, error)
+            logging.getLogger(__name__).warning("the SQL tables are behind: %s", error)
 
     def __enter__(self) -> Self:
         return self

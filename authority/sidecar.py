@@ -1,10 +1,11 @@
-"""The sidecar: one process that owns the journal and answers on a Unix socket.
+r"""The sidecar: one process that owns the journal and answers on a Unix socket.
 
 Newline-delimited JSON. The first line says hello; then any number of requests may be in flight,
 and answers come back in the order of the requests, each with its `id`.
 
     connections -> queue -> decide -> commit -> answers         in the event loop, one batch a turn
                                         |----> trajectory       in a thread, a moment behind
+                                        \----> tables           in another, when there is time
 
 What arrives during a commit waits in its socket and is the next batch: the slower the disk, the
 larger the batches. A thread for the commits was measured, and lost: it wins the time of an fsync,
@@ -47,6 +48,7 @@ from ..contracts import (
 )
 from .envelope import refused_garbage, with_mark
 from .folder import SOCKET
+from .follower import Follower, Pace
 from .journal import Unavailable
 from .office import LOOK_SECONDS, Office
 
@@ -87,6 +89,9 @@ class Sidecar:
         self._files_max = max(1, files - _SPARE_FILES)
         self._evidence = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evidence")
         self._following = False
+        self._tables = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tables")
+        self._follower = Follower(office.state_dir, office.journal)
+        self._showing = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._busy_until = 0.0
         self._stopping = asyncio.Event()
@@ -107,6 +112,7 @@ class Sidecar:
             listener = bound(path)
             server = await loop.create_unix_server(lambda: Connection(self), sock=listener)
             self.ready.set()
+            self._show_soon()  # a crash may have left the tables behind
             await self._stopping.wait()
             if watch is not None:
                 watch.cancel()
@@ -149,6 +155,7 @@ class Sidecar:
         except Unavailable as error:
             if error.reason is not Reason.JOURNAL_UNREACHABLE:
                 raise
+        self._show_soon()
 
     def stop(self) -> None:
         """Take in nothing more, but for what is on its way. Call it in the event loop."""
@@ -261,6 +268,7 @@ class Sidecar:
             self._following = True
             self._timers["evidence"] = loop.call_later(_EVIDENCE_SECONDS, self._follow)
         self._busy_until = loop.time()
+        self._show_soon()
         if "idle" not in self._timers:
             self._timers["idle"] = loop.call_later(_IDLE_SECONDS, self._rest)
 
@@ -279,6 +287,24 @@ class Sidecar:
             self._plan()
         if self._askers:
             self._turn()
+
+    def _show_soon(self, seconds: float = Pace.QUIET_SECONDS) -> None:
+        """Let the tables follow, unless they are about to."""
+        if self._leads and not self._showing and not self._stopping.is_set():
+            self._showing = True
+            self._timers["tables"] = asyncio.get_running_loop().call_later(seconds, self._show)
+
+    def _show(self) -> None:
+        done = asyncio.get_running_loop().run_in_executor(self._tables, self._follower.step)
+        done.add_done_callback(self._shown)
+
+    def _shown(self, done: "asyncio.Future[Pace]") -> None:
+        """Go on at once while nobody asks, and in small parts while somebody does."""
+        self._showing = False
+        pace = done.result()
+        if pace.has_more:
+            quiet_s = asyncio.get_running_loop().time() - self._busy_until
+            self._show_soon(pace.pause(quiet_s))
 
     def _rest(self) -> None:
         """Nobody has asked for a while; or somebody has, and the while begins anew."""
@@ -312,6 +338,8 @@ class Sidecar:
         for timer in self._timers.values():
             timer.cancel()
         self._evidence.shutdown()
+        self._tables.shutdown()
+        self._follower.close()
         try:
             self.office.follow()
         except Exception as error:  # noqa: BLE001 - `run` raises it, after the first one

@@ -9,12 +9,16 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
 
 from ..contracts import Reason
 from .failpoint import failpoint
 from .journal import Entry, Head, Packed, Row, Snapshot, Unavailable
+
+if TYPE_CHECKING:
+    from .tables import Tables
 
 _APPLICATION_ID = 0x75_6E_64_73  # "unds": `file` and we can tell the journal from other databases
 _VERSION = 1
@@ -215,6 +219,13 @@ class SqliteJournal:
         with _naming(Reason.JOURNAL_WRITE_FAILED), self._db:
             failpoint("snapshot.begun")
             self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)", values)
+
+    def tables(self, folder: Path) -> "Tables":
+        """They are a file of the folder."""
+        from .folder import TABLES  # noqa: PLC0415 - most commands do without
+        from .tables import Tables  # noqa: PLC0415
+
+        return Tables(folder / TABLES)
 
     def tidy(self) -> None:
         pages = self._log_pages

@@ -13,6 +13,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,14 +24,14 @@ import orjson
 from ...contracts import Door, canonical, contract_digest, parse
 from .. import native
 from ..exchange import import_payloads, read_issues
-from ..folder import TABLES, TRAJECTORY, create_state_dir, open_journal
+from ..folder import TRAJECTORY, create_state_dir, open_journal
 from ..kernel import NativeOffice
 from ..office import Office
 from ..replay import replay
 from ..service import recover
 from ..state import State, check_invariants, dump, load
-from ..tables import Tables
 from ..trajectory import verify
+from .picture import faults
 from .served import Served
 
 NODE = "vector"  # the name of the authority's clock in every vector
@@ -165,9 +166,9 @@ def proof(state_dir: Path) -> tuple[str, int, list[str]]:
             problems.append(f"replay: {mismatch}")
         if problem := verify(state_dir / TRAJECTORY, journal)[1]:
             problems.append(f"trajectory: {problem}")
+        with closing(journal.tables(state_dir)) as tables:
+            problems += (f"tables: {each}" for each in faults(tables, state, head.seq))
     problems += _state_problems(state)
-    if head.seq and (watermark := _watermark(state_dir)) != head.seq:
-        problems.append(f"tables: they show row {watermark}, the journal ends with {head.seq}")
     return head.digest, head.seq, problems
 
 
@@ -180,14 +181,6 @@ def _state_problems(state: State) -> list[str]:
     except AssertionError as error:
         return [f"invariant: {error}"]
     return [] if dump(again) == image else ["snapshot: the state that it gives back differs"]
-
-
-def _watermark(state_dir: Path) -> int:
-    tables = Tables(state_dir / TABLES)
-    try:
-        return tables.watermark()
-    finally:
-        tables.close()
 
 
 def _answer(data: bytes, seen: set[int], *, compared: bool) -> Answer:

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -32,6 +33,7 @@ from ..place import Place
 from .link import ANSWER_SECONDS, Link, Lost, connect, noticing, now_s
 from .migration import STEPS, migrate, version
 from .pulse import BEAT, HOLD_MS, LAPSE_MS, Pulse
+from .tables import PostgresTables
 
 _RETRY_SECONDS = 30.0  # how long an active one waits for a database that is lost
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.02, 1.0  # between two tries
@@ -192,6 +194,10 @@ class PostgresJournal:
         """How the server is set up for whoever connects, for people."""
         query = "SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)"
         return dict(self._all(query, (list(names),)))
+
+    def tables(self, folder: Path) -> PostgresTables:  # noqa: ARG002 - they are not there
+        """They are in the journal's schema, and written under the epoch that is ours then."""
+        return PostgresTables(self._place, lambda: self._epoch)
 
     def flush(self) -> None:
         """What can be read here is on the server's disk."""

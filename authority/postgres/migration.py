@@ -4,17 +4,18 @@ Each step is applied once, in order, inside one transaction; there is no way bac
 is further than we are is left alone.
 """
 
-from typing import Any, LiteralString
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from ...contracts import Reason
 from ..journal import Unavailable
+from ..tables.schema import SCHEMA, ddl
 
 # Rows come in behind the last one, under the newest epoch, whoever inserts them and however. The
 # lock on `head` makes a takeover wait for rows that are about to be committed, and nothing else.
-_FIRST: LiteralString = """
+_FIRST = """
 CREATE TABLE head (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     version integer NOT NULL,
@@ -82,7 +83,38 @@ CREATE TRIGGER refuse_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON journal
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_changes();
 """
 
-STEPS: tuple[LiteralString, ...] = (_FIRST,)
+# The tables are a projection: whatever they become, they are dropped and made anew, and follow.
+# `follow_to` comes last, so that a takeover waits for hardly more than the commit.
+_TABLES = f"""
+DROP TABLE IF EXISTS {", ".join(table.name for table in SCHEMA)};
+{ddl("postgresql")}
+CREATE OR REPLACE FUNCTION follow_from(expected bigint) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM FROM watermark WHERE seq = expected FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the tables do not end with row %', expected USING ERRCODE = 'UD003';
+    END IF;
+END $$;
+CREATE OR REPLACE FUNCTION follow_to(mine bigint, reached bigint) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    newest bigint;
+BEGIN
+    SELECT epoch INTO STRICT newest FROM head FOR SHARE;
+    IF mine <> newest THEN
+        RAISE EXCEPTION 'epoch %, the newest is %', mine, newest USING ERRCODE = 'UD001';
+    END IF;
+    UPDATE watermark SET seq = reached;
+END $$;
+CREATE OR REPLACE FUNCTION clear_tables() RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    {"".join(f"DELETE FROM {table.name}; " for table in SCHEMA if table.name != "watermark")}
+END $$;
+"""  # noqa: S608 - our own names
+
+STEPS: tuple[str, ...] = (_FIRST, _TABLES)
 
 
 def version(db: psycopg.Connection[Any]) -> int:
@@ -106,7 +138,7 @@ def migrate(db: psycopg.Connection[Any], schema: str, node: str) -> bool:
             db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         before = version(db)
         for step in STEPS[before:]:
-            db.execute(step)
+            db.execute(step.encode())
         if before == 0:
             db.execute("INSERT INTO head (version, node) VALUES (%s, %s)", (len(STEPS), node))
         else:

@@ -12,10 +12,11 @@ from ...authority import (
     GENESIS,
     TABLES,
     TRAJECTORY,
+    Unavailable,
     evidence_locked,
     locked,
     open_journal,
-    tables,
+    place,
     trajectory,
 )
 from ...authority import replay as replaying
@@ -73,15 +74,22 @@ def verify(session: Session) -> None:
 @click.command()
 @common
 def rebuild(session: Session) -> None:
-    """Make the SQL tables and the trajectory anew from the journal."""
+    """Make the SQL tables and the trajectory anew from the journal.
+
+    Tables in PostgreSQL are made anew by the active authority: no other host may be at work.
+    """
+    shared = place.of(session.state_dir) is not None
     with (
         locked(session.state_dir),
         evidence_locked(session.state_dir),
-        open_journal(session.state_dir, read_only=True) as journal,
+        open_journal(session.state_dir, read_only=not shared) as journal,
     ):
         for suffix in ("", "-wal", "-shm"):
             (session.state_dir / (TABLES + suffix)).unlink(missing_ok=True)
-        with closing(tables.Tables(session.state_dir / TABLES)) as fresh:
+        if shared and journal.stand_in() is None:
+            raise Unavailable(Reason.AUTHORITY_STANDBY, journal.who())
+        with closing(journal.tables(session.state_dir)) as fresh:
+            fresh.clear()
             fresh.follow(journal)
         rows = trajectory.rewrite(session.state_dir / TRAJECTORY, journal)
     _finish(session, {"result": "accepted", "rows": rows}, f"rebuilt from {rows} rows")

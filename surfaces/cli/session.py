@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import orjson
@@ -149,21 +149,22 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def print_json(value: object) -> None:
+def print_json(value: object, *, to: TextIO | None = None) -> None:
     try:
         line = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
         # A path or an argument that is not UTF-8, for which JSON has no spelling.
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         line = text.encode(errors="replace")
-    print_bytes(line + b"\n")
+    print_bytes(line + b"\n", to=to)
 
 
-def print_bytes(data: bytes) -> None:
-    """Standard output, which whoever started us may have closed."""
-    if sys.stdout is not None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+def print_bytes(data: bytes, *, to: TextIO | None = None) -> None:
+    """Standard output, or another stream; whoever started us may have closed it."""
+    stream = sys.stdout if to is None else to
+    if stream is not None:
+        stream.buffer.write(data)
+        stream.buffer.flush()
 
 
 def run(cli: click.Group, arguments: Sequence[str] | None) -> int:

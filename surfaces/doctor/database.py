@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ...authority import TABLES, TRAJECTORY, Unavailable, place
+from ...authority import TRAJECTORY, Unavailable, place
 from ...contracts import FAILURES, Reason
 from . import journal as written_down
 from .finding import Finding
@@ -30,12 +30,14 @@ def written(folder: Path, shared: place.Place) -> Iterator[Finding]:
             yield Finding("active", "ok", f"active: {facts['active']}", facts=facts)
             yield from written_down.recovered(journal)
             yield written_down.followed(journal, evidence, busy=busy)
+            with closing(journal.tables(folder)) as tables:
+                seq = tables.watermark()  # first: they are never ahead of the journal
             head_seq = journal.last_seq()
+            led = journal.standing().holder is not None
+            yield written_down.tables_at(seq, head_seq, busy=busy or led)
     except Unavailable as error:
         remedy = FAILURES[error.reason].remedy
         yield Finding("journal", "problem", str(error), remedy, error.reason.wire)
-    else:
-        yield written_down.shown(folder / TABLES, head_seq, busy=busy)
 
 
 def _server(shared: place.Place, settings: dict[str, str], took_ms: float) -> Finding:

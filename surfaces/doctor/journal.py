@@ -216,7 +216,7 @@ def followed(journal: Storage, evidence: Evidence, *, busy: bool) -> Finding:
 
 
 def shown(path: Path, head_seq: int, *, busy: bool) -> Finding:
-    """How far the SQL tables are; whoever stops writing brings them up to date."""
+    """How far the SQL tables in a file are."""
     if not path.exists():
         facts = {"seq": 0, "behind": head_seq}
         return Finding("tables", "ok", "there are none yet", facts=facts)
@@ -226,16 +226,24 @@ def shown(path: Path, head_seq: int, *, busy: bool) -> Finding:
         with closing(apsw.Connection(uri, flags=_READ)) as db:
             seq = int(db.execute("SELECT seq FROM watermark").get)
     except (apsw.Error, TypeError, ValueError) as error:
+        if busy and isinstance(error, apsw.SQLError | apsw.BusyError):
+            facts = {"seq": 0, "behind": head_seq}
+            return Finding("tables", "ok", "the process at work is making them", facts=facts)
         return Finding("tables", "problem", f"they cannot be read: {error}", _REBUILD)
+    return tables_at(seq, head_seq, busy=busy)
+
+
+def tables_at(seq: int, head_seq: int, *, busy: bool) -> Finding:
+    """Whoever writes brings them up to date, while it runs and when it stops."""
     facts = {"seq": seq, "behind": head_seq - seq}
     if seq > head_seq and not busy:
         words = f"they show row {seq}, and the journal ends with row {head_seq}"
         return Finding("tables", "problem", words, _REBUILD, facts=facts)
     if busy:
-        words = f"they show row {seq}, and follow when the process at work stops"
+        words = f"they show row {seq}, and follow when the process at work has time"
         return Finding("tables", "ok", words, facts=facts)
     if seq < head_seq:
-        remedy = f"nothing to do: they follow when a writer stops; or {_REBUILD}"
+        remedy = f"nothing to do: they follow when somebody writes, or asks them; or {_REBUILD}"
         words = f"they are {head_seq - seq} rows behind"
         return Finding("tables", "note", words, remedy, facts=facts)
     return Finding("tables", "ok", "they show what the journal says", facts=facts)

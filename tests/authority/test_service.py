@@ -454,7 +454,7 @@ def test_an_office_lets_go_even_when_the_tables_fail(
     office = Office(folder)
     office.ask("issue.add", {"title": "t"})
     office.close()
-    assert "tables.db is behind" in caplog.text
+    assert "the SQL tables are behind" in caplog.text
     Office(folder).close()
 
 

@@ -62,6 +62,9 @@ class MemoryJournal:
     def read(self, after_seq: int = 0) -> Iterator[Row]:
         yield from self.disk.rows[after_seq:]
 
+    def rows(self, after_seq: int, count: int) -> list[Row]:
+        return self.disk.rows[after_seq : after_seq + count]
+
     def row(self, seq: int) -> Row | None:
         return self.disk.rows[seq - 1] if 0 < seq <= len(self.disk.rows) else None
 

@@ -81,6 +81,7 @@ class Database:
             db.execute("SET session_replication_role = replica")  # no triggers
             db.execute("DELETE FROM journal; DELETE FROM snapshot")
             db.execute("UPDATE head SET epoch = 0, holder = NULL")
+            db.execute("SELECT clear_tables(); UPDATE watermark SET seq = 0")
 
     def drop(self, url: str) -> None:
         with self.connect() as db:

@@ -119,7 +119,7 @@ APART = {
     "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority evidence",
     "authority status", "exec", "logs", "up", "down", "status", "tree", "top", "mcp", "gateway",
     "instruction check", "instruction run", "required projection", "required gate-ref",
-    "required witness", "required verify", "required decide", "required verify-decision",
+    "sql", "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
 EXIT_CODES = (
     "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",

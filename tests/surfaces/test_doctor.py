@@ -16,6 +16,7 @@ import orjson
 import pytest
 
 from tests.authority.client.impostor import Impostor, hang_up
+from tests.patience import eventually
 from tests.surfaces.conftest import Run, Scene
 from tests.surfaces.process import Dispatch, Serve, understudy
 from understudy.authority import SOCKET, TABLES, TRAJECTORY, Office, Unavailable, native
@@ -189,6 +190,7 @@ def test_it_looks_at_a_sidecar_at_work_and_disturbs_nobody(state_dir: Path, call
     with Serve(state_dir) as running:
         running.ready()
         assert call("issue", "add", "x").code == 0
+        eventually(lambda: found(state_dir, "tables").facts["behind"] == 0)
         before = set(contents(state_dir))
         report = call("doctor", "--json")
         assert report.code == 0, report.out

@@ -1,0 +1,92 @@
+"""What the SQL tables have to show, worked out from the state instead of from the changes."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...contracts import BLOCKING_TYPES, Job, JobState, Lease, Spec, is_dispatch, is_spec
+from ..state import State
+from ..tables import SCHEMA, Shown
+
+Rows = list[tuple[Any, ...]]
+
+
+def painted(state: State) -> dict[str, Rows]:
+    """All tables but the watermark, each in an order of its own."""
+    leases = state.leases.values()
+    records: dict[str, Iterable[dict[str, Any]]] = {
+        "issue": map(_members, state.issues.values()),
+        "dependency": (
+            _members(each) | {"blocking": each.type in BLOCKING_TYPES}
+            for links in state.dependencies.values()
+            for each in links
+        ),
+        "lease": map(_members, leases),
+        "sublease": _nested(state.subleases),
+        "instance": _nested(state.instances),
+        "fiber": _nested(state.fibers),
+        "chain_spec": map(_spec, state.lane.specs.values()),
+        "job": map(_job, state.lane.jobs.values()),
+        "spec_lease": (_term("spec_id", one) for one in leases if is_spec(one.resource)),
+        "dispatch_lease": (_term("job_id", one) for one in leases if is_dispatch(one.resource)),
+    }
+    columns = {table.name: [name for name, _ in table.columns] for table in SCHEMA}
+    return {
+        name: sorted((tuple(_cell(each[column]) for column in columns[name]) for each in found),
+                     key=repr)
+        for name, found in records.items()
+    }  # fmt: skip
+
+
+def hung(tables: Shown) -> dict[str, Rows]:
+    """The same, as the tables have it."""
+    names = [table.name for table in SCHEMA if table.name != "watermark"]
+    return {name: sorted(tables.rows(name), key=repr) for name in names}
+
+
+def faults(tables: Shown, state: State, seq: int) -> list[str]:
+    """Where the tables differ from what they have to show."""
+    found = [] if tables.watermark() == seq else [f"they show row {tables.watermark()} of {seq}"]
+    seen = hung(tables)
+    for name, rows in painted(state).items():
+        if seen[name] != rows:
+            found.append(f"`{name}` has {seen[name]} instead of {rows}")
+    return found
+
+
+def _nested(nested: dict[str, dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    return (_members(one) for each in nested.values() for one in each.values())
+
+
+def _members(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any record
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+def _spec(spec: Spec) -> dict[str, Any]:
+    counts = {"status": spec.state, "steps": len(spec.steps), "materialized": spec.created}
+    return _members(spec) | counts
+
+
+def _job(job: Job) -> dict[str, Any]:
+    members = _members(job) | {"status": job.state}
+    for name in ("spec_id", "step_key", "completed_by", "reason"):
+        members[name] = members[name] or None
+    sent = job.dispatched
+    if sent is None:
+        return members | {"dispatched_ms": None, "dispatched_by": None, "file": None}
+    if job.state is JobState.PENDING:
+        members["status"] = "dispatched"
+    return members | {"dispatched_ms": sent.at_ms, "dispatched_by": sent.by, "file": sent.file}
+
+
+def _term(key: str, lease: Lease) -> dict[str, Any]:
+    named = {"owner_id": lease.owner, "expires_ms": lease.deadline_ms}
+    return _members(lease) | named | {key: lease.resource.partition("/")[2]}
+
+
+def _cell(value: object) -> str | int | None:
+    if isinstance(value, tuple):
+        return "\n".join(value)
+    if isinstance(value, str):
+        return str(value)
+    assert value is None or isinstance(value, int)
+    return None if value is None else int(value)
