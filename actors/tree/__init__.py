@@ -6,6 +6,8 @@
       worker_sup         any number of workers, each a process group under one lease
       lease_dispatcher   finds work, claims it, starts workers, renews, retries, escalates
       gateway            serves agents, when that is asked for
+      chain_runner       makes the jobs of specs, when that is asked for
+      job_dispatcher     writes the files of jobs that are free to run
 
 `launcher` starts it and stops it, `control` talks to one that runs elsewhere. Names are imported
 when they are first used: the launcher takes a while, and `understudy status` does without.
