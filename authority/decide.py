@@ -14,6 +14,7 @@ from . import (
     coherence,
     dependency,
     directive,
+    dispatching,
     fiber,
     handover,
     harness,
@@ -23,6 +24,7 @@ from . import (
     projection,
     required,
     roster,
+    spec,
     sublease,
     work,
 )
@@ -127,6 +129,16 @@ _LANE: dict[type[shapes.Shape], Callable[[Turn, Any], Outcome]] = {
     shapes.RegisterNode: directive.register,
     shapes.ShowJob: roster.show,
     shapes.Roster: roster.roster,
+    shapes.SubmitSpec: spec.submit,
+    shapes.ClaimSpec: spec.claim,
+    shapes.MaterializeSpec: spec.materialize,
+    shapes.ReleaseSpec: spec.release,
+    shapes.ShowSpec: spec.show,
+    shapes.ListSpecs: spec.list_specs,
+    shapes.ClaimDispatch: dispatching.claim,
+    shapes.CompleteDispatch: dispatching.complete,
+    shapes.ReleaseDispatch: dispatching.release,
+    shapes.DispatchRoster: dispatching.roster,
 }
 
 

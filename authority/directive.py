@@ -78,7 +78,7 @@ class Turn:
 # --- who may ------------------------------------------------------------------------------------
 
 
-def may(turn: Turn, node: str, capability: str, job_id: str) -> Refused | None:
+def may(turn: Turn, node: str, capability: str, job_id: str | None) -> Refused | None:
     """Why a node may not do this; None where it may."""
     if node == turn.owner and turn.origin.authored is None:
         return None  # at its own door

@@ -121,6 +121,8 @@ def _effect(
     }
     if outcome.job_id is not None:
         effect["jobId"] = outcome.job_id
+    if outcome.spec_id is not None:
+        effect["specId"] = outcome.spec_id
     if context.escalated_from is not None:
         effect["escalatedFrom"] = context.escalated_from
     return effect
@@ -131,7 +133,9 @@ def _witness_refs(action: HostAction, args_digest: str, outcome: Accepted | Refu
     refs = [f"host-effect://{action.action}/{args_digest}"]
     if outcome.fence is not None and outcome.issue_id is not None:
         refs.append(f"lease://issue/{outcome.issue_id}/{outcome.fence}")
-    if outcome.fence is not None and outcome.job_id is not None:
+    if outcome.fence is not None and outcome.resource is not None:
+        refs.append(f"lease://{outcome.resource}/{outcome.fence}")
+    elif outcome.fence is not None and outcome.job_id is not None:
         refs.append(f"lease://job/{outcome.job_id}/{outcome.fence}")
     if action.resolver_ref is not None:
         refs.append(action.resolver_ref)

@@ -31,6 +31,7 @@ from ..contracts import (
     canonical,
     completed_job,
     completion_of,
+    dispatch_resource,
     job_resource,
     limits,
     rfc3339,
@@ -70,7 +71,7 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
     author = request.author or turn.owner
     denied = may(turn, author, "job.schedule", job_id)
     if denied is None:
-        denied = _derives(turn, request.kind, author, job_id)
+        denied = derives(turn, request.kind, author, job_id)
     if denied is not None:
         return denied
     waited = {completed_job(op_id) for op_id in request.causal_deps}
@@ -375,10 +376,10 @@ def _find(turn: Turn, job_id: str) -> Job | Refused:
 
 def _admitted(turn: Turn, job: Job, worker: str, capability: str) -> Refused | None:
     denied = may(turn, worker, capability, job.job_id)
-    return denied or _derives(turn, job.kind, worker, job.job_id)
+    return denied or derives(turn, job.kind, worker, job.job_id)
 
 
-def _derives(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:
+def derives(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:
     """Whether a node keeps out of what only the coordinator may derive."""
     if not is_derivation(turn.lane, kind) or node == coordinator(turn):
         return None
@@ -409,6 +410,9 @@ def _moved(
         changes.append(LeasePut(lease))
     elif before is JobState.CLAIMED:
         changes.insert(0, LeaseDropped(job_resource(job.job_id)))
+    dispatch = dispatch_resource(job.job_id)
+    if move is JobMove.COMPLETE and turn.state.leases.get(dispatch) is not None:
+        changes.insert(0, LeaseDropped(dispatch))  # there is nothing left to hand on
     changes += [admitted, *heard(turn, author)]
     answer = {"changed": True, "opId": op_id, "job": job_view(turn, job, lease)}
     if move is JobMove.COMPLETE and (freed := _freed(turn, job)):

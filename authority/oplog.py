@@ -48,6 +48,7 @@ class Folded(Struct, kw_only=True):
 
     entries: dict[str, Entry] = {}
     routes: dict[str, dict[str, Any]] = {}
+    specs: dict[str, dict[str, Any]] = {}  # as they were submitted
     coordinator: str = ""
     waiting: dict[str, tuple[str, ...]] = {}  # operation -> what it depends on and is not there
     refused: tuple[str, ...] = ()  # operations that count for nothing
@@ -171,6 +172,8 @@ def _take(folded: Folded, op: Operation, written: dict[str, tuple[int, int, str]
         case "DesignateCoordinator":
             if _is_last(op, "coordinator", written):
                 folded.coordinator = op.body["node"]
+        case "SubmitSpec":
+            folded.specs[op.body["specId"]] = op.body
         case "RegisterNode":
             pass  # who may do what is asked before an operation is admitted
         case _:

@@ -30,6 +30,8 @@ from ..contracts import (
     Quarantine,
     Reason,
     Session,
+    Spec,
+    SpecState,
     Sublease,
     Witness,
 )
@@ -128,6 +130,24 @@ class JobQuarantined(Struct, frozen=True, tag_field="change", tag="job.quarantin
     quarantine: Quarantine
 
 
+class SpecPut(Struct, frozen=True, tag_field="change", tag="spec.put"):
+    """A spec is submitted."""
+
+    spec: Spec
+
+
+class SpecMoved(Struct, frozen=True, kw_only=True, tag_field="change", tag="spec.moved"):
+    """A spec is claimed, given back, or has more jobs than before; its steps stay."""
+
+    spec_id: str
+    state: SpecState
+    created: int
+    attempts: int
+    fence: int
+    reason: str
+    materialized_ms: int | None
+
+
 class DirectivePut(Struct, frozen=True, tag_field="change", tag="directive.put"):
     """A route or a mark; an empty one stays, so that no older write comes back."""
 
@@ -203,6 +223,8 @@ Change = (
     | FeaturePut
     | JobPut
     | JobQuarantined
+    | SpecPut
+    | SpecMoved
     | DirectivePut
     | MemberPut
     | Designated
@@ -229,6 +251,8 @@ class Accepted:
     fence: int | None = None
     witnesses: tuple[str, ...] = ()  # what else the effect rests on, in order
     job_id: str | None = None
+    spec_id: str | None = None
+    resource: str | None = None  # what the fence is of, where it is no issue and no job
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +265,8 @@ class Refused:
     fence: int | None = None  # the fence that is current, where the refusal is about fences
     changes: tuple[Change, ...] = ()  # only the memory of the answer, and a result that came late
     job_id: str | None = None
+    spec_id: str | None = None
+    resource: str | None = None  # as above
     others: tuple[Reason, ...] = ()
 
     @property

@@ -16,7 +16,7 @@ from ..contracts import (
     Stamp,
     document_of,
     host_actions,
-    is_job,
+    is_issue,
     issue_of,
     issue_resource,
     limits,
@@ -94,7 +94,7 @@ def leases(state: State, stamp: Stamp) -> Outcome:
     """Every lease on an issue with its fence, and which are stale or contended."""
     contended = set(contended_ids(state, stamp.wall_ms))
     items = []
-    for resource in sorted(key for key in state.leases if not is_job(key)):
+    for resource in sorted(key for key in state.leases if is_issue(key)):
         issue = state.issues[issue_of(resource)]
         item = {
             "id": issue.id,

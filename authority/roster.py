@@ -18,12 +18,14 @@ from ..contracts import (
     Roster,
     ShowJob,
     Stamp,
+    dispatch_resource,
     job_resource,
     limits,
 )
 from .directive import Turn, admits, coordinator_view, route_of
 from .lane import Lane
 from .outcome import Accepted, Outcome, Refused
+from .tenure import tenure_view
 
 _LAST = 2**63  # greater than any sequence number
 _TOP = "\U0010ffff"  # greater than any text of a kind
@@ -31,19 +33,10 @@ _TOP = "\U0010ffff"  # greater than any text of a kind
 
 def show(turn: Turn, request: ShowJob) -> Outcome:
     """One job whole."""
-    state = turn.state
-    job = state.lane.jobs.get(request.job_id)
+    job = turn.lane.jobs.get(request.job_id)
     if job is None:
         return Refused(Reason.JOB_NOT_FOUND, f"job {request.job_id}", job_id=request.job_id)
-    lease = state.leases.get(job_resource(job.job_id))
-    view = job_view(turn, job, lease) | {
-        "author": job.author,
-        "payload": orjson.Fragment(job.payload),
-        "causalDeps": list(job.causal_deps),
-        "route": route_of(state.lane, job.kind) or None,
-        "artifacts": [artifact_view(each) for each in job.artifacts],
-    }
-    return Accepted(body={"job": view}, job_id=job.job_id)
+    return Accepted(body={"job": whole_view(turn, job)}, job_id=job.job_id)
 
 
 def roster(turn: Turn, request: Roster) -> Outcome:
@@ -79,12 +72,18 @@ def roster(turn: Turn, request: Roster) -> Outcome:
 
 def _start(lane: Lane, request: Roster) -> tuple[int, str] | None:
     """Where a page begins: behind the number and the job of the cursor."""
-    if request.cursor is None:
-        return (-1, "")
-    number, _, job_id = request.cursor.partition("/")
-    if not re.fullmatch(r"[0-9]{1,16}", number) or job_id not in lane.jobs:
+    place = place_of(request.cursor)
+    if place is None or (request.cursor is not None and place[1] not in lane.jobs):
         return None
-    return (int(number), job_id)
+    return place
+
+
+def place_of(cursor: str | None) -> tuple[int, str] | None:
+    """The number and the id of a cursor; before all others where there is none."""
+    if cursor is None:
+        return (-1, "")
+    number, _, key = cursor.partition("/")
+    return (int(number), key) if re.fullmatch(r"[0-9]{1,16}", number) else None
 
 
 Found = Iterator[tuple[str, tuple[int, str]]]
@@ -130,6 +129,17 @@ _QUERIES = {"pending": _pending, "overdue": _overdue, "waiting": _waiting}
 # --- views --------------------------------------------------------------------------------------
 
 
+def whole_view(turn: Turn, job: Job) -> dict[str, Any]:
+    """A job with everything that is known of it."""
+    return job_view(turn, job, turn.state.leases.get(job_resource(job.job_id))) | {
+        "author": job.author,
+        "payload": orjson.Fragment(job.payload),
+        "causalDeps": list(job.causal_deps),
+        "route": route_of(turn.lane, job.kind) or None,
+        "artifacts": [artifact_view(each) for each in job.artifacts],
+    }
+
+
 def job_view(turn: Turn, job: Job, lease: Lease | None) -> dict[str, Any]:
     stamp = turn.stamp
     missing = turn.lane.missing(job) if job.state is JobState.PENDING else []
@@ -155,6 +165,8 @@ def job_view(turn: Turn, job: Job, lease: Lease | None) -> dict[str, Any]:
     if missing:
         view["waitsFor"] = missing
         view["waitedMs"] = stamp.wall_ms - job.scheduled_ms
+    if job.spec_id:
+        view |= {"specId": job.spec_id, "stepKey": job.step_key} | _dispatch_view(turn, job)
     if job.reason:
         view["reason"] = job.reason
     if job.completed_ms is not None:
@@ -169,6 +181,25 @@ def job_view(turn: Turn, job: Job, lease: Lease | None) -> dict[str, Any]:
     return view
 
 
+def _dispatch_view(turn: Turn, job: Job) -> dict[str, Any]:
+    """Who hands a job on, or has done so."""
+    if job.dispatched is not None:
+        mark = job.dispatched
+        return {
+            "dispatched": {
+                "by": mark.by,
+                "fence": mark.fence,
+                "atMs": mark.at_ms,
+                "file": mark.file,
+                "digest": mark.digest,
+            }
+        }
+    lease = turn.state.leases.get(dispatch_resource(job.job_id))
+    if lease is None or job.state is JobState.COMPLETED:
+        return {}
+    return {"dispatchLease": tenure_view(lease, turn.stamp)}
+
+
 def artifact_view(artifact: Artifact) -> dict[str, Any]:
     given = {
         "artifactId": artifact.artifact_id,
@@ -180,6 +211,12 @@ def artifact_view(artifact: Artifact) -> dict[str, Any]:
         "outputDigest": artifact.output_digest,
     }
     return {name: text for name, text in given.items() if text is not None}
+
+
+def seen(turn: Turn, job: Job) -> JobState:
+    """The state of a job as it is seen at this moment."""
+    missing = turn.lane.missing(job) if job.state is JobState.PENDING else []
+    return _seen(job, missing, turn.stamp)
 
 
 def _seen(job: Job, missing: list[str], stamp: Stamp) -> JobState:

@@ -1,6 +1,6 @@
 """What is: the fold of the journal, and the only function that changes it.
 
-    I1  Every lease's resource is an issue or a job that exists and is not finished.
+    I1  Every lease's resource is an issue, a job or a spec that exists and is not finished.
     I2  A resource has at most one lease; a newer grant has a greater fence.
     I3  Subleases and instances hang on the lease whose fence they were made under.
     I4  `ready` holds exactly the open issues whose blockers are all closed.
@@ -10,6 +10,9 @@
     I7  Hand-overs are of issues that exist, and a ledger hangs on its worker's session.
     I8  Decisions are about issues that exist and are not closed.
     I9  A job is leased exactly while it is claimed, and stands in the index of its state.
+    I10 A spec counts the jobs of its steps, is materialized when it has them all, and is leased
+        only before; its fence is that of its last lease.
+    I11 What is being dispatched is a job of a spec that is neither dispatched nor completed.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -42,9 +45,10 @@ from ..contracts import (
     Member,
     Policy,
     Session,
+    Spec,
     Sublease,
     Witness,
-    is_job,
+    is_issue,
     issue_of,
     issue_resource,
     limits,
@@ -78,6 +82,8 @@ from .outcome import (
     PolicySet,
     SessionDropped,
     SessionPut,
+    SpecMoved,
+    SpecPut,
     SubleaseDropped,
     SubleasePut,
     WitnessPut,
@@ -230,6 +236,8 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
                 state.features.setdefault(feature.worker, {})[feature.feature_id] = feature
             case JobPut() | JobQuarantined() | DirectivePut() | MemberPut() | Designated():
                 state.lane.make(change)
+            case SpecPut() | SpecMoved():
+                state.lane.make(change)
             case OperationAdmitted():
                 pass  # the log is the journal's; what it did are the changes beside it
             case DependencyAdded(dependency):
@@ -278,7 +286,7 @@ def _move(state: State, old: Rank, new: Rank) -> None:
 
 def _put_lease(state: State, lease: Lease) -> None:
     before = state.leases.get(lease.resource)
-    if is_job(lease.resource):
+    if not is_issue(lease.resource):
         state.leases[lease.resource] = lease
         state.lane.file_lease(before, lease)
         return
@@ -292,7 +300,7 @@ def _put_lease(state: State, lease: Lease) -> None:
 
 
 def _drop_lease(state: State, resource: str) -> None:
-    if is_job(resource):
+    if not is_issue(resource):
         state.lane.file_lease(state.leases.pop(resource), None)
         return
     _unfile(state, state.leases.pop(resource))
@@ -413,6 +421,7 @@ class Image(msgspec.Struct, frozen=True):
     directives: list[Directive] = []
     members: list[Member] = []
     designation: Designation | None = None
+    specs: list[Spec] = []
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -440,6 +449,7 @@ def dump(state: State) -> bytes:
         directives=[state.lane.directives[key] for key in sorted(state.lane.directives)],
         members=[state.lane.members[key] for key in sorted(state.lane.members)],
         designation=state.lane.designation,
+        specs=[state.lane.specs[key] for key in sorted(state.lane.specs)],
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -451,6 +461,7 @@ def load(data: bytes) -> State:
     apply(state, [IssueAdded(each) for each in image.issues])
     apply(state, [DependencyAdded(each) for each in image.dependencies])
     apply(state, [JobPut(each) for each in image.jobs])
+    apply(state, [SpecPut(each) for each in image.specs])
     apply(state, [DirectivePut(each) for each in image.directives])
     apply(state, [MemberPut(each) for each in image.members])
     if image.designation is not None:
@@ -476,8 +487,8 @@ def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I9; slow, for tests and for `issue.check`."""
-    of_issues = {key: lease for key, lease in state.leases.items() if not is_job(key)}
+    """Assert I1 to I11; slow, for tests and for `issue.check`."""
+    of_issues = {key: lease for key, lease in state.leases.items() if is_issue(key)}
     for resource, lease in of_issues.items():
         issue = state.issues[issue_of(resource)]
         assert issue.status != "closed", f"I1: {resource} is closed and leased"

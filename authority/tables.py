@@ -39,6 +39,8 @@ from .outcome import (
     PolicySet,
     SessionDropped,
     SessionPut,
+    SpecMoved,
+    SpecPut,
     SubleaseDropped,
     SubleasePut,
     WitnessPut,
@@ -176,6 +178,8 @@ class Tables:
                 pass
             case JobPut() | JobQuarantined() | DirectivePut() | MemberPut() | Designated():
                 pass  # of the job lane they show the leases
+            case SpecPut() | SpecMoved():
+                pass
             case OperationAdmitted():
                 pass
             case _:

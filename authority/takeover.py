@@ -1,7 +1,8 @@
 """Taking over an operation log: what was done elsewhere is done here too, by the owner's own hand.
 
-Jobs and routes travel, leases do not: what was claimed there is pending here. Everything goes
-through the rules as ordinary requests, so that nothing comes in that could not have happened.
+Jobs, specs and routes travel, leases do not: what was claimed there is pending here. Everything
+goes through the rules as ordinary requests, so that nothing comes in that could not have happened:
+the job of a step is made of its spec, which is submitted first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from ..contracts import Door, JobMove, JobState, Operation, build, limits
+from ..contracts import Door, JobMove, JobState, Operation, build, job_step, limits, step_job
 from .directive import directive_view
 from .office import Office
 from .oplog import fold
@@ -27,11 +28,12 @@ class Taken(Struct, frozen=True):
     scheduled: int
     completed: int
     routes: int
+    specs: int  # that were submitted
     problems: tuple[str, ...]
 
 
 def take_over(office: Office, log: Iterable[Operation]) -> Taken:
-    """Schedule, complete and route what the log says. Done again, it changes nothing."""
+    """Submit, schedule, complete and route what the log says. Done again, it changes nothing."""
     lines = {each.op_id: each for each in log}
     folded = fold(lines.values())
     if folded.refused:
@@ -40,7 +42,12 @@ def take_over(office: Office, log: Iterable[Operation]) -> Taken:
     scheduled = [
         each.body | {"causalDeps": list(each.causal_deps)}
         for each in by_place
-        if each.kind == JobMove.SCHEDULE
+        if each.kind == JobMove.SCHEDULE and job_step(each.body["jobId"]) is None
+    ]
+    steps = [
+        found
+        for each in by_place
+        if each.kind == JobMove.SCHEDULE and (found := job_step(each.body["jobId"]))
     ]
     results = {
         each.body["jobId"]: each.body["artifacts"]
@@ -49,18 +56,52 @@ def take_over(office: Office, log: Iterable[Operation]) -> Taken:
         and folded.entries[each.body["jobId"]].state is JobState.COMPLETED
     }
     lane = office.authority.state.lane
+    submitted = _asked(office, "spec.submit", [*folded.specs.values()])
+    made, unmade = _materialize(office, steps)
     answers = _asked(office, "job.schedule", scheduled)
-    problems = _problems(answers)
+    problems = [*_problems(submitted), *unmade, *_problems(answers)]
     completed, refused = _complete(office, results)
     said = {kind: directive_view(each) for kind, each in lane.directives.items()}
     news = [_given(each) for kind, each in folded.routes.items() if said.get(kind) != each]
     routes = _asked(office, "route.set", news)
     return Taken(
-        scheduled=sum(bool(each.get("changed")) for each in answers),
+        scheduled=made + sum(bool(each.get("changed")) for each in answers),
         completed=completed,
         routes=sum(bool(each.get("changed")) for each in routes),
+        specs=sum(bool(each.get("changed")) for each in submitted),
         problems=(*problems, *refused, *_problems(routes)),
     )
+
+
+def _materialize(office: Office, steps: Sequence[tuple[str, str]]) -> tuple[int, list[str]]:
+    """Make the jobs of steps that are missing here, spec by spec, and lay the specs down again."""
+    lane, count, problems = office.authority.state.lane, 0, list[str]()
+    wanted: dict[str, list[str]] = {}
+    for spec_id, step_key in steps:
+        if step_job(spec_id, step_key) not in lane.jobs:
+            wanted.setdefault(spec_id, []).append(step_key)
+    runner = office.journal.node()
+    claims = _asked(office, "spec.claim", [{"specId": each, "runner": runner} for each in wanted])
+    problems += _problems(claims)
+    for answer in claims:
+        if answer["result"] != "accepted":
+            continue
+        spec = answer["spec"]
+        held = {
+            "specId": spec["specId"],
+            "runner": runner,
+            "leaseId": spec["lease"]["leaseId"],
+            "fence": spec["lease"]["fence"],
+        }
+        keys = wanted[spec["specId"]]
+        size = limits.SPEC_BATCH_MAX
+        parts = [keys[at : at + size] for at in range(0, len(keys), size)]
+        made = _asked(office, "spec.materialize", [held | {"stepKeys": each} for each in parts])
+        count += sum(len(each.get("created", ())) for each in made)
+        problems += _problems(made)
+        if made[-1].get("spec", {}).get("state") != "materialized":
+            problems += _problems(_asked(office, "spec.release", [held]))
+    return count, problems
 
 
 def _complete(office: Office, results: dict[str, list[dict[str, Any]]]) -> tuple[int, list[str]]:

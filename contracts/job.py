@@ -13,6 +13,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from .shapes import Artifact, CallerStamp
+from .spec import Dispatched
 
 
 class JobState(StrEnum):
@@ -81,6 +82,9 @@ class Job(Struct, frozen=True, kw_only=True):
     completed_by: str = ""
     artifacts: tuple[Artifact, ...] = ()
     quarantine: Quarantine | None = None
+    spec_id: str = ""  # of the step that it was made of, if any
+    step_key: str = ""
+    dispatched: Dispatched | None = None
 
 
 class Directive(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ INTEGER_MAX = 2**53 - 1  # what a JSON reader with doubles still reads exactly
 JSON_DEPTH_MAX = 32  # deeper than any payload of ours, far from any parser's stack
 TEXT_DEPTH_MAX = 64  # the same for JSON text that an imported record carries along
 REQUEST_BYTES_MAX = 1_048_576  # one line on a door
-ID_LENGTH_MAX = 128  # issue, job, instance, sublease and fiber ids
+ID_LENGTH_MAX = 128  # issue, job, spec, instance, sublease and fiber ids
 NAME_LENGTH_MAX = 256  # assignees, owners, lease ids, request ids, node names
 TITLE_LENGTH_MAX = 512
 TEXT_LENGTH_MAX = 131_072  # description, design, acceptance criteria, notes
@@ -85,8 +85,17 @@ OPERATIONS_PER_BATCH_MAX = 64  # admitted together in one row
 DIRECTIVES_MAX = 4_096  # routes and marks of kinds
 MEMBERS_MAX = 65_536  # nodes that are registered
 ROSTER_PAGE_MAX = 256
+JOB_ID_LENGTH_MAX = 2 * ID_LENGTH_MAX + 1  # of a step's job: spec, colon, step
+OPERATION_ID_LENGTH_MAX = JOB_ID_LENGTH_MAX + 32  # a word before it, a number behind it
 ROSTER_PAGE_DEFAULT = 64
 COORDINATOR_QUIET_MS_MAX = 900_000  # a coordinator without a word for longer is reported as quiet
+
+# --- specs -------------------------------------------------------------------------------------
+SPECS_MAX = 1_048_576
+SPEC_STEPS_MAX = 1_024  # of one spec
+SPEC_BATCH_MAX = 64  # steps that become jobs in one row
+SPEC_TTL_MS_DEFAULT = 60_000  # of a runner's and a dispatcher's lease
+LAPSED_SCAN_MAX = 1_024  # lapsed leases of specs or dispatches that one page looks at
 
 # --- time --------------------------------------------------------------------------------------
 CLOCK_DRIFT_MS_MAX = 500  # how far ahead of us a caller's stamp may be

@@ -266,6 +266,18 @@ class Reason(IntEnum):
     JOURNAL_TOO_NEW = 462
     JOURNAL_ENGINE_MISSING = 463
     JOURNAL_URL_INVALID = 464
+    # Specs, and the dispatch of their jobs.
+    SPEC_PAYLOAD_INVALID = 470
+    SPEC_EXISTS = 471
+    SPECS_FULL = 472
+    SPEC_NOT_FOUND = 473
+    SPEC_MATERIALIZED = 474
+    SPEC_STEP_DUPLICATE = 475
+    SPEC_STEP_DEPENDENCY = 476
+    SPEC_STEP_CYCLE = 477
+    SPEC_STEP_UNKNOWN = 478
+    JOB_NOT_DISPATCHABLE = 479
+    JOB_DISPATCHED = 480
 
     @property
     def wire(self) -> str:
@@ -981,6 +993,39 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.JOURNAL_URL_INVALID, "journal_url_invalid", _CALLER, _NEVER, Exit.CONFIG, None,
      "that is no URL for the journal of this state directory",
      "postgresql://HOST/DATABASE; a password comes from ~/.pgpass or UNDERSTUDY_JOURNAL"),
+    (Reason.SPEC_PAYLOAD_INVALID, "spec_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     "the payload of a spec action has a wrong, missing or unknown member",
+     "correct the member that is named"),
+    (Reason.SPEC_EXISTS, "spec_exists", _CALLER, _NEVER, Exit.CONFLICT, None,
+     "another document was submitted under this id",
+     "choose another specId"),
+    (Reason.SPECS_FULL, "spec_store_full", _US, _NEVER, Exit.CONFLICT, None,
+     "the authority holds as many specs as it can",
+     "start another state directory"),
+    (Reason.SPEC_NOT_FOUND, "spec_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "no such spec",
+     "`understudy spec list` shows what there is"),
+    (Reason.SPEC_MATERIALIZED, "spec_materialized", _PEER, _NEVER, Exit.CONFLICT, None,
+     "every step of the spec has its job, once and for all",
+     "go on with another spec; `understudy spec status ID` shows the jobs"),
+    (Reason.SPEC_STEP_DUPLICATE, "spec_step_duplicate", _CALLER, _NEVER, Exit.USAGE, None,
+     "two steps of the spec have the same key",
+     "rename one of them"),
+    (Reason.SPEC_STEP_DEPENDENCY, "spec_step_dependency_invalid", _CALLER, _NEVER, Exit.USAGE,
+     None, "a step depends on itself, on the same step twice, or on one that the spec lacks",
+     "name other steps of the same spec in dependsOn, each one once"),
+    (Reason.SPEC_STEP_CYCLE, "spec_step_cycle", _CALLER, _NEVER, Exit.USAGE, None,
+     "these steps wait for each other",
+     "take one of the dependencies out of the circle"),
+    (Reason.SPEC_STEP_UNKNOWN, "spec_step_unknown", _CALLER, _NEVER, Exit.NOT_FOUND, None,
+     "the spec has no step with this key",
+     "`understudy spec status ID` lists the steps"),
+    (Reason.JOB_NOT_DISPATCHABLE, "job_not_dispatchable", _PEER, _LATER, Exit.CONFLICT, None,
+     "only jobs of specs that are free to run are handed on",
+     "take another one from `understudy job dispatch roster`"),
+    (Reason.JOB_DISPATCHED, "job_dispatched", _PEER, _NEVER, Exit.CONFLICT, None,
+     "the job was handed on before, once and for all",
+     "go on with another; `understudy job show ID` names the file"),
 )
 # fmt: on
 

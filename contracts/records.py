@@ -164,6 +164,10 @@ def issue_resource(issue_id: str) -> str:
     return f"issue/{issue_id}"
 
 
+def is_issue(resource: str) -> bool:
+    return resource.startswith("issue/")
+
+
 def issue_of(resource: str) -> str:
     """The issue id of a resource key; job and spec leases have other prefixes."""
     return resource.removeprefix("issue/")

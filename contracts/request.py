@@ -170,7 +170,9 @@ def _payload_reason(action: str) -> Reason:
         return Reason.INSTRUCTION_SHAPE
     if family in ("required", "coherence"):
         return Reason.CHECK_PAYLOAD_INVALID
-    if family in ("job", "route", "coordinator", "node"):
+    if family == "spec":
+        return Reason.SPEC_PAYLOAD_INVALID
+    if family in ("job", "route", "coordinator", "node", "dispatch"):
         return Reason.JOB_PAYLOAD_INVALID
     if family in ("sublease", "instance") or verb.startswith(("lease", "claim")):
         return Reason.LEASE_PAYLOAD_INVALID

@@ -72,6 +72,21 @@ ROUTES = (
         },
     ),
     _route(
+        "route.spec.lifecycle",
+        "world.spec.v1",
+        "wm.control.spec.lifecycle",
+        "commitment.attest identity profile.execution",
+        {
+            "op/mcp.spec_submit": "spec.submit",
+            "op/mcp.spec_claim": "spec.claim",
+            "op/mcp.spec_materialize": "spec.materialize",
+            "op/mcp.spec_release": "spec.release",
+            "op/mcp.dispatch_claim": "dispatch.claim",
+            "op/mcp.dispatch_complete": "dispatch.complete",
+            "op/mcp.dispatch_release": "dispatch.release",
+        },
+    ),
+    _route(
         "route.transport.dispatch",
         "world.transport.v1",
         "wm.control.transport.dispatch",

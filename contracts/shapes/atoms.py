@@ -8,19 +8,32 @@ from .. import limits
 
 # `$(?!\n)` is the end of the text in every dialect; a bare `$` lets Python pass a last newline.
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)"
+JOB_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}(?::[A-Za-z0-9][A-Za-z0-9._:-]{0,127})?$(?!\n)"
+STEP_KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$(?!\n)"
 LINE_PATTERN = r"^[^\u0000-\u001f\u007f]*$(?!\n)"
 
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN)]
+JobId = Annotated[str, Meta(pattern=JOB_ID_PATTERN)]  # with a colon: of the step of a spec
+StepKey = Annotated[str, Meta(pattern=STEP_KEY_PATTERN)]
 Name = Annotated[str, Meta(pattern=LINE_PATTERN, max_length=limits.NAME_LENGTH_MAX)]
 Mark = Annotated[  # a name that is there
     str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.NAME_LENGTH_MAX)
+]
+OperationName = Annotated[  # what is named after a job: its leases, operations, cursors
+    str, Meta(pattern=LINE_PATTERN, max_length=limits.OPERATION_ID_LENGTH_MAX)
+]
+OperationMark = Annotated[
+    str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.OPERATION_ID_LENGTH_MAX)
 ]
 Title = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.TITLE_LENGTH_MAX)]
 Text = Annotated[str, Meta(max_length=limits.TEXT_LENGTH_MAX)]
 Summary = Annotated[str, Meta(max_length=limits.SUMMARY_LENGTH_MAX)]
 ReasonText = Annotated[str, Meta(max_length=limits.REASON_LENGTH_MAX)]
 Ref = Annotated[str, Meta(pattern=LINE_PATTERN, max_length=limits.REF_LENGTH_MAX)]
+RefMark = Annotated[  # a reference that is there
+    str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.REF_LENGTH_MAX)
+]
 Refs = Annotated[tuple[Ref, ...], Meta(max_length=limits.REFS_MAX)]
 Label = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.ID_LENGTH_MAX)]
 Labels = Annotated[tuple[Label, ...], Meta(max_length=limits.LABELS_MAX)]

@@ -5,11 +5,23 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from .. import limits
-from .atoms import Id, Integer, Mark, Mutation, Name, Natural, ReasonText, Shape
+from .atoms import (
+    Id,
+    Integer,
+    JobId,
+    Mark,
+    Mutation,
+    Name,
+    Natural,
+    OperationMark,
+    OperationName,
+    ReasonText,
+    Shape,
+)
 from .context import CallerStamp
 
 JobPayload = Annotated[dict[str, Any], Meta(max_length=limits.JOB_PAYLOAD_MEMBERS_MAX)]
-CausalDeps = Annotated[tuple[Mark, ...], Meta(max_length=limits.CAUSAL_DEPS_MAX)]
+CausalDeps = Annotated[tuple[OperationMark, ...], Meta(max_length=limits.CAUSAL_DEPS_MAX)]
 
 
 class Artifact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -17,7 +29,7 @@ class Artifact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
 
     artifact_id: Mark
     artifact_type: Mark
-    source_job: Id | None = None
+    source_job: JobId | None = None
     model_id: Name | None = None
     model_version: Name | None = None
     prompt_digest: Name | None = None
@@ -28,7 +40,10 @@ Artifacts = Annotated[tuple[Artifact, ...], Meta(max_length=limits.ARTIFACTS_MAX
 
 
 class ScheduleJob(Mutation, frozen=True, kw_only=True):
-    """`author` is the node that schedules; left out, it is the owner."""
+    """`author` is the node that schedules; left out, it is the owner.
+
+    Its id has no colon: those with one are for the steps of specs.
+    """
 
     job_id: Id
     kind: Mark
@@ -40,19 +55,19 @@ class ScheduleJob(Mutation, frozen=True, kw_only=True):
 class ClaimJob(Mutation, frozen=True, kw_only=True):
     """A first claim, or with the fence of the live lease more time for its holder."""
 
-    job_id: Id
+    job_id: JobId
     worker: Name = ""
     lease_duration_ms: Integer | None = None
-    lease_id: Name | None = None
+    lease_id: OperationName | None = None
     fence: Natural | None = None
 
 
 class HeldJob(Mutation, frozen=True, kw_only=True):
     """A mutation by the holder of a job's lease, who must be named in full."""
 
-    job_id: Id
+    job_id: JobId
     worker: Name | None = None
-    lease_id: Name | None = None
+    lease_id: OperationName | None = None
     fence: Natural | None = None
 
 
@@ -70,9 +85,9 @@ class YieldJob(HeldJob, frozen=True, kw_only=True):
 class ExpireJob(Mutation, frozen=True, kw_only=True):
     """Names the very claim that it expires, so that no later one can be meant."""
 
-    job_id: Id
+    job_id: JobId
     worker: Name = ""
-    claim: Mark
+    claim: OperationMark
     fence: Natural
 
 
@@ -105,7 +120,7 @@ class RegisterNode(Mutation, frozen=True, kw_only=True):
 
 
 class ShowJob(Shape, frozen=True, kw_only=True):
-    job_id: Id
+    job_id: JobId
 
 
 class Roster(Shape, frozen=True, kw_only=True):
@@ -114,7 +129,7 @@ class Roster(Shape, frozen=True, kw_only=True):
     query: Literal["pending", "overdue", "waiting"] = "pending"
     kind: Mark | None = None
     worker: Mark | None = None
-    cursor: Mark | None = None
+    cursor: OperationMark | None = None
     limit: Annotated[int, Meta(ge=1, le=limits.ROSTER_PAGE_MAX)] = limits.ROSTER_PAGE_DEFAULT
 
 
