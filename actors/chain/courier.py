@@ -21,8 +21,9 @@ from .jobfile import Sheet
 from .moment import Moment
 from .rounds import Post, Rounds, Term
 
-JOBS_MAX: Final = 128  # held at once
-_WRITES = 32  # between two turns, so that leases are renewed however slow the disk is
+JOBS_MAX: Final = 32  # held at once
+CLAIMS_MAX: Final = 16  # in one turn
+_WRITES = 8  # between two turns, so that leases are renewed however slow the disk is
 _PAGE = 256  # jobs of one look
 
 
@@ -38,6 +39,7 @@ class Courier(Rounds[Delivery]):
     """`jobs` is how many it has dispatched so far, `failures` how many files it could not write."""
 
     room: ClassVar[int] = JOBS_MAX
+    grasp: ClassVar[int] = CLAIMS_MAX
     topic: ClassVar[str] = "dispatch"
     role: ClassVar[str] = "dispatcher"
     subject: ClassVar[str] = "jobId"

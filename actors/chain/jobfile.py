@@ -50,7 +50,8 @@ class Sheet:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.data).hexdigest()
+        """As `sha256sum` has it."""
+        return f"sha256:{hashlib.sha256(self.data).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)

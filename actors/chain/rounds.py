@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from ...authority.client import Call
-from ...contracts import Reason, limits
+from ...contracts import limits
 from .docket import Answer, Docket, failure_class
 from .hold import Hold
 from .lookout import Lookout
@@ -74,6 +74,7 @@ class Rounds(ABC, Generic[T]):
     """`terms` are what is held, by id."""
 
     room: ClassVar[int]  # how much is held at once
+    grasp: ClassVar[int]  # how much of it is claimed in one turn: the rest is left to others
     topic: ClassVar[str]  # the first half of the actions: `spec.claim`, `spec.release`
     role: ClassVar[str]  # the member that names us
     subject: ClassVar[str]  # the member that names what is claimed
@@ -154,7 +155,7 @@ class Rounds(ABC, Generic[T]):
         free = self.room - len(self.terms) - len(self._claiming)
         if free <= 0:
             return
-        for subject in self._lookout.pick(free, moment):
+        for subject in self._lookout.pick(min(free, self.grasp), moment):
             self._claim(subject, moment)
         if not self._is_looking and self._lookout.wants_look(moment):
             self._is_looking = True
@@ -192,7 +193,7 @@ class Rounds(ABC, Generic[T]):
         if failed is None:
             hold = Hold.granted(subject, self._lease(answer), self.post.ttl_ms, asked_ms)
             self.terms[subject] = self._term(hold, answer)
-        elif failed == Reason.LEASE_CONTENDED.wire:
+        elif failed.startswith(_LOST):  # somebody holds it, perhaps under our name
             self._lookout.contended(moment)
         elif failed not in self._settled:
             self._lookout.rest(moment)
@@ -262,6 +263,8 @@ class Rounds(ABC, Generic[T]):
 
     def _give_back(self, term: T, answer: Answer, moment: Moment) -> None:
         """It was refused for a reason that will not go away by itself."""
+        if term.reason is not None:
+            return  # several requests were
         term.reason = f"{failure_class(answer)}: {answer['diagnostic']}"
         self._lookout.avoid(term.hold.subject, moment)
         self._report("given back", term.reason, term.hold.subject)

@@ -1,15 +1,15 @@
 """The chain runner: makes a job of every step of a spec, once, under the spec's lease.
 
-    open specs --spec.claim--> [held] --spec.show--> steps --spec.materialize, 64 at a time--> jobs
+    open specs --spec.claim--> [held] --spec.materialize, 64 steps at a time--> jobs
 
-To make a job that is there already changes nothing, so a runner that takes a spec over begins with
-what the spec shows, and whoever is interrupted leaves nothing by half. Steps go in the order of
-their dependencies, though a job may be made before those that it waits for.
+The grant says which steps lack a job, so a runner that takes a spec over goes on where the last one
+ended; and to make a job that is there already changes nothing. Steps go in the order of their
+dependencies, though a job may be made before those that it waits for.
 """
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from .docket import Answer, failure_class
@@ -17,7 +17,7 @@ from .hold import Hold
 from .moment import Moment
 from .rounds import Post, Rounds, Term
 
-SPECS_MAX: Final = 8  # held at once
+SPECS_MAX: Final = 4  # held at once
 PORTION_MAX: Final = 64  # steps in one request
 _PORTIONS = 4  # of one spec in flight together
 _PAGE = 64  # specs of one look
@@ -27,13 +27,14 @@ _PAGE = 64  # specs of one look
 class Chain(Term):
     """A spec that is held, and which of its steps have no job yet."""
 
-    left: deque[str] | None = None  # None: not known yet
+    left: deque[str] = field(default_factory=deque)
 
 
 class ChainRunner(Rounds[Chain]):
     """`specs` and `jobs` are what it has made so far."""
 
     room: ClassVar[int] = SPECS_MAX
+    grasp: ClassVar[int] = 1
     topic: ClassVar[str] = "spec"
     role: ClassVar[str] = "runner"
     subject: ClassVar[str] = "specId"
@@ -56,39 +57,16 @@ class ChainRunner(Rounds[Chain]):
         lease: dict[str, Any] = answer["spec"]["lease"]
         return lease
 
-    def _term(self, hold: Hold, answer: Answer) -> Chain:  # noqa: ARG002 - the steps are asked for
-        return Chain(hold)
+    def _term(self, hold: Hold, answer: Answer) -> Chain:
+        steps = answer["spec"]["steps"]
+        bare = {each["stepKey"] for each in steps if "jobId" not in each}
+        return Chain(hold, left=deque(key for key in in_order(steps) if key in bare))
 
     def _work(self, term: Chain, moment: Moment) -> None:
-        if not term.left:
-            self._show(term, moment)
-            return
         for _ in range(_PORTIONS):
             portion = [term.left.popleft() for _ in range(min(PORTION_MAX, len(term.left)))]
             if portion:
                 self._under(term, "materialize", {"stepKeys": portion}, self._made, moment)
-
-    def _show(self, term: Chain, moment: Moment) -> None:
-        term.in_flight += 1
-
-        def then(answer: Answer, _asked_ms: int, now: Moment) -> None:
-            term.in_flight -= 1
-            self._shown(term, answer, now)
-
-        self._docket.read("spec.show", {"specId": term.hold.subject}, then, moment)
-
-    def _shown(self, term: Chain, answer: Answer, moment: Moment) -> None:
-        subject = term.hold.subject
-        if self.terms.get(subject) is not term or self._is_lost(term, answer):
-            return
-        if failure_class(answer) is not None:
-            self._give_back(term, answer, moment)
-            return
-        steps = answer["spec"]["steps"]
-        bare = {each["stepKey"] for each in steps if "jobId" not in each}
-        term.left = deque(key for key in in_order(steps) if key in bare)
-        if not term.left:  # somebody has made the last of them
-            del self.terms[subject]
 
     def _made(self, term: Chain, answer: Answer, _asked_ms: int, moment: Moment) -> None:
         if failure_class(answer) is not None:
@@ -99,6 +77,8 @@ class ChainRunner(Rounds[Chain]):
         if answer["spec"]["state"] == "materialized":
             self.specs += 1
             del self.terms[term.hold.subject]  # its lease went with it
+        elif not term.left and not term.in_flight:
+            term.reason = "every step that the grant named has its job"
 
 
 def in_order(steps: Sequence[Mapping[str, Any]]) -> list[str]:

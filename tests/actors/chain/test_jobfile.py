@@ -71,7 +71,7 @@ def test_the_bytes_are_canonical_and_follow_from_the_job_alone() -> None:
     lease = JOB["dispatchLease"] | {"fence": 120, "owner": "two"}
     later = JOB | {"attempts": 4, "fence": 18, "dispatchLease": lease}
     assert sheet(later, 6).data == written.data, "whoever writes it, and whenever"
-    assert written.digest == hashlib.sha256(written.data).hexdigest()
+    assert written.digest == f"sha256:{hashlib.sha256(written.data).hexdigest()}"
 
 
 def test_files_are_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
