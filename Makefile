@@ -40,7 +40,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test chaos hosts power cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test chaos race hosts power cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -59,6 +59,9 @@ chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them, and storm a tre
 	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/faults/test_kill.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
 	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
+
+race: $(READY) ## 8 chain runners and 8 dispatchers on 1,000 steps, some killed and some frozen
+	@UNDERSTUDY_RACE_STEPS=1000 UNDERSTUDY_RACE_HANDS=8 $(BIN)/python -m pytest tests/faults/test_race.py $(ARGS)
 
 hosts: $(READY) ## play every vector on PostgreSQL
 	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/postgres/test_vectors.py $(ARGS)

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any, Self
+from types import FrameType, TracebackType
+from typing import Any
 
 import orjson
 
@@ -108,18 +108,23 @@ class Hands(Program):
     """So many of each role at one authority. Leaving the block ends them all."""
 
     def __init__(self, state_dir: Path, folder: Path, *counts: int) -> None:
-        words = [sys.executable, "-m", "tests.faults.hands", state_dir, folder, *map(str, counts)]
-        super().__init__(words, pipes=True, cwd=ROOT)
+        words: list[str | Path] = [sys.executable, "-m", "tests.faults.hands", state_dir, folder]
+        super().__init__([*words, *map(str, counts)], pipes=True, cwd=ROOT)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.complaint()
         self.pids: dict[str, int] = orjson.loads(line)
         self.frozen: set[str] = set()
 
-    def __exit__(self, *error: Any) -> None:  # noqa: ANN401
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for name in list(self.pids):
             self.hit(name, signal.SIGKILL)
-        super().__exit__(*error)
+        super().__exit__(kind, error, trace)
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             pipe.close()

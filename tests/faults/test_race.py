@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from understudy.authority.client import Client
 
 STEPS = int(os.environ.get("UNDERSTUDY_RACE_STEPS", "100"))
 HANDS = int(os.environ.get("UNDERSTUDY_RACE_HANDS", "3"))
+IS_FULL = STEPS >= 1_000
 SPECS = 6
 BLOWS = 4  # times that somebody is killed, somebody frozen, and every lease lapses
 START_MS = 1_800_000_000_000
@@ -36,7 +38,7 @@ START_MS = 1_800_000_000_000
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A state directory with its journal in either place."""
     folder = tmp_path / "state"
@@ -81,7 +83,11 @@ def specs(*, linked: bool) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("linked", [False, True], ids=["free", "linked"])
+@pytest.mark.parametrize(
+    ("home", "linked"),
+    [("sqlite", True), ("postgres", False), *([("sqlite", False), ("postgres", True)] * IS_FULL)],
+    indirect=["home"],
+)
 def test_every_job_is_made_once_and_dispatched_once(
     home: Path, tmp_path: Path, linked: bool
 ) -> None:
@@ -103,7 +109,7 @@ def _disturb(hands: Hands, folder: Path, clocks: Clocks) -> None:
     """Kill and freeze while they work, and let the leases of those lapse, and of all others too."""
     chance = random.Random(STEPS)
     for blow in range(1, BLOWS + 1):
-        eventually(lambda: _count(folder) >= STEPS * blow // (2 * BLOWS))
+        eventually(partial(_has, folder, STEPS * blow // (2 * BLOWS)))
         for role in ("runner", "dispatcher"):
             alive = [each for each in hands.pids if each.startswith(role)]
             alive = [each for each in alive if each not in hands.frozen]
@@ -113,8 +119,8 @@ def _disturb(hands: Hands, folder: Path, clocks: Clocks) -> None:
         clocks.passes(TTL_MS + 1)
 
 
-def _count(folder: Path) -> int:
-    return len(list(folder.glob("*.json"))) if folder.exists() else 0
+def _has(folder: Path, count: int) -> bool:
+    return folder.exists() and len(list(folder.glob("*.json"))) >= count
 
 
 def _ids() -> list[str]:
@@ -133,7 +139,7 @@ def _job(client: Client, job_id: str) -> dict[str, Any]:
 
 
 def _is_done(client: Client, clocks: Clocks) -> bool:
-    """Whether all are dispatched; time goes by meanwhile, as somebody may have died with a lease."""
+    """Whether all are dispatched; time goes by, as somebody may have died with a lease."""
     clocks.passes(200)
     shown = [client.ask("spec.show", {"specId": f"spec{place}"})["spec"] for place in range(SPECS)]
     return all("dispatched" in step for each in shown for step in each["steps"])
@@ -155,22 +161,22 @@ def _prove_rows(home: Path, tmp_path: Path) -> None:
     """What the journal says, counted by hand; and it decides the same again."""
     made: Counter[str] = Counter()
     done: Counter[str] = Counter()
-    lost: Counter[str] = Counter()
+    lost = 0
     with open_journal(home, read_only=True) as journal:
         for row in journal.read():
             answer = orjson.loads(row.response)
             action, effect = answer["action"], answer["effect"]
             if answer["result"] != "accepted":
-                lost[answer["failureClasses"][0]] += 1
+                lost += answer["failureClasses"][0] in ("lease_stale", "lease_fence_stale")
             elif action == "spec.materialize":
                 made.update(answer["created"])
             elif action == "dispatch.complete" and answer["changed"]:
                 done[effect["jobId"]] += 1
     assert made == done == Counter(_ids())
+    assert lost or not IS_FULL, "nobody was too late, so this has shown nothing"
     assert report_of("replay", "--state-dir", home)["result"] == "accepted"
     log = tmp_path / "log.jsonl"
     report_of("job", "log", "export", log, "--state-dir", home)
     operations = map(orjson.loads, log.read_bytes().splitlines())
     scheduled = [each["body"]["jobId"] for each in operations if each["kind"] == "ScheduleJob"]
     assert Counter(scheduled) == Counter(_ids())
-    print(dict(lost))  # noqa: T201 - for whoever looks at it
