@@ -21,6 +21,7 @@ from ...actors.tree import RUN_FOLDER, Plan, gateway, handler_command, shell_com
 from ...contracts import Exit, Reason, limits
 from ..mcp import lock
 from . import picture
+from .done import specs_are_done
 from .mcp import policy, web
 from .options import journal
 from .session import Leave, Session, common, print_json
@@ -305,28 +306,12 @@ def _is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
     hands += (found["specs"] or {}).values()
     if any("terms" not in each or each["terms"] or each["claiming"] for each in hands):
         return False
-    return (not plan.job_files or _are_specs_done(session)) and (
-        not plan.argv or _are_issues_done(session, plan)
-    )
+    if plan.job_files is not None and not specs_are_done(session):
+        return False
+    return not plan.argv or _issues_are_done(session, plan)
 
 
-def _are_specs_done(session: Session) -> bool:
-    """Whether every spec has its jobs, and every job that is free to run its file."""
-    cursor: dict[str, Any] = {}
-    while True:
-        listed = session.ask("spec.list", {"query": "all"} | cursor, writable=False)
-        if listed["result"] != "accepted":
-            return False
-        if any(each["state"] != "materialized" for each in listed["specs"]):
-            return False
-        if "cursor" not in listed:
-            break
-        cursor = {"cursor": listed["cursor"]}
-    roster = session.ask("dispatch.roster", {"limit": 1}, writable=False)
-    return bool(roster["result"] == "accepted" and not roster["count"])
-
-
-def _are_issues_done(session: Session, plan: Plan) -> bool:
+def _issues_are_done(session: Session, plan: Plan) -> bool:
     listed = session.ask("issue.list", {}, writable=False)
     ready = session.ask("issue.ready", {}, writable=False)
     if {listed["result"], ready["result"]} != {"accepted"}:

@@ -6,13 +6,16 @@ unaware one has a clock that stands still, and learns from the authority what it
 """
 
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.faults.clockwork import steady
+from tests.patience import eventually
 from understudy.actors.chain.courier import Courier
 from understudy.actors.chain.rounds import Post
 from understudy.actors.chain.runner import ChainRunner
@@ -37,8 +40,8 @@ def arm(moment: str) -> None:
     fsync, rename, ask_many = os.fsync, os.rename, Client.ask_many
     stop, kill = stop_once(signal.SIGSTOP), stop_once(signal.SIGKILL)
 
-    def flush(handle: Any) -> None:  # noqa: ANN401
-        fsync(handle)
+    def flush(fd: Any) -> None:  # noqa: ANN401
+        fsync(fd)
         stop()
 
     def stop_and_rename(*args: Any, **options: Any) -> None:  # noqa: ANN401
@@ -67,7 +70,7 @@ def arm(moment: str) -> None:
 def shift_of(
     role: str, name: str, state_dir: Path, folder: Path, clock: Callable[[], int]
 ) -> Shift:
-    post = Post(name, f"r{os.getpid()}", TTL_MS)
+    post = Post(name, secrets.token_hex(4), TTL_MS)
     said = lambda each: print(each.what, each.detail)  # noqa: E731, T201
     if role == "runner":
         return Shift(ChainRunner(post), state_dir, clock=clock, reported=said)
@@ -76,10 +79,13 @@ def shift_of(
 
 def work(shift: Shift) -> None:
     """Until something was held, and is not any more."""
-    while shift.machine.is_idle:
-        shift.turn()
-    while not shift.machine.is_idle:
-        shift.turn()
+    for wanted in (False, True):
+        eventually(partial(_is_idle, shift, wanted=wanted))
+
+
+def _is_idle(shift: Shift, *, wanted: bool) -> bool:
+    shift.turn()
+    return shift.machine.is_idle is wanted
 
 
 def main(state_dir: str, folder: str, clocks: str, moment: str) -> None:
