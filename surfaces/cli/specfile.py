@@ -64,7 +64,21 @@ def _from_json(text: bytes, name: str) -> Any:  # noqa: ANN401
     try:
         return canonical.decode(text)
     except canonical.NotCanonical as error:
-        raise click.UsageError(f"{name}: {error}") from None
+        raise click.UsageError(f"{name}{_json_step(text)}: {error}") from None
+
+
+def _json_step(text: bytes) -> str:
+    """The step of a JSON document that has no canonical form, if it is a step that has none."""
+    try:
+        steps = msgspec.json.decode(text)["steps"]
+        for step in steps:
+            try:
+                canonical.decode(msgspec.json.encode(step))
+            except canonical.NotCanonical:
+                return f", step {step['stepKey']}"
+    except (msgspec.MsgspecError, LookupError, TypeError):
+        pass
+    return ""
 
 
 # --- YAML ---------------------------------------------------------------------------------------
