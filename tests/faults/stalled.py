@@ -8,6 +8,7 @@ unaware one has a clock that stands still, and learns from the authority what it
 import os
 import secrets
 import signal
+import stat
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -42,7 +43,8 @@ def arm(moment: str) -> None:
 
     def flush(fd: Any) -> None:  # noqa: ANN401
         fsync(fd)
-        stop()
+        if stat.S_ISREG(os.fstat(fd).st_mode):  # and not the folder
+            stop()
 
     def stop_and_rename(*args: Any, **options: Any) -> None:  # noqa: ANN401
         stop()
