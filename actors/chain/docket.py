@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...authority.client import Call
+from ...authority import client
 from ...contracts import BY_WIRE
 from ..dispatch.clerk import UNDECIDED
 from .moment import Moment
@@ -22,7 +22,7 @@ _PAUSE_MS_MAX = 5_000
 
 @dataclass(frozen=True, slots=True)
 class _Errand:
-    call: Call
+    call: client.Call
     then: Then
     asked_ms: int  # the first time
 
@@ -40,14 +40,14 @@ class Docket:
         return len(self._open)
 
     def read(self, action: str, payload: dict[str, Any], then: Then, moment: Moment) -> None:
-        self._open.append(_Errand(Call(action, payload), then, moment.ms))
+        self._open.append(_Errand(client.Call(action, payload), then, moment.ms))
 
     def change(self, action: str, payload: dict[str, Any], then: Then, moment: Moment) -> None:
         self._count += 1
         named = payload | {"requestId": f"{self._name}-{self._count}"}
-        self._open.append(_Errand(Call(action, named), then, moment.ms))
+        self._open.append(_Errand(client.Call(action, named), then, moment.ms))
 
-    def calls(self, moment: Moment) -> list[Call]:
+    def calls(self, moment: Moment) -> list[client.Call]:
         """All that is open, in order; nothing during a pause."""
         return [each.call for each in self._open] if moment.ms >= self.again_ms else []
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from ...contracts import canonical
 
-FOLDER_DEFAULT: Final = Path("runtime", "narrative")  # below the working directory
+JOB_FOLDER: Final = Path("runtime", "narrative")  # below the working directory
 SCHEMA: Final = "understudy.job.v1"
 _COMPLETION = "complete/"  # the operations that a job waits for are completions of jobs
 _NAME_BYTES_MAX = 255  # of a file system

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from ...authority.client import Call
+from ...authority import client
 from ...contracts import limits
 from .docket import Answer, Docket, failure_class
 from .hold import Hold
@@ -91,7 +91,7 @@ class Rounds(ABC, Generic[T]):
 
     # --- for the shell --------------------------------------------------------------------------
 
-    def asks(self, moment: Moment) -> list[Call]:
+    def asks(self, moment: Moment) -> list[client.Call]:
         """What is to be asked now, in flight together."""
         if moment.ms < self._docket.again_ms:
             return []

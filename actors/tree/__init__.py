@@ -17,6 +17,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..chain.jobfile import JOB_FOLDER as JOB_FOLDER
     from ..dispatch.clerk import listing as listing
     from ..dispatch.search import Wanted as Wanted
     from ..otp.troupe import AlreadyRunning as AlreadyRunning
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AlreadyRunning": "..otp.troupe",
+    "JOB_FOLDER": "..chain.jobfile",
     "NoTree": ".control",
     "Occupied": ".launcher",
     "Plan": ".plan",
@@ -48,6 +50,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "JOB_FOLDER",
     "RUN_FOLDER",
     "AlreadyRunning",
     "NoTree",

@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 import click
 
 from ...actors import tree as trees
-from ...actors.chain.jobfile import FOLDER_DEFAULT
 from ...actors.otp import OtpError
 from ...actors.otp import Reason as Ending
 from ...actors.tree import RUN_FOLDER, Plan, gateway, handler_command, shell_command
@@ -188,9 +187,7 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             wanted=trees.Wanted(tuple(options["label"]), options["issue_type"]),
             boundary=session.boundary if session.boundary != "sidecar" else None,
             door=door,
-            job_files=(options["job_files"] or FOLDER_DEFAULT).absolute()
-            if options["specs"]
-            else None,
+            job_files=_job_files(options),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -207,6 +204,12 @@ def _labour(options: dict[str, Any]) -> tuple[str, ...]:
             "say what a worker runs: either --exec or --handler; or --mcp, or --specs"
         )
     return shell_command(command) if command is not None else handler_command(handler)
+
+
+def _job_files(options: dict[str, Any]) -> Path | None:
+    """Where the files of jobs go; nowhere in a tree without specs."""
+    folder: Path = options["job_files"] or trees.JOB_FOLDER
+    return folder.absolute() if options["specs"] else None
 
 
 def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
