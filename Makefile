@@ -44,7 +44,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test chaos hosts worlds pairs power cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test chaos race hosts worlds pairs power cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -64,6 +64,9 @@ chaos: $(READY) ## kill writers CHAOS_ROUNDS times, crowd them, and storm a tree
 	    tests/actors/test_evidence.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
 	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
+
+race: $(READY) ## 8 chain runners and 8 dispatchers on 1,000 steps, some killed and some frozen
+	@UNDERSTUDY_RACE_STEPS=1000 UNDERSTUDY_RACE_HANDS=8 $(BIN)/python -m pytest tests/faults/test_race.py $(ARGS)
 
 hosts: $(READY) ## play every vector through a sidecar, and on PostgreSQL
 	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/sidecar/test_vectors.py \

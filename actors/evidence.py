@@ -40,6 +40,12 @@ _STIRRING = frozenset(
     }
 )
 
+# Actions after which there may be a spec to make jobs of, or a job to dispatch.
+SPEC_NEWS = frozenset({"spec.release", "spec.submit"})
+JOB_NEWS = frozenset(
+    {"dispatch.release", "job.admit", "job.complete", "job.expire", "job.yield", "spec.materialize"}
+)
+
 
 class EvidenceWriter:
     """The trajectory of a state directory, in our hands until it is closed.
@@ -108,6 +114,12 @@ def stirs(row: journal.Row) -> bool:
     """Whether there may be work to hand out now that was not there before this row."""
     effect = _effect(row)
     return effect["action"] in _STIRRING and effect["resultClass"] == "accepted"
+
+
+def done(rows: Sequence[journal.Row]) -> set[str]:
+    """The actions that were accepted in some rows."""
+    effects = map(_effect, rows)
+    return {each["action"] for each in effects if each["resultClass"] == "accepted"}
 
 
 def broken(row: journal.Row) -> str | None:

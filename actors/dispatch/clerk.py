@@ -23,7 +23,7 @@ _CALLS_MAX = 1_024  # in flight at once
 _RETRY_SECONDS = 2.0  # how long a lost sidecar is waited for; then the dispatcher decides
 _SILENCE_SECONDS = 5.0  # of a sidecar that is there
 # Nothing was decided, or nobody knows: to be asked again, under the same name.
-_UNDECIDED = frozenset(
+UNDECIDED = frozenset(
     {
         Reason.AUTHORITY_BUSY,
         Reason.AUTHORITY_OVERLOADED,
@@ -232,7 +232,7 @@ def _renewed(ask: orders.RenewMany, answers: Sequence[Answer]) -> list[Event]:
 
 
 def _failed(token: str, failure_class: str, answer: Answer) -> Event:
-    if BY_WIRE.get(failure_class) in _UNDECIDED:
+    if BY_WIRE.get(failure_class) in UNDECIDED:
         return orders.Unanswered(token)
     return orders.Refused(token, failure_class, answer["diagnostic"])
 

@@ -6,6 +6,8 @@
       worker_sup         any number of workers, each a process group under one lease
       lease_dispatcher   finds work, claims it, starts workers, renews, retries, escalates
       gateway            serves agents, when that is asked for
+      chain_runner       makes the jobs of specs, when that is asked for
+      job_dispatcher     writes the files of jobs that are free to run
 
 `launcher` starts it and stops it, `control` talks to one that runs elsewhere. Names are imported
 when they are first used: the launcher takes a while, and `understudy status` does without.
@@ -15,6 +17,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..chain.jobfile import JOB_FOLDER as JOB_FOLDER
     from ..dispatch.clerk import listing as listing
     from ..dispatch.search import Wanted as Wanted
     from ..otp.troupe import AlreadyRunning as AlreadyRunning
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AlreadyRunning": "..otp.troupe",
+    "JOB_FOLDER": "..chain.jobfile",
     "NoTree": ".control",
     "Occupied": ".launcher",
     "Plan": ".plan",
@@ -46,6 +50,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "JOB_FOLDER",
     "RUN_FOLDER",
     "AlreadyRunning",
     "NoTree",

@@ -1,4 +1,4 @@
-"""Writes the trajectory behind the journal, and says to the dispatcher when there may be work.
+"""Writes the trajectory behind the journal, and says to dispatchers when there may be work.
 
 The work itself is `evidence.EvidenceWriter`; here it has a cell, and turns. A row that cannot be
 written ends the cell with what is wrong; its supervisor tries again, and then gives up.
@@ -11,8 +11,9 @@ from typing import Any, Final
 from ...authority import Unavailable, journal
 from ...contracts import Reason as Failure
 from ..dispatch.orders import Doubt, Wake
-from ..evidence import TURN_ROWS_MAX, EvidenceWriter, broken, stirs
+from ..evidence import JOB_NEWS, SPEC_NEWS, TURN_ROWS_MAX, EvidenceWriter, broken, done, stirs
 from ..otp import Caller, GenServer, Next, Reason, Word
+from . import chain_runner, job_dispatcher
 from .plan import Plan
 
 NAME: Final = "evidence_writer"
@@ -60,6 +61,8 @@ class EvidenceCell(GenServer):
             self.cast(self._listener, Doubt(issue_id))
         if any(map(stirs, rows)):
             self.cast(self._listener, Wake())
+        if self._plan.job_files is not None:
+            self._wake_rounds(done(rows))
         if rows:
             self._pause_ms = 0 if len(rows) == TURN_ROWS_MAX else _BUSY_MS
         else:
@@ -75,6 +78,12 @@ class EvidenceCell(GenServer):
 
     def summary(self) -> object:
         return self._known()
+
+    def _wake_rounds(self, actions: set[str]) -> None:
+        if actions & SPEC_NEWS:
+            self.cast(chain_runner.NAME, Wake())
+        if actions & JOB_NEWS:
+            self.cast(job_dispatcher.NAME, Wake())
 
     def _write(self) -> Sequence[journal.Row]:
         try:

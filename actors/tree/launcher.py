@@ -19,7 +19,17 @@ from ...authority import Unavailable, client
 from ..dispatch import orders
 from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, Statistics, Target, WhichChildren
 from ..otp.troupe import SystemEnded, Troupe, mooring
-from . import authority_client, control, evidence_writer, gateway, lease_dispatcher, tree
+from . import (
+    authority_client,
+    chain_runner,
+    control,
+    evidence_writer,
+    gateway,
+    job_dispatcher,
+    lease_dispatcher,
+    rounds,
+    tree,
+)
 from .plan import Plan
 
 STOP_MS: Final = 60_000
@@ -92,6 +102,7 @@ class Tree:
             "evidence": self._asked(evidence_writer.NAME, evidence_writer.Look()),
             "dispatcher": self._dispatcher(),
             "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
+            "specs": self._specs(),
         }
 
     def __enter__(self) -> Self:
@@ -109,6 +120,13 @@ class Tree:
         if not self.plan.argv:
             return {"missing": "no workers were asked for"}
         return self._asked(lease_dispatcher.NAME, lease_dispatcher.Look())
+
+    def _specs(self) -> dict[str, Any] | None:
+        """Who makes jobs of specs, and who hands them out, where that was asked for."""
+        if self.plan.job_files is None:
+            return None
+        names = {"runner": chain_runner.NAME, "dispatcher": job_dispatcher.NAME}
+        return {role: self._asked(name, rounds.Look()) for role, name in names.items()}
 
     def _told_to_stop(self, drain_ms: int | None) -> None:
         self._drain_ms = drain_ms
@@ -158,6 +176,8 @@ _ORDER = {
             lease_dispatcher.WORKER_SUP,
             lease_dispatcher.NAME,
             gateway.NAME,
+            chain_runner.NAME,
+            job_dispatcher.NAME,
         )
     )
 }

@@ -26,11 +26,15 @@ class Plan:
     cwd: Path = field(default_factory=Path.cwd)
     boundary: str | None = None  # of the sidecar; None: the best there is
     door: tuple[str, ...] = ()  # the gateway for agents, if one is wanted
+    job_files: Path | None = None  # jobs are made of specs, and written there
 
     def __post_init__(self) -> None:
-        if not (self.argv or self.door) or not all(words[0] for words in self._commands):
+        if not (self.argv or self.door or self.job_files) or not all(
+            words[0] for words in self._commands
+        ):
             raise ValueError("there is nothing to run")
-        if not self.state_dir.is_absolute() or not self.cwd.is_absolute():
+        paths = [self.state_dir, self.cwd, *([self.job_files] if self.job_files else [])]
+        if not all(each.is_absolute() for each in paths):
             raise ValueError("paths of a plan are absolute")
         self.settings("check")
 

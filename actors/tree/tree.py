@@ -3,7 +3,14 @@
 from typing import Final
 
 from ..otp import ChildSpec, Flags, Start, supervise, supervise_dynamic
-from . import authority_client, evidence_writer, gateway, lease_dispatcher
+from . import (
+    authority_client,
+    chain_runner,
+    evidence_writer,
+    gateway,
+    job_dispatcher,
+    lease_dispatcher,
+)
 from .plan import Plan
 
 NAME: Final = "coord_sup"
@@ -36,6 +43,7 @@ def children(plan: Plan) -> tuple[ChildSpec, ...]:
         ),
         *work,
         *((gateway.child(plan),) if plan.door else ()),
+        *((chain_runner.child(plan), job_dispatcher.child(plan)) if plan.job_files else ()),
     )
 
 

@@ -6,19 +6,25 @@ from typing import Any
 import click
 
 _STATE_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow"}
-_REPORTS = 6  # of the dispatcher, newest last
+_REPORTS = 6  # newest last
 
 
 def summary(picture: dict[str, Any]) -> str:
     """One line."""
     dispatcher, authority = picture["dispatcher"], picture["authority"]
     terms = dispatcher.get("terms", [])
-    busy = f"{len(terms)} of {dispatcher.get('slots', '?')} workers busy"
-    gateway = picture.get("gateway")
+    workers = f"{len(terms)} of {dispatcher.get('slots', '?')} workers busy"
+    gateway, specs = picture.get("gateway"), picture.get("specs")
+    parts = []
     if gateway is not None:
-        agents = f"{gateway.get('clients', '?')} agents with {gateway.get('leases', '?')} leases"
-        has_work = any(child["id"] == "lease_dispatcher" for child in picture["tree"])
-        busy = f"{busy}, {agents}" if has_work else agents
+        parts.append(
+            f"{gateway.get('clients', '?')} agents with {gateway.get('leases', '?')} leases"
+        )
+    if specs is not None:
+        parts += [_runner(specs["runner"]), _courier(specs["dispatcher"])]
+    if not parts or any(child["id"] == "lease_dispatcher" for child in picture["tree"]):
+        parts.insert(0, workers)
+    busy = ", ".join(parts)
     if dispatcher.get("stopping"):
         busy = f"stopping: {dispatcher['stopping']}"
     restarts = sum(child["restarts"] for child in picture["tree"]) + authority.get("restarts", 0)
@@ -43,12 +49,23 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         line = f"{term['issue']:<16.16} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
         colour = None if term["phase"] == "running" else "yellow"
         yield f"{line}  {term['phase']:<9} {term['worker']}", colour
-    reports = picture["dispatcher"].get("reports", [])[-_REPORTS:]
+    reports = told(picture)[-_REPORTS:]
     if reports:
         yield "", None
     for row in reports:
         about = f"{row['issue']}: " if row.get("issue") else ""
         yield f"{row['what']:<16} {about}{row['detail']}"[:160], "dim"
+
+
+def told(picture: dict[str, Any]) -> list[dict[str, Any]]:
+    """What those who hand out work have reported, newest last."""
+    specs = picture.get("specs") or {}
+    rows = [
+        row
+        for known in (picture["dispatcher"], *specs.values())
+        for row in known.get("reports", [])
+    ]
+    return sorted(rows, key=lambda row: row.get("at_ms", 0))
 
 
 def painted(line: str, colour: str | None) -> str:
@@ -91,7 +108,27 @@ def _more(name: str, picture: dict[str, Any]) -> str:
     if name == "gateway":
         gateway = picture["gateway"] or {}
         return f"process {gateway.get('pid')}" if "pid" in gateway else "does not answer"
+    specs = picture.get("specs") or {}
+    if name == "chain_runner":
+        return _runner(specs.get("runner", {})) + _in_hand(specs.get("runner", {}))
+    if name == "job_dispatcher":
+        return _courier(specs.get("dispatcher", {})) + _in_hand(specs.get("dispatcher", {}))
     return ""
+
+
+def _runner(known: dict[str, Any]) -> str:
+    return f"{known.get('jobs', '?')} jobs made of {known.get('specs', '?')} specs"
+
+
+def _courier(known: dict[str, Any]) -> str:
+    failures = known.get("failures", 0)
+    said = f"{known.get('jobs', '?')} jobs dispatched"
+    return f"{said}, {failures} files not written" if failures else said
+
+
+def _in_hand(known: dict[str, Any]) -> str:
+    terms = known.get("terms", [])
+    return f", {len(terms)} in hand" if terms else ""
 
 
 def _duration(seconds: int) -> str:

@@ -20,6 +20,7 @@ from ...actors.tree import RUN_FOLDER, Plan, gateway, handler_command, shell_com
 from ...contracts import Exit, Reason, limits
 from ..mcp import lock
 from . import picture
+from .done import specs_are_done
 from .mcp import policy, web
 from .options import journal
 from .session import Leave, Session, common, print_json
@@ -59,6 +60,13 @@ _CLEAR = "\033[H\033[J"
 @click.option("--mcp", is_flag=True, help="Serve agents too; alone, that is all it does.")
 @policy
 @web
+@click.option("--specs", is_flag=True, help="Make the jobs of specs, and write their job files.")
+@click.option(
+    "--job-files",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where job files are written.  [default: runtime/narrative]",
+)
 @click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @journal
@@ -80,6 +88,9 @@ def up(session: Session, **options: Any) -> None:  # noqa: ANN401
 
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
     gateway when this one is started again. Without --exec and --handler no workers are started.
+
+    With --specs it makes a job of every step of the specs that were submitted, and writes the file
+    of every such job that is free to run. Any number of trees may do so on one authority.
     """
     session.settle(options["journal_url"])
     plan = _plan(session, options)
@@ -159,8 +170,10 @@ def top(session: Session, every: float) -> None:
 def _plan(session: Session, options: dict[str, Any]) -> Plan:
     argv = _labour(options)
     door = _door(session, options) if options["mcp"] or options["port"] is not None else ()
-    if options["until_done"] and not argv:
-        raise click.UsageError("--until-done is for trees with workers")
+    if options["until_done"] and not argv and not options["specs"]:
+        raise click.UsageError("--until-done is for trees with workers, or with --specs")
+    if options["job_files"] is not None and not options["specs"]:
+        raise click.UsageError("--job-files is for trees with --specs")
     timeout = options["job_timeout"]
     try:
         return Plan(
@@ -174,6 +187,7 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             wanted=trees.Wanted(tuple(options["label"]), options["issue_type"]),
             boundary=session.boundary if session.boundary != "sidecar" else None,
             door=door,
+            job_files=_job_files(options),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -182,11 +196,20 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
 def _labour(options: dict[str, Any]) -> tuple[str, ...]:
     """What a worker runs; nothing in a tree that only serves agents."""
     command, handler = options["command"], options["handler"]
-    if command is None and handler is None and (options["mcp"] or options["port"] is not None):
+    is_served = options["mcp"] or options["port"] is not None or options["specs"]
+    if command is None and handler is None and is_served:
         return ()
     if (command is None) == (handler is None):
-        raise click.UsageError("say what a worker runs: either --exec or --handler; or --mcp")
+        raise click.UsageError(
+            "say what a worker runs: either --exec or --handler; or --mcp, or --specs"
+        )
     return shell_command(command) if command is not None else handler_command(handler)
+
+
+def _job_files(options: dict[str, Any]) -> Path | None:
+    """Where the files of jobs go; nowhere in a tree without specs."""
+    folder: Path = options["job_files"] or trees.JOB_FOLDER
+    return folder.absolute() if options["specs"] else None
 
 
 def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
@@ -213,7 +236,9 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
             _refuse(session, error)
         view = _View(session)
         work = f"{plan.slots} workers, {shlex.join(plan.argv)}" if plan.argv else "no workers"
-        view.say(f"up: {plan.state_dir}, {work}{', agents on mcp.sock' if plan.door else ''}")
+        files = f", job files in {plan.job_files}" if plan.job_files else ""
+        agents = ", agents on mcp.sock" if plan.door else ""
+        view.say(f"up: {plan.state_dir}, {work}{agents}{files}")
         reason: Ending | None = None
         try:
             while reason is None and not signals and not running.is_told_to_stop:
@@ -280,9 +305,16 @@ def _told() -> Iterator[list[int]]:
 
 def _is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
     """Whether nothing is worked on, and nothing can be without somebody's help."""
-    dispatcher = found["dispatcher"]
-    if "terms" not in dispatcher or dispatcher["terms"] or dispatcher["claiming"]:
+    hands = [found["dispatcher"]] if plan.argv else []
+    hands += (found["specs"] or {}).values()
+    if any("terms" not in each or each["terms"] or each["claiming"] for each in hands):
         return False
+    if plan.job_files is not None and not specs_are_done(session):
+        return False
+    return not plan.argv or _issues_are_done(session, plan)
+
+
+def _issues_are_done(session: Session, plan: Plan) -> bool:
     listed = session.ask("issue.list", {}, writable=False)
     ready = session.ask("issue.ready", {}, writable=False)
     if {listed["result"], ready["result"]} != {"accepted"}:
@@ -301,7 +333,7 @@ class _View:
         self._moves = sys.stdout.isatty() and not session.as_json
         self._as_json = session.as_json
         self._drawn = 0.0
-        self._said: list[dict[str, Any]] = []  # of the dispatcher's reports, those of the last look
+        self._said: list[dict[str, Any]] = []  # of the reports, those of the last look
 
     def say(self, text: str) -> None:
         if not self._as_json:
@@ -313,7 +345,7 @@ class _View:
                 self._drawn = time.monotonic()
                 _draw(found)
             return
-        reports = found["dispatcher"].get("reports", [])
+        reports = picture.told(found)
         for row in reports:
             if row not in self._said:
                 about = f"{row['issue']}: " if row.get("issue") else ""

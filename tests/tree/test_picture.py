@@ -53,3 +53,22 @@ def test_parts_that_do_not_answer_leave_the_rest_visible() -> None:
     shown = text(picture(authority=gone, evidence=gone, dispatcher=gone))
     assert "authority_client" in shown
     assert "row ?" in shown
+
+
+def test_who_makes_jobs_and_who_dispatches_them_are_counted_and_heard() -> None:
+    said = {"what": "not written", "detail": "the disk is full", "issue": None, "at_ms": 5}
+    specs = {
+        "runner": {"specs": 2, "jobs": 101, "terms": [{"specId": "a"}], "reports": []},
+        "dispatcher": {"jobs": 99, "failures": 3, "terms": [], "reports": [said]},
+    }
+    alone = [child for child in picture()["tree"] if child["id"] == "authority_client"]
+    runner = alone[0] | {"id": "chain_runner"}
+    shown = text(picture(specs=specs, tree=[*alone, runner], dispatcher={"missing": "none"}))
+    for word in (
+        "101 jobs made of 2 specs", "99 jobs dispatched", "3 files not written", "1 in hand",
+        "the disk is full",
+    ):  # fmt: skip
+        assert word in shown, word
+    assert "workers busy" not in shown
+    gone = {"missing": "noproc"}
+    assert "? jobs dispatched" in summary(picture(specs={"runner": gone, "dispatcher": gone}))

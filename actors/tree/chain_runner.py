@@ -1,0 +1,30 @@
+"""The chain runner as a child of the tree: it makes the jobs of specs."""
+
+import secrets
+from typing import Final
+
+from ..chain.rounds import Post
+from ..chain.runner import ChainRunner
+from ..chain.shift import Shift
+from ..otp import ChildSpec, Start
+from .plan import Plan
+from .rounds import SHUTDOWN_MS, RoundsCell
+
+NAME: Final = "chain_runner"
+
+
+class ChainRunnerCell(RoundsCell):
+    name = NAME
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def begin(self) -> Shift:
+        post = Post(self._plan.name, secrets.token_hex(4), self._plan.ttl_seconds * 1_000)
+        return Shift(ChainRunner(post), self._plan.state_dir, reported=self.tell)
+
+
+def child(plan: Plan) -> ChildSpec:
+    """The runner of a plan that asks for one."""
+    return ChildSpec(NAME, Start(ChainRunnerCell, (plan,), NAME), shutdown=SHUTDOWN_MS)

@@ -1,0 +1,32 @@
+"""The dispatcher of jobs as a child of the tree: it writes the files of jobs that can run."""
+
+import secrets
+from typing import Final
+
+from ..chain.courier import Courier
+from ..chain.rounds import Post
+from ..chain.shift import Round
+from ..otp import ChildSpec, Start
+from .plan import Plan
+from .rounds import SHUTDOWN_MS, RoundsCell
+
+NAME: Final = "job_dispatcher"
+
+
+class JobDispatcherCell(RoundsCell):
+    name = NAME
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def begin(self) -> Round:
+        plan = self._plan
+        assert plan.job_files is not None
+        post = Post(plan.name, secrets.token_hex(4), plan.ttl_seconds * 1_000)
+        return Round(Courier(post), plan.state_dir, plan.job_files, reported=self.tell)
+
+
+def child(plan: Plan) -> ChildSpec:
+    """The dispatcher of a plan that asks for one."""
+    return ChildSpec(NAME, Start(JobDispatcherCell, (plan,), NAME), shutdown=SHUTDOWN_MS)
