@@ -22,7 +22,8 @@ from tests.authority.simulator import Auditor, Violation, must
 from tests.fakes.desk import Time, asked
 from tests.fakes.journal import Disk, MemoryJournal
 from understudy.actors.dispatch import orders
-from understudy.actors.dispatch.clerk import _ASKS, _tokens, calls_of, events_of
+from understudy.actors.dispatch.answers import tokens_of
+from understudy.actors.dispatch.clerk import _ASKS, calls_of, events_of
 from understudy.actors.dispatch.dispatcher import Dispatcher
 from understudy.actors.dispatch.settings import Settings
 from understudy.authority.journal import Row
@@ -257,7 +258,7 @@ class World:
     def _answer(self, tree: int, ask: orders.Ask) -> None:
         """The authority decides, if it lives; the answer may take its time."""
         if self.process is None:
-            self._deliver(tree, tuple(orders.Unanswered(token) for token in _tokens(ask)))
+            self._deliver(tree, tuple(orders.Unanswered(token) for token in tokens_of(ask)))
             return
         requests = [asked(call.action, call.payload, door="coordinator") for call in calls_of(ask)]
         answers, _ = self.process.submit(requests)
