@@ -39,6 +39,8 @@ _STIRRING = frozenset(
         "issue.update",
     }
 )
+# Lanes in which all but a claim may make a job claimable, or somebody fit to claim it.
+_JOB_LANES = ("coordinator.", "job.", "node.", "route.", "spec.")
 
 
 class EvidenceWriter:
@@ -108,6 +110,14 @@ def stirs(row: journal.Row) -> bool:
     """Whether there may be work to hand out now that was not there before this row."""
     effect = _effect(row)
     return effect["action"] in _STIRRING and effect["resultClass"] == "accepted"
+
+
+def stirs_jobs(row: journal.Row) -> bool:
+    """Whether there may be a job to claim now that could not be claimed before this row."""
+    effect = _effect(row)
+    action: str = effect["action"]
+    is_news = action.startswith(_JOB_LANES) and action != "job.claim"
+    return is_news and effect["resultClass"] == "accepted"
 
 
 def broken(row: journal.Row) -> str | None:

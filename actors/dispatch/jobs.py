@@ -50,9 +50,9 @@ class Jobs:
             case orders.AskIssues(_, job_ids):
                 return [Call("job.show", {"jobId": each}) for each in job_ids]
             case orders.Claim(token, job_id, _, ttl_seconds):
-                claim = {"jobId": job_id, "worker": self.node, "leaseDurationMs": ttl_seconds * 1000}
+                claim = {"jobId": job_id, "worker": self.node, "requestId": token}
                 return [
-                    Call("job.claim", claim | {"requestId": token}),
+                    Call("job.claim", claim | {"leaseDurationMs": ttl_seconds * 1000}),
                     Call("job.show", {"jobId": job_id}),
                 ]
             case orders.RenewMany(renewals):

@@ -5,6 +5,7 @@
       evidence_writer    writes the trajectory behind the journal
       worker_sup         any number of workers, each a process group under one lease
       lease_dispatcher   finds work, claims it, starts workers, renews, retries, escalates
+      job_sup, job_loop  the same two for jobs, by kind
       gateway            serves agents, when that is asked for
 
 `launcher` starts it and stops it, `control` talks to one that runs elsewhere. Names are imported
@@ -16,6 +17,7 @@ from importlib import import_module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..dispatch.clerk import listing as listing
+    from ..dispatch.kinds import Kinds as Kinds
     from ..dispatch.search import Wanted as Wanted
     from ..otp.troupe import AlreadyRunning as AlreadyRunning
     from ..otp.troupe import end_by_force as end_by_force
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AlreadyRunning": "..otp.troupe",
+    "Kinds": "..dispatch.kinds",
     "NoTree": ".control",
     "Occupied": ".launcher",
     "Plan": ".plan",
@@ -48,6 +51,7 @@ _HOMES = {
 __all__ = [
     "RUN_FOLDER",
     "AlreadyRunning",
+    "Kinds",
     "NoTree",
     "Occupied",
     "Plan",

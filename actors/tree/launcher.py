@@ -19,7 +19,7 @@ from ...authority import Unavailable, client
 from ..dispatch import orders
 from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, Statistics, Target, WhichChildren
 from ..otp.troupe import SystemEnded, Troupe, mooring
-from . import authority_client, control, evidence_writer, gateway, lease_dispatcher, tree
+from . import authority_client, control, evidence_writer, gateway, job_loop, lease_dispatcher, tree
 from .plan import Plan
 
 STOP_MS: Final = 60_000
@@ -91,6 +91,7 @@ class Tree:
             "authority": self._asked(authority_client.NAME, authority_client.Look()),
             "evidence": self._asked(evidence_writer.NAME, evidence_writer.Look()),
             "dispatcher": self._dispatcher(),
+            "jobs": self._job_loop(),
             "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
         }
 
@@ -110,17 +111,25 @@ class Tree:
             return {"missing": "no workers were asked for"}
         return self._asked(lease_dispatcher.NAME, lease_dispatcher.Look())
 
+    def _job_loop(self) -> Any:  # noqa: ANN401 - as it answers
+        if not self.plan.kinds:
+            return None
+        return self._asked(job_loop.NAME, lease_dispatcher.Look())
+
     def _told_to_stop(self, drain_ms: int | None) -> None:
         self._drain_ms = drain_ms
         self._stop_asked.set()
 
     def _drain(self) -> None:
         """Let workers finish first, if that was asked for."""
-        if self._drain_ms == 0 or self._ref is None or not self.plan.argv:
+        loops = [lease_dispatcher.NAME] if self.plan.argv else []
+        loops += [job_loop.NAME] if self.plan.kinds else []
+        if self._drain_ms == 0 or self._ref is None or not loops:
             return
         try:
             stop = orders.Stop(self._drain_ms, "asked to stop when the work at hand is done")
-            self._system.cast(lease_dispatcher.NAME, stop)
+            for name in loops:
+                self._system.cast(name, stop)
             grace_ms = STOP_MS + self.plan.grace_ms
             timeout_ms = None if self._drain_ms is None else self._drain_ms + grace_ms
             self._system.join(self._ref, timeout_ms)
@@ -157,6 +166,8 @@ _ORDER = {
             evidence_writer.NAME,
             lease_dispatcher.WORKER_SUP,
             lease_dispatcher.NAME,
+            job_loop.JOB_SUP,
+            job_loop.NAME,
             gateway.NAME,
         )
     )

@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..dispatch.kinds import Kinds
 from ..dispatch.search import Wanted
 from ..dispatch.settings import GRACE_MS_DEFAULT, TTL_SECONDS_DEFAULT, Settings
 
@@ -26,13 +27,18 @@ class Plan:
     cwd: Path = field(default_factory=Path.cwd)
     boundary: str | None = None  # of the sidecar; None: the best there is
     door: tuple[str, ...] = ()  # the gateway for agents, if one is wanted
+    kinds: Kinds = field(default_factory=Kinds)  # what a worker runs for a job
+    job_slots: int | None = None  # None: as many as for issues
+    node: str | None = None  # who claims jobs; None: the coordinator's name
 
     def __post_init__(self) -> None:
-        if not (self.argv or self.door) or not all(words[0] for words in self._commands):
+        runs = self.argv or self.door or self.kinds
+        if not runs or not all(words[0] for words in self._commands):
             raise ValueError("there is nothing to run")
         if not self.state_dir.is_absolute() or not self.cwd.is_absolute():
             raise ValueError("paths of a plan are absolute")
         self.settings("check")
+        self.job_settings("check")
 
     @property
     def _commands(self) -> list[tuple[str, ...]]:
@@ -52,6 +58,17 @@ class Plan:
             grace_ms=self.grace_ms,
             job_ms=self.job_ms,
             wanted=self.wanted,
+        )
+
+    def job_settings(self, run: str) -> Settings:
+        """Of a job loop that begins now; its name is the node's."""
+        return Settings(
+            name=self.node or self.name,
+            run=run,
+            slots=self.job_slots or self.slots,
+            ttl_seconds=self.ttl_seconds,
+            grace_ms=self.grace_ms,
+            job_ms=self.job_ms,
         )
 
 

@@ -56,6 +56,14 @@ _CLEAR = "\033[H\033[J"
 @click.option("--label", multiple=True, help="Only issues with this label; repeatable.")
 @click.option("--type", "issue_type", help="Only issues of this type.")
 @click.option("--name", default="coord", show_default=True, help="The coordinator's name.")
+@click.option(
+    "--job", "jobs", multiple=True, metavar="KIND=CMD", help="A shell command for jobs; repeatable."
+)
+@click.option(
+    "--job-handler", "job_handlers", multiple=True, metavar="KIND=MODULE:NAME", help="Or a handler."
+)
+@click.option("--job-workers", type=click.IntRange(1, 4_096), help="For jobs.  [as --workers]")
+@click.option("--node", help="The name that claims jobs, for routes.  [as --name]")
 @click.option("--mcp", is_flag=True, help="Serve agents too; alone, that is all it does.")
 @policy
 @web
@@ -76,10 +84,17 @@ def up(session: Session, **options: Any) -> None:  # noqa: ANN401
     \b
       understudy up --workers 4 --exec 'my-agent --task "$UNDERSTUDY_ISSUE"'
       understudy up --handler my_package.work:handle --until-done
+      understudy up --job 'ci.build=make' --job 'ci.=./ci.sh' --until-done
       understudy up --mcp
 
+    With --job and --job-handler it works on jobs of these kinds: KIND is exact, a prefix that ends
+    with a dot, or *; the exact one goes first, then the longest. The command finds UNDERSTUDY_JOB,
+    _KIND, _LEASE, _FENCE, _WORKER and the job as JSON on its standard input, and leaves artefacts
+    as JSON lines in the file UNDERSTUDY_ARTIFACTS. Exit 0 completes the job; whatever else yields
+    it, with the reason.
+
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
-    gateway when this one is started again. Without --exec and --handler no workers are started.
+    gateway when this one is started again. Without --exec and --handler nobody works on issues.
     """
     session.settle(options["journal_url"])
     plan = _plan(session, options)
@@ -120,9 +135,9 @@ def status(session: Session) -> None:
         print_json({"result": "accepted", "failureClasses": []} | found)
         return
     click.echo(f"{session.state_dir}: {picture.summary(found)}")
-    for term in found["dispatcher"].get("terms", []):
+    for name, term in picture.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
-        click.echo(f"  {term['issue']}  {term['phase']}, {attempt}, {term['worker']}")
+        click.echo(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
 
 
 @click.command()
@@ -159,10 +174,11 @@ def top(session: Session, every: float) -> None:
 def _plan(session: Session, options: dict[str, Any]) -> Plan:
     argv = _labour(options)
     door = _door(session, options) if options["mcp"] or options["port"] is not None else ()
-    if options["until_done"] and not argv:
-        raise click.UsageError("--until-done is for trees with workers")
     timeout = options["job_timeout"]
     try:
+        kinds = trees.Kinds.of(_handlers(options))
+        if options["until_done"] and not argv and not kinds:
+            raise click.UsageError("--until-done is for trees with workers")
         return Plan(
             state_dir=session.state_dir.absolute(),
             argv=argv,
@@ -174,6 +190,9 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             wanted=trees.Wanted(tuple(options["label"]), options["issue_type"]),
             boundary=session.boundary if session.boundary != "sidecar" else None,
             door=door,
+            kinds=kinds,
+            job_slots=options["job_workers"],
+            node=options["node"],
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -182,11 +201,25 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
 def _labour(options: dict[str, Any]) -> tuple[str, ...]:
     """What a worker runs; nothing in a tree that only serves agents."""
     command, handler = options["command"], options["handler"]
-    if command is None and handler is None and (options["mcp"] or options["port"] is not None):
+    has_more = options["jobs"] or options["job_handlers"]
+    has_more = has_more or options["mcp"] or options["port"] is not None
+    if command is None and handler is None and has_more:
         return ()
     if (command is None) == (handler is None):
-        raise click.UsageError("say what a worker runs: either --exec or --handler; or --mcp")
+        raise click.UsageError(
+            "say what a worker runs: either --exec or --handler; or --job, or --mcp"
+        )
     return shell_command(command) if command is not None else handler_command(handler)
+
+
+def _handlers(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What a worker runs for which kind of job."""
+    for option, given in (("--job", options["jobs"]), ("--job-handler", options["job_handlers"])):
+        for text in given:
+            kind, _, words = text.partition("=")
+            if not kind.strip() or not words.strip():
+                raise click.UsageError(f"{option} {text}: it takes KIND=WHAT TO RUN")
+            yield kind, shell_command(words) if option == "--job" else handler_command(words)
 
 
 def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
@@ -212,8 +245,7 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         except OtpError as error:
             _refuse(session, error)
         view = _View(session)
-        work = f"{plan.slots} workers, {shlex.join(plan.argv)}" if plan.argv else "no workers"
-        view.say(f"up: {plan.state_dir}, {work}{', agents on mcp.sock' if plan.door else ''}")
+        view.say(f"up: {plan.state_dir}, {_labour_of(plan)}")
         reason: Ending | None = None
         try:
             while reason is None and not signals and not running.is_told_to_stop:
@@ -231,6 +263,17 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         print_json({"result": "accepted", "failureClasses": [], "ended": "told to"})
     else:
         view.say("stopped; nothing is left")
+
+
+def _labour_of(plan: Plan) -> str:
+    """What a tree does, in a line."""
+    words = [f"{plan.slots} workers, {shlex.join(plan.argv)}"] if plan.argv else []
+    if plan.kinds:
+        settings = plan.job_settings("any")
+        kinds = " ".join(kind or "*" for kind, _ in plan.kinds.handlers)
+        words.append(f"{settings.slots} workers for jobs as {settings.name}: {kinds}")
+    words = words or ["no workers"]
+    return ", ".join([*words, "agents on mcp.sock"] if plan.door else words)
 
 
 def _make_room(plan: Plan) -> None:
@@ -280,18 +323,42 @@ def _told() -> Iterator[list[int]]:
 
 def _is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
     """Whether nothing is worked on, and nothing can be without somebody's help."""
-    dispatcher = found["dispatcher"]
-    if "terms" not in dispatcher or dispatcher["terms"] or dispatcher["claiming"]:
+    loops = [found["dispatcher"]] if plan.argv else []
+    loops += [found["jobs"]] if plan.kinds else []
+    if any("terms" not in loop or loop["terms"] or loop["claiming"] for loop in loops):
         return False
-    listed = session.ask("issue.list", {}, writable=False)
-    ready = session.ask("issue.ready", {}, writable=False)
-    if {listed["result"], ready["result"]} != {"accepted"}:
+    reads = ("issue.list", "issue.ready") if plan.argv else ()
+    answers = [session.ask(action, {}, writable=False) for action in reads]
+    pages = [_page(session, plan, kind) for kind in plan.kinds.asked()]
+    pages += [_page(session, plan, None, "claimed")] if plan.kinds else []
+    if {each["result"] for each in answers + pages} != {"accepted"}:
         return False  # another host is active
-    if listed["seq"] != ready["seq"]:
+    if len({each["seq"] for each in answers + pages}) > 1:
         return False  # something was decided in between
+    return not _has_issues(plan, *answers) and not any(_has_jobs(plan, page) for page in pages)
+
+
+def _page(session: Session, plan: Plan, kind: str | None, query: str = "pending") -> dict[str, Any]:
+    payload: dict[str, Any] = {"query": query, "limit": limits.ROSTER_PAGE_MAX}
+    payload |= {} if kind is None else {"kind": kind}
+    payload |= {} if query == "claimed" else {"worker": plan.job_settings("any").name}
+    return session.ask("job.roster", payload, writable=False)
+
+
+def _has_issues(plan: Plan, *answers: dict[str, Any]) -> bool:
+    if not answers:
+        return False
+    listed, ready = answers
     offered = [trees.listing(each) for each in ready["issues"]]
     waits = any(not each.assignee and plan.wanted.fits(each) for each in offered)
-    return not waits and not any(each.get("lease") for each in listed["issues"])
+    return waits or any(each.get("lease") for each in listed["issues"])
+
+
+def _has_jobs(plan: Plan, page: dict[str, Any]) -> bool:
+    """Jobs of ours on a page, or room for them behind it. A job that waits is freed by one that is
+    pending or held; if there is none, it waits for somebody's help."""
+    kinds = [each["kind"] for each in page["jobs"]]
+    return "cursor" in page or any(plan.kinds.command_of(each) is not None for each in kinds)
 
 
 class _View:
@@ -313,11 +380,10 @@ class _View:
                 self._drawn = time.monotonic()
                 _draw(found)
             return
-        reports = found["dispatcher"].get("reports", [])
+        reports = picture.reports(found)
         for row in reports:
             if row not in self._said:
-                about = f"{row['issue']}: " if row.get("issue") else ""
-                self.say(f"{row['what']}  {about}{row['detail']}")
+                self.say(f"{row['what']}  {picture.about(row)}{row['detail']}")
         self._said = reports or self._said
 
     def end(self) -> None:
