@@ -12,6 +12,7 @@ I1  All workers of a node claim under the node's name, since that is what routes
 I2  What comes back as another fence than that which was to be renewed is another lease.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -61,7 +62,9 @@ class Jobs:
                 left = {"outputArtifacts": [dict(each) for each in artifacts]}
                 return [Call("job.complete", self._held(holder, token) | left)]
             case orders.Release(token, holder, reason):
-                return [Call("job.yield", self._held(holder, token) | {"reason": reason})]
+                # Who takes over in the middle may say it with another reason: another request.
+                named = f"{token}.{hashlib.sha256(reason.encode()).hexdigest()[:8]}"
+                return [Call("job.yield", self._held(holder, named) | {"reason": reason})]
             case orders.Expire(token, job_id, claim_id, fence):
                 lapsed = {"jobId": job_id, "worker": self.node, "claim": claim_id, "fence": fence}
                 return [Call("job.expire", lapsed | {"requestId": token})]
