@@ -296,7 +296,7 @@ class World:
     def _new_book(self) -> Book:
         return Book()
 
-    def _dialect(self, tree: Tree) -> Dialect:  # noqa: ARG002
+    def _dialect(self, tree: Tree) -> Dialect:
         return Issues()
 
     def _policy(self) -> RetryPolicy:

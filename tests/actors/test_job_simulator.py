@@ -1,7 +1,7 @@
 """Hundreds of small worlds in which job loops, workers, routes and answers go wrong in every way.
 
-A failing seed is printed. `UNDERSTUDY_SEED=1234 pytest tests/actors/test_job_simulator.py` runs that
-world alone; `UNDERSTUDY_SEEDS=10000` runs as many.
+A failing seed is printed. `UNDERSTUDY_SEED=1234 pytest tests/actors/test_job_simulator.py` runs
+that world alone; `UNDERSTUDY_SEEDS=10000` runs as many.
 """
 
 import os
