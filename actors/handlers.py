@@ -22,7 +22,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -170,7 +170,8 @@ def _work(handler: Handler) -> None:
     found = handler(work)
     if found is None:
         return
-    for each in [found] if isinstance(found, Mapping) else found:  # type: ignore[attr-defined]
+    several = isinstance(found, Iterable) and not isinstance(found, Mapping)
+    for each in found if several else [found]:  # type: ignore[attr-defined]
         if not isinstance(each, Mapping):
             raise TypeError(f"a handler returns artefacts, not {type(each).__name__}")
         work._leave(each)  # noqa: SLF001 - the two belong together

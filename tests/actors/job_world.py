@@ -164,7 +164,7 @@ class JobWorld(World):
         for number in range(self.random.randint(1, 6)):
             job = f"j{number}"
             self.natures[job] = self.random.choice(NATURES)
-            asked = {"jobId": job, "kind": self.random.choice(KINDS)}
+            asked: dict[str, Any] = {"jobId": job, "kind": self.random.choice(KINDS)}
             if number and self.random.random() < 0.4:
                 asked["causalDeps"] = [f"complete/j{self.random.randrange(number)}"]
             self._operate("job.schedule", asked)

@@ -44,7 +44,8 @@ def test_every_job_of_a_graph_is_done_once_whatever_is_killed(
     begun = time.monotonic()
     schedule(state_dir, [_scheduled(name, number, graph) for number, name in enumerate(graph)])
     command = f"exec {sys.executable} -I -S {_COMMAND} {trace}"
-    words = ["--job", f"dag.={command}", "--job", f"dag.odd=:; {command}", "--job-workers", "4"]
+    words = ["--job", f"dag.={command}", "--job", f"dag.odd=:; {command}"]
+    words += ["--job-workers", "8" if JOBS > 1_000 else "4"]
     storm = Storm(state_dir, [*words, "--ttl", "30", "--grace", "1"], dice)
     try:
         storm.blow(SECONDS, lambda: _ends(trace) >= JOBS * 9 // 10)
