@@ -27,6 +27,7 @@ FUZZ_SECONDS ?= 10
 CHAOS_ROUNDS ?= 400
 CHAOS_SECONDS ?= 30
 CHAOS_TREE_SECONDS ?= 600
+DAG_JOBS ?= 5000
 
 # A command that succeeds if there is a compiler, and says so if there is none.
 CC_FOUND = { command -v $(CC) > /dev/null || { echo "$@: no C compiler, native/ is left out"; false; }; }
@@ -40,7 +41,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test chaos hosts power cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test chaos dag hosts power cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -59,6 +60,9 @@ chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them, and storm a tre
 	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/faults/test_kill.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
 	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
+
+dag: $(READY) ## work off a graph of DAG_JOBS jobs while a storm blows
+	@UNDERSTUDY_DAG_JOBS=$(DAG_JOBS) $(BIN)/python -m pytest -s tests/tree/test_dag.py $(ARGS)
 
 hosts: $(READY) ## play every vector on PostgreSQL
 	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/postgres/test_vectors.py $(ARGS)

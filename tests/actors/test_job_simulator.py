@@ -1,4 +1,4 @@
-"""Hundreds of small worlds in which job loops, workers, routes and answers go wrong in every way.
+"""Small worlds in which job loops, workers, routes and answers go wrong in every way.
 
 A failing seed is printed. `UNDERSTUDY_SEED=1234 pytest tests/actors/test_job_simulator.py` runs
 that world alone; `UNDERSTUDY_SEEDS=10000` runs as many.
@@ -11,10 +11,10 @@ import pytest
 
 from tests.actors.job_world import JobWorld
 from tests.fakes.mutant import break_rule
-from understudy.actors.dispatch import dispatcher, jobs, verdict
+from understudy.actors.dispatch import dispatcher, verdict
 
-CHUNK = 25
-COUNT = int(os.environ.get("UNDERSTUDY_SEEDS", "50"))
+CHUNK = 12
+COUNT = int(os.environ.get("UNDERSTUDY_SEEDS", "24"))
 ONLY = os.environ.get("UNDERSTUDY_SEED")
 CHUNKS = [range(int(ONLY), int(ONLY) + 1)] if ONLY else [
     range(first, first + CHUNK) for first in range(0, COUNT, CHUNK)
@@ -40,7 +40,6 @@ def test_a_seed_gives_the_same_effects_again() -> None:
 
 
 MUTANTS = [
-    (jobs, "Jobs._listed", "tuple(lapses)", "()"),
     (dispatcher, "Dispatcher._free", "- len(self._errands.claims())", ""),
     (verdict, "judge", "(Step.CLOSE,)", "(Step.RELEASE,)"),
 ]
