@@ -10,6 +10,8 @@ LOCK_FLAGS ?=
 BIN := .venv/bin
 # Some tests take half a minute and most a hundredth of a second: whoever is done helps the others.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Campaigns have limits of their own; else faulthandler would end them after three minutes.
+PATIENT = $(BIN)/python -m pytest -o faulthandler_timeout=0
 LOCKED := .venv/.locked
 READY := .venv/.ready
 
@@ -59,10 +61,10 @@ test: $(READY) ## run the tests; ARGS="-k fence" is handed to pytest
 chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them, and storm a tree for CHAOS_TREE_SECONDS
 	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/faults/test_kill.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
-	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
+	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(PATIENT) tests/tree/test_chaos.py $(ARGS)
 
 dag: $(READY) ## work off a graph of DAG_JOBS jobs while a storm blows
-	@UNDERSTUDY_DAG_JOBS=$(DAG_JOBS) $(BIN)/python -m pytest -s tests/tree/test_dag.py $(ARGS)
+	@UNDERSTUDY_DAG_JOBS=$(DAG_JOBS) $(PATIENT) -s tests/tree/test_dag.py $(ARGS)
 
 hosts: $(READY) ## play every vector on PostgreSQL
 	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/postgres/test_vectors.py $(ARGS)
