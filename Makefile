@@ -10,6 +10,8 @@ LOCK_FLAGS ?=
 BIN := .venv/bin
 # Some tests take half a minute and most a hundredth of a second: whoever is done helps the others.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Campaigns have limits of their own; else faulthandler would end them after three minutes.
+PATIENT = $(BIN)/python -m pytest -o faulthandler_timeout=0
 LOCKED := .venv/.locked
 READY := .venv/.ready
 
@@ -28,6 +30,7 @@ CHAOS_ROUNDS ?= 400
 CHAOS_SECONDS ?= 30
 CHAOS_TREE_SECONDS ?= 600
 WORLDS ?= 3000
+DAG_JOBS ?= 5000
 
 # A command that succeeds if there is a compiler, and says so if there is none.
 CC_FOUND = { command -v $(CC) > /dev/null || { echo "$@: no C compiler, native/ is left out"; false; }; }
@@ -44,7 +47,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test chaos race hosts worlds pairs power cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test chaos dag race hosts worlds pairs power cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -63,7 +66,10 @@ chaos: $(READY) ## kill writers CHAOS_ROUNDS times, crowd them, and storm a tree
 	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/faults/test_kill.py tests/faults/test_crash.py \
 	    tests/actors/test_evidence.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
-	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
+	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(PATIENT) tests/tree/test_chaos.py $(ARGS)
+
+dag: $(READY) ## work off a graph of DAG_JOBS jobs while a storm blows
+	@UNDERSTUDY_DAG_JOBS=$(DAG_JOBS) $(PATIENT) -s tests/tree/test_dag.py $(ARGS)
 
 race: $(READY) ## 8 chain runners and 8 dispatchers on 1,000 steps, some killed and some frozen
 	@UNDERSTUDY_RACE_STEPS=1000 UNDERSTUDY_RACE_HANDS=8 $(BIN)/python -m pytest tests/faults/test_race.py $(ARGS)

@@ -39,6 +39,8 @@ _STIRRING = frozenset(
         "issue.update",
     }
 )
+# Lanes in which all but a claim may make a job claimable, or somebody fit to claim it.
+_JOB_LANES = ("coordinator.", "job.", "node.", "route.", "spec.")
 
 # Actions after which there may be a spec to make jobs of, or a job to dispatch.
 SPEC_NEWS = frozenset({"spec.release", "spec.submit"})
@@ -120,6 +122,14 @@ def done(rows: Sequence[journal.Row]) -> set[str]:
     """The actions that were accepted in some rows."""
     effects = map(_effect, rows)
     return {each["action"] for each in effects if each["resultClass"] == "accepted"}
+
+
+def stirs_jobs(row: journal.Row) -> bool:
+    """Whether there may be a job to claim now that could not be claimed before this row."""
+    effect = _effect(row)
+    action: str = effect["action"]
+    is_news = action.startswith(_JOB_LANES) and action != "job.claim"
+    return is_news and effect["resultClass"] == "accepted"
 
 
 def broken(row: journal.Row) -> str | None:

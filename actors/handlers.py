@@ -1,22 +1,28 @@
-"""Handlers in Python: a function that works on one issue, in a process of its own.
+"""Handlers in Python: a function that works on one issue or one job, in a process of its own.
 
-    from understudy.actors.handlers import HandBack, Job, handler
+    from understudy.actors.handlers import HandBack, Job, Work, handler
 
     @handler("build")                      # or an entry point in the group `understudy.handlers`
-    def build(job: Job) -> None:
+    def build(job: Job) -> None:           # for an issue
         print(job.issue["title"], job.fence)
+
+    def infer(work: Work) -> None:         # for a job
+        text = ask_model(work.payload["prompt"])
+        work.artifact("sha256:...", "report")
+        work.snapshot(model_id="m-1", prompt=work.payload["prompt"], output=text)
 
 A handler that returns has done the work; `HandBack` gives it back, any other exception is a failed
 attempt, with its traceback in the attempt's log. `python -m understudy.actors.handlers NAME` runs
 one; NAME is `module:function`, or a name that was registered.
 """
 
+import hashlib
 import importlib
 import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -37,11 +43,61 @@ class Job:
     state_dir: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A job to work on, and under which lease. Artefacts go with its completion."""
+
+    job: dict[str, Any]  # whole, as `job.show` has it
+    job_id: str
+    kind: str
+    worker: str
+    lease_id: str
+    fence: int
+    state_dir: Path
+    artifacts_path: Path
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.job["payload"]
+        return found
+
+    @property
+    def quarantined(self) -> list[dict[str, Any]]:
+        """Artefacts of an earlier holder that came after its deadline. `adopt` takes them over."""
+        found: list[dict[str, Any]] = (self.job.get("quarantined") or {}).get("artifacts", [])
+        return found
+
+    def artifact(self, artifact_id: str, artifact_type: str, **members: str) -> None:
+        """Name something that was produced; other members are as on the wire (`sourceJob`, ...)."""
+        self._leave({"artifactId": artifact_id, "artifactType": artifact_type} | members)
+
+    def snapshot(
+        self, model_id: str, prompt: str | bytes, output: str | bytes, model_version: str = ""
+    ) -> None:
+        """Say how an inference came about, as audited kinds must. Only digests of texts are kept.
+
+        Its id and its job follow from the rest, and are filled in by whoever reads it.
+        """
+        said = {"artifactType": _SNAPSHOT, "modelId": model_id}
+        said |= {"promptDigest": _digest(prompt), "outputDigest": _digest(output)}
+        self._leave(said | ({"modelVersion": model_version} if model_version else {}))
+
+    def adopt(self) -> None:
+        """Take over what an earlier holder brought too late."""
+        for each in self.quarantined:
+            self._leave(each)
+
+    def _leave(self, artifact: Mapping[str, Any]) -> None:
+        with self.artifacts_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(artifact) + "\n")
+
+
 class HandBack(Exception):
-    """Not me, or not now: the issue is handed back, and that is no failure."""
+    """Not me, or not now: the issue or the job is handed back, and that is no failure."""
 
 
-Handler = Callable[[Job], object]
+Handler = Callable[[Any], object]
+_SNAPSHOT = "likewise.inference.snapshot"  # `contracts` has it, and takes long to import
 _registered: dict[str, Handler] = {}
 
 
@@ -93,9 +149,45 @@ def job_from_environment() -> Job:
     )
 
 
+def work_from_environment() -> Work:
+    """As a worker for jobs was told."""
+    job: dict[str, Any] = json.load(sys.stdin)
+    return Work(
+        job=job,
+        job_id=os.environ["UNDERSTUDY_JOB"],
+        kind=os.environ["UNDERSTUDY_KIND"],
+        worker=os.environ["UNDERSTUDY_WORKER"],
+        lease_id=os.environ["UNDERSTUDY_LEASE"],
+        fence=int(os.environ["UNDERSTUDY_FENCE"]),
+        state_dir=Path(os.environ["UNDERSTUDY_STATE_DIR"]),
+        artifacts_path=Path(os.environ["UNDERSTUDY_ARTIFACTS"]),
+    )
+
+
+def _work(handler: Handler) -> None:
+    """Artefacts may also be what a handler of jobs returns: one, or several."""
+    work = work_from_environment()
+    found = handler(work)
+    if found is None:
+        return
+    several = isinstance(found, Iterable) and not isinstance(found, Mapping)
+    for each in found if several else [found]:  # type: ignore[attr-defined]
+        if not isinstance(each, Mapping):
+            raise TypeError(f"a handler returns artefacts, not {type(each).__name__}")
+        work._leave(each)  # noqa: SLF001 - the two belong together
+
+
+def _digest(text: str | bytes) -> str:
+    data = text.encode() if isinstance(text, str) else text
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
 def main(name: str) -> int:
     try:
-        find(name)(job_from_environment())
+        if "UNDERSTUDY_JOB" in os.environ:
+            _work(find(name))
+        else:
+            find(name)(job_from_environment())
     except HandBack as error:
         print(f"handed back: {error}", file=sys.stderr)  # noqa: T201 - it goes to the attempt's log
         return HAND_BACK

@@ -1,6 +1,7 @@
-"""The work roster: where every job stands, what can be claimed, what can be expired, what waits.
+"""The work roster: where every job stands, what can be claimed, expired, what waits, what is held.
 
-Every query walks one index from a cursor on, and no further than a page.
+Every query walks one index from a cursor on, and no further than a page; only who asks for what one
+worker holds walks past what others do.
 """
 
 import re
@@ -47,7 +48,7 @@ def roster(turn: Turn, request: Roster) -> Outcome:
         return Refused(Reason.JOB_CURSOR_INVALID, str(request.cursor))
     found: list[Job] = []
     cursor = None
-    for job_id, place in _QUERIES[request.query](state.lane, request, start, stamp):
+    for job_id, place in _QUERIES[request.query](turn, request, start):
         if len(found) == request.limit:
             break
         found.append(state.lane.jobs[job_id])
@@ -89,8 +90,9 @@ def place_of(cursor: str | None) -> tuple[int, str] | None:
 Found = Iterator[tuple[str, tuple[int, str]]]
 
 
-def _pending(lane: Lane, request: Roster, start: tuple[int, str], stamp: Stamp) -> Found:  # noqa: ARG001
+def _pending(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
     """Pending jobs of a kind, of a prefix or of all, that the worker's routes let it claim."""
+    lane = turn.lane
     kind = request.kind or ""
     prefix = kind.removesuffix("*") if kind.endswith(".*") else kind
     exact = bool(kind) and not prefix.endswith(".")
@@ -111,19 +113,28 @@ def _pending(lane: Lane, request: Roster, start: tuple[int, str], stamp: Stamp) 
         place = (found, _LAST, "")
 
 
-def _overdue(lane: Lane, request: Roster, start: tuple[int, str], stamp: Stamp) -> Found:  # noqa: ARG001
+def _overdue(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # noqa: ARG001
     """Claimed jobs past their deadline, the longest first."""
-    for deadline_ms, job_id in lane.deadlines.irange(start, (stamp.wall_ms, ""), (False, False)):
+    now = (turn.stamp.wall_ms, "")
+    for deadline_ms, job_id in turn.lane.deadlines.irange(start, now, (False, False)):
         yield job_id, (deadline_ms, job_id)
 
 
-def _waiting(lane: Lane, request: Roster, start: tuple[int, str], stamp: Stamp) -> Found:  # noqa: ARG001
+def _waiting(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # noqa: ARG001
     """Jobs that nobody can claim yet, the oldest first."""
-    for since_ms, job_id in lane.waiting.irange(start, None, (False, False)):
+    for since_ms, job_id in turn.lane.waiting.irange(start, None, (False, False)):
         yield job_id, (since_ms, job_id)
 
 
-_QUERIES = {"pending": _pending, "overdue": _overdue, "waiting": _waiting}
+def _claimed(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
+    """Claimed jobs, of one worker or of all; whose deadline comes first is first."""
+    for deadline_ms, job_id in turn.lane.deadlines.irange(start, None, (False, False)):
+        owner = turn.state.leases[job_resource(job_id)].owner
+        if request.worker in (None, owner):
+            yield job_id, (deadline_ms, job_id)
+
+
+_QUERIES = {"pending": _pending, "overdue": _overdue, "waiting": _waiting, "claimed": _claimed}
 
 
 # --- views --------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from ..dispatch.answers import Answer, class_of
 from . import jobfile
-from .docket import Answer, failure_class
 from .hold import Hold
 from .jobfile import Sheet
 from .moment import Moment
@@ -118,7 +118,7 @@ class Courier(Rounds[Delivery]):
             self._under(term, "complete", about, self._completed, moment)
 
     def _completed(self, term: Delivery, answer: Answer, _asked_ms: int, moment: Moment) -> None:
-        if failure_class(answer) is not None:
+        if class_of(answer) is not None:
             term.sheet = None
             self._give_back(term, answer, moment)
             return

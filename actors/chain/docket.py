@@ -10,10 +10,9 @@ from typing import Any
 
 from ...authority import client
 from ...contracts import BY_WIRE
-from ..dispatch.clerk import UNDECIDED
+from ..dispatch.answers import UNDECIDED, Answer, class_of
 from .moment import Moment
 
-Answer = dict[str, Any]
 Then = Callable[[Answer, int, Moment], None]  # the answer, when it was first asked for, and now
 
 _PAUSE_MS = 250  # where nobody could be asked; doubled every time
@@ -56,7 +55,7 @@ class Docket:
         errands, self._open = self._open, []
         undecided = []
         for errand, answer in zip(errands, answers, strict=True):
-            if BY_WIRE.get(failure_class(answer) or "") in UNDECIDED:
+            if BY_WIRE.get(class_of(answer) or "") in UNDECIDED:
                 undecided.append(errand)
             else:
                 errand.then(answer, errand.asked_ms, moment)
@@ -76,9 +75,3 @@ class Docket:
     def _pause(self, moment: Moment) -> None:
         self.again_ms = moment.jittered(min(_PAUSE_MS << min(self._misses, 16), _PAUSE_MS_MAX))
         self._misses += 1
-
-
-def failure_class(answer: Answer) -> str | None:
-    """The first, which is what a refusal is about."""
-    classes: list[str] = answer["failureClasses"]
-    return classes[0] if classes else None

@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from ...authority import client
 from ...contracts import limits
-from .docket import Answer, Docket, failure_class
+from ..dispatch.answers import Answer, class_of
+from .docket import Docket
 from .hold import Hold
 from .lookout import Lookout
 from .moment import Moment
@@ -167,7 +168,7 @@ class Rounds(ABC, Generic[T]):
 
     def _listed(self, answer: Answer, _asked_ms: int, moment: Moment) -> None:
         self._is_looking = False
-        failed = failure_class(answer)
+        failed = class_of(answer)
         if failed is not None:
             self._lookout.cursor = None
             self._lookout.rest(moment)
@@ -189,7 +190,7 @@ class Rounds(ABC, Generic[T]):
         self._docket.change(f"{self.topic}.claim", payload, then, moment)
 
     def _claimed(self, subject: str, answer: Answer, asked_ms: int, moment: Moment) -> None:
-        failed = failure_class(answer)
+        failed = class_of(answer)
         if failed is None:
             hold = Hold.granted(subject, self._lease(answer), self.post.ttl_ms, asked_ms)
             self.terms[subject] = self._term(hold, answer)
@@ -241,7 +242,7 @@ class Rounds(ABC, Generic[T]):
 
     def _is_lost(self, term: T, answer: Answer) -> bool:
         """Whether the lease is not ours any more, or there is nothing more to do under it."""
-        failed = failure_class(answer)
+        failed = class_of(answer)
         if failed is None or not (failed.startswith(_LOST) or failed in self._settled):
             return False
         if failed not in self._settled:
@@ -250,13 +251,13 @@ class Rounds(ABC, Generic[T]):
         return True
 
     def _renewed(self, term: T, answer: Answer, asked_ms: int, moment: Moment) -> None:
-        if failure_class(answer) is None:
+        if class_of(answer) is None:
             term.hold.renewed(asked_ms)
         else:
             self._give_back(term, answer, moment)
 
     def _released(self, term: T, answer: Answer, _asked_ms: int, _moment: Moment) -> None:
-        failed = failure_class(answer)
+        failed = class_of(answer)
         if failed is not None:  # it lapses by itself
             self._report("not given back", f"{failed}: {answer['diagnostic']}", term.hold.subject)
         del self.terms[term.hold.subject]
@@ -265,7 +266,7 @@ class Rounds(ABC, Generic[T]):
         """It was refused for a reason that will not go away by itself."""
         if term.reason is not None:
             return  # several requests were
-        term.reason = f"{failure_class(answer)}: {answer['diagnostic']}"
+        term.reason = f"{class_of(answer)}: {answer['diagnostic']}"
         self._lookout.avoid(term.hold.subject, moment)
         self._report("given back", term.reason, term.hold.subject)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from .docket import Answer, failure_class
+from ..dispatch.answers import Answer, class_of
 from .hold import Hold
 from .moment import Moment
 from .rounds import Post, Rounds, Term
@@ -69,7 +69,7 @@ class ChainRunner(Rounds[Chain]):
                 self._under(term, "materialize", {"stepKeys": portion}, self._made, moment)
 
     def _made(self, term: Chain, answer: Answer, _asked_ms: int, moment: Moment) -> None:
-        if failure_class(answer) is not None:
+        if class_of(answer) is not None:
             self._give_back(term, answer, moment)
             return
         self.jobs += len(answer["created"])

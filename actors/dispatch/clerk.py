@@ -1,39 +1,34 @@
 """Carries what the dispatcher asks through the coordinator's door, and brings the answers back.
 
-`calls_of` and `events_of` say how each effect is spelled as host actions and what their answers
-mean; they are pure. `Clerk` has the connection. It blocks while the authority is slow or away, and
-so belongs beside the dispatcher, not in its way: into a cell or a thread of its own.
+`calls_of` and `events_of` say how each effect is spelled as host actions on issues and what their
+answers mean; they are pure, and `jobs.Jobs` has others. `Clerk` has the connection. It blocks while
+the authority is slow or away, and so belongs beside the dispatcher, not in its way: into a cell or
+a thread of its own.
 """
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, assert_never, get_args
+from typing import Any, Protocol, Self, assert_never, get_args
 
 from ...authority import Unavailable, client
-from ...contracts import BY_WIRE, Reason, contract_digest, host_actions, rfc3339
+from ...contracts import Reason, contract_digest, host_actions, rfc3339
 from . import orders
+from .answers import Answer, Call, class_of, refusal, renewed, tokens_of
 from .orders import Ask, Effect, Event, Holder
-
-Answer = dict[str, Any]
-Call = client.Call
 
 _ASKS = get_args(Ask)
 _CALLS_MAX = 1_024  # in flight at once
 _RETRY_SECONDS = 2.0  # how long a lost sidecar is waited for; then the dispatcher decides
 _SILENCE_SECONDS = 5.0  # of a sidecar that is there
-# Nothing was decided, or nobody knows: to be asked again, under the same name.
-UNDECIDED = frozenset(
-    {
-        Reason.AUTHORITY_BUSY,
-        Reason.AUTHORITY_OVERLOADED,
-        Reason.AUTHORITY_STANDBY,
-        Reason.JOURNAL_DEPOSED,
-        Reason.JOURNAL_UNREACHABLE,
-        Reason.JOURNAL_WRITE_FAILED,
-        Reason.SIDECAR_UNREACHABLE,
-    }
-)
+
+
+class Dialect(Protocol):
+    """How the orders of a dispatcher are spelled, and what comes back; pure."""
+
+    def calls_of(self, ask: Ask) -> list[Call]: ...
+
+    def events_of(self, ask: Ask, answers: Sequence[Answer]) -> list[Event]: ...
 
 
 class Clerk:
@@ -43,11 +38,13 @@ class Clerk:
         self,
         state_dir: Path,
         *,
+        dialect: Dialect | None = None,
         instruction_ref: str | None = None,
         retry_seconds: float = _RETRY_SECONDS,
     ) -> None:
         """An instruction is evidence that changes bring along, where the policy wants some."""
         self._state_dir = state_dir
+        self._dialect = dialect or Issues()
         self._instruction_ref = instruction_ref
         self._retry_seconds = retry_seconds
         self._client: client.Client | None = None
@@ -55,16 +52,16 @@ class Clerk:
     def perform(self, effects: Sequence[Effect]) -> list[Event]:
         """Ask all that is to be asked, in order and in flight together; what came of it."""
         asks = [each for each in effects if isinstance(each, _ASKS)]
-        spelled = [calls_of(ask) for ask in asks]
+        spelled = [self._dialect.calls_of(ask) for ask in asks]
         try:
             answers = iter(self._asked([call for calls in spelled for call in calls]))
         except Unavailable:
             self.close()
-            return [orders.Unanswered(token) for ask in asks for token in _tokens(ask)]
+            return [orders.Unanswered(token) for ask in asks for token in tokens_of(ask)]
         return [
             event
             for ask, calls in zip(asks, spelled, strict=True)
-            for event in events_of(ask, [next(answers) for _ in calls])
+            for event in self._dialect.events_of(ask, [next(answers) for _ in calls])
         ]
 
     def close(self) -> None:
@@ -112,6 +109,16 @@ class Clerk:
         return call._replace(context=context)
 
 
+class Issues:
+    """The dialect of issues."""
+
+    def calls_of(self, ask: Ask) -> list[Call]:
+        return calls_of(ask)
+
+    def events_of(self, ask: Ask, answers: Sequence[Answer]) -> list[Event]:
+        return events_of(ask, answers)
+
+
 # --- how it is spelled ----------------------------------------------------------------------------
 
 
@@ -146,6 +153,8 @@ def calls_of(ask: Ask) -> list[Call]:
             members = {"status": status, "notes": notes}
             given = {name: value for name, value in members.items() if value is not None}
             return [Call("issue.update", _held(holder, token) | given)]
+        case orders.Expire():
+            raise AssertionError("an issue whose lease has lapsed is claimed as it is")
         case _:
             assert_never(ask)
 
@@ -171,13 +180,12 @@ def _held(holder: Holder, token: str) -> dict[str, Any]:
 def events_of(ask: Ask, answers: Sequence[Answer]) -> list[Event]:
     """What the answers to `calls_of` mean."""
     if isinstance(ask, orders.RenewMany):
-        return _renewed(ask, answers)
+        return renewed(ask, answers)
     if isinstance(ask, orders.AskIssues):
-        answers = [each for each in answers if _class(each) != Reason.ISSUE_NOT_FOUND.wire]
-    for answer in answers:
-        failure_class = _class(answer)
-        if failure_class is not None:
-            return [_failed(ask.token, failure_class, answer)]
+        answers = [each for each in answers if class_of(each) != Reason.ISSUE_NOT_FOUND.wire]
+    refused = refusal(ask.token, answers)
+    if refused is not None:
+        return [refused]
     if isinstance(ask, orders.Claim) and not _is_current(*answers):
         return [
             orders.Refused(ask.token, Reason.FENCE_STALE.wire, "it was granted, and lost since")
@@ -213,33 +221,10 @@ def _event(ask: Ask, answers: Sequence[Answer]) -> Event:
             return orders.Settled(token)
         case orders.Discover(token) | orders.Amend(token):
             return orders.Settled(token)
-        case orders.RenewMany():
-            raise AssertionError("they have an event for all")
+        case orders.RenewMany() | orders.Expire():
+            raise AssertionError("renewals have an event for all, and nobody expires an issue")
         case _:
             assert_never(ask)
-
-
-def _renewed(ask: orders.RenewMany, answers: Sequence[Answer]) -> list[Event]:
-    events: list[Event] = []
-    renewed = []
-    for renewal, answer in zip(ask.renewals, answers, strict=True):
-        failure_class = _class(answer)
-        if failure_class is None:
-            renewed.append(renewal.token)
-        else:
-            events.append(_failed(renewal.token, failure_class, answer))
-    return [orders.Renewed(tuple(renewed)), *events] if renewed else events
-
-
-def _failed(token: str, failure_class: str, answer: Answer) -> Event:
-    if BY_WIRE.get(failure_class) in UNDECIDED:
-        return orders.Unanswered(token)
-    return orders.Refused(token, failure_class, answer["diagnostic"])
-
-
-def _class(answer: Answer) -> str | None:
-    classes: list[str] = answer["failureClasses"]
-    return classes[0] if classes else None
 
 
 def listing(issue: Answer) -> orders.Listing:
@@ -287,9 +272,3 @@ def _since_ms(answer: Answer, moment: str) -> int:
     """How long ago a moment was, by the clock of the authority."""
     now_ms: int = answer["stamp"]["wallMs"]
     return now_ms - (rfc3339.parse_ms(moment) or 0)
-
-
-def _tokens(ask: Ask) -> list[str]:
-    if isinstance(ask, orders.RenewMany):
-        return [each.token for each in ask.renewals]
-    return [ask.token]

@@ -23,6 +23,7 @@ from typing import Any, assert_never
 from ...contracts import (
     BY_WIRE,
     FAILURES,
+    Exit,
     Reason,
     RetryPolicy,
     backoff_ms,
@@ -41,6 +42,18 @@ from .verdict import Verdict, effect_of, failed, judge, lost
 _DIAGNOSTICS_MS = 30_000  # only an import can make dependencies unsound, so seldom is enough
 _FAREWELL_MS = 10_000  # how long a stop waits for the authority, when all workers have ended
 _GUARDS_MAX = 9  # up to here the ladder says that the lease is not ours
+_DENIED_MS = 60_000  # how long something is left alone that is not for us
+_UNPROVEN = frozenset(
+    each.wire
+    for each in (
+        Reason.CLOSE_UNATTESTED,
+        Reason.JOB_ARTIFACT_INVALID,
+        Reason.JOB_NOTHING_QUARANTINED,
+        Reason.JOB_SNAPSHOT_MISSING,
+    )
+)
+# A claim that was to be a renewal says it in its own words.
+_LOST_CLAIMS = frozenset({Reason.JOB_CLAIM_LAPSED, Reason.JOB_COMPLETED, Reason.LEASE_CONTENDED})
 _STABLE = (Step.CLOSE, Step.RELEASE)  # they say the same in every run, and so have one name
 
 
@@ -144,8 +157,10 @@ class Dispatcher:
             case orders.Held():
                 self._resume(event, errand.asked_ms)
             case orders.Settled():
-                assert errand.term is not None
-                self._step_done(errand.term)
+                if errand.term is None:  # a lapsed claim was expired
+                    self._search.stir(self._now_ms)
+                else:
+                    self._step_done(errand.term)
             case _:
                 assert_never(event)
 
@@ -162,10 +177,12 @@ class Dispatcher:
         errand = self._errands.done(token)
         term = self._renewals.pop(token, None)
         if errand is not None and errand.candidate is not None:
-            self._search.contended(self._now_ms, self._dice)
+            self._claim_refused(errand.candidate, failure_class)
             self._report("claim refused", said, errand.candidate.issue_id)
         elif errand is not None and errand.term is not None:
             self._step_refused(errand.term, failure_class, said)
+        elif errand is not None and isinstance(errand.effect, orders.Expire):
+            self._report("expiry refused", said, errand.effect.issue_id)
         elif errand is not None:
             self._read_refused(said)
         elif term is not None:
@@ -174,6 +191,15 @@ class Dispatcher:
                 self._lose(term, said)
             else:
                 self._report("renewal refused", said, term.holder.issue_id)
+
+    def _claim_refused(self, candidate: Candidate, failure_class: str) -> None:
+        """Somebody was faster; or it is not for us, which asking again at once does not change."""
+        reason = BY_WIRE.get(failure_class)
+        if reason is None or FAILURES[reason].exit is not Exit.DENIED:
+            self._search.contended(self._now_ms, self._dice)
+            return
+        due_ms = self._now_ms + _DENIED_MS - _DENIED_MS * self._dice() // 4_000
+        self._search.put_off(candidate.issue_id, candidate.attempts, due_ms)
 
     def _read_refused(self, said: str) -> None:
         """We may not even look: nothing can come of going on."""
@@ -249,6 +275,16 @@ class Dispatcher:
         unknown = self._search.listed(listed, self._taken(), self._now_ms, self._dice)
         if unknown:
             self._ask(lambda token: orders.AskIssues(token, unknown))
+        for lapse in listed.lapses:
+            self._expire(lapse)
+
+    def _expire(self, lapse: orders.Lapse) -> None:
+        """Nobody holds it any more but by name. Who works on it here is waited for first (I2)."""
+        issue_id, fence = lapse.issue_id, lapse.fence
+        token = f"{self._settings.name}.expire.{issue_id}.{fence}"  # it says the same in every run
+        if token not in self._errands and issue_id not in self._taken():
+            effect = orders.Expire(token, issue_id, lapse.claim, fence)
+            self._send(token, Errand(effect, self._now_ms))
 
     def _claim(self, candidate: Candidate) -> None:
         self._serial += 1
@@ -260,7 +296,7 @@ class Dispatcher:
     def _claimed(self, event: orders.Claimed) -> None:
         errand = self._errands.done(event.token)
         holder, now_ms = event.holder, self._now_ms
-        is_ours = holder.assignee.startswith(self._settings.worker(""))
+        is_ours = event.token.startswith(self._token("claim", ""))
         if holder.fence in self._terms or (errand is None and is_ours):
             return  # the answer came twice
         asked_ms = now_ms - self._timing.ttl_ms if errand is None else errand.asked_ms
@@ -349,6 +385,7 @@ class Dispatcher:
                 return
 
     def _ended(self, term: Term, event: orders.WorkerExited) -> None:
+        term.artifacts = event.artifacts
         attempt = max(1, term.attempt)
         self._carry_out(term, judge(term.why, event, attempt, term.labels, self._policy))
 
@@ -356,6 +393,7 @@ class Dispatcher:
         """No worker has it any more; the authority hears what became of it."""
         self._drop_renewals(term)
         term.phase, term.exit, term.failure = Phase.SETTLING, None, verdict.failure
+        term.reason = verdict.said
         if verdict.failure is not None:
             decision, detail = verdict.failure.decision, verdict.failure.detail
             said = f"attempt {decision.attempt} of {decision.max_attempts}"
@@ -400,7 +438,7 @@ class Dispatcher:
         elif _is_lost(failure_class) or step is Step.RELEASE:
             self._report("lease lost", said, term.holder.issue_id)
             self._forget(term)
-        elif failure_class == Reason.CLOSE_UNATTESTED.wire:
+        elif failure_class in _UNPROVEN:
             # It says that it is done, and has no witness of that: the attempt has failed.
             decision = retry_decision(self._policy, [failure_class], max(1, term.attempt))
             self._carry_out(term, failed(Failure(term.worker, decision, said), term.labels))
@@ -520,7 +558,7 @@ class Dispatcher:
     def _send(self, token: str, errand: Errand) -> None:
         self._effects.append(self._errands.send(token, errand, self._now_ms))
 
-    def _token(self, what: str, number: int) -> str:
+    def _token(self, what: str, number: int | str) -> str:
         return f"{self._settings.name}.{self._settings.run}.{what}.{number}"
 
     def _taken(self) -> set[str]:
@@ -539,7 +577,7 @@ def _is_lost(failure_class: str) -> bool:
     """Whether a refusal says that the lease is not ours any more."""
     reason = BY_WIRE.get(failure_class)
     guard = None if reason is None else FAILURES[reason].guard
-    return guard is not None and guard <= _GUARDS_MAX
+    return reason in _LOST_CLAIMS or (guard is not None and guard <= _GUARDS_MAX)
 
 
 def _no_dice() -> int:

@@ -55,6 +55,9 @@ class Errands:
         """Whatever a term waited for, it waits no more."""
         self._open = {key: each for key, each in self._open.items() if each.term is not term}
 
+    def __contains__(self, token: str) -> bool:
+        return token in self._open
+
     def claims(self) -> list[str]:
         """The issues that were claimed, with an open end."""
         found = (each.candidate for each in self._open.values())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ...contracts import RetryDecision, RetryPolicy, limits
 
 LABEL = "escalation"  # of issues that are filed here; no dispatcher takes one up by itself
+BLOCKED = "blocked"  # an action of jobs alone: the authority hands out no more of it by itself
 _MARK = "[harness-escalation]"
 _CLASS = re.compile(r"[a-z0-9]+(?:[._][a-z0-9]+)*")
 _CLASS_LENGTH_MAX = 128
@@ -52,7 +53,7 @@ def note(issue_id: str, failure: Failure, policy: RetryPolicy) -> str:
         f"witnessRef: worker://loop/{failure.worker}/{issue_id}/failed",
     ]
     if failure.detail:
-        lines.append(f"detail: {_shortened(failure.detail)}")
+        lines.append(f"detail: {shortened(failure.detail, _DETAIL_LENGTH_MAX)}")
     return "\n".join(lines)
 
 
@@ -88,7 +89,7 @@ def escalation_of(decision: RetryDecision, labels: Sequence[str]) -> str:
     return "mark_blocked" if action == "issue_discover" and LABEL in labels else action
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str, length_max: int) -> str:
     """The end of a text, in one line: notes are split into lines to find the marks."""
     sound = text.encode(errors="replace").decode()
-    return " ".join(sound.split())[-_DETAIL_LENGTH_MAX:]
+    return " ".join(sound.split())[-length_max:]

@@ -5,6 +5,9 @@
 Whatever is asked of the authority has a token, and its answer brings the token back. The token of
 a change is its `requestId`: asked again, it gets the first answer again. Answers may be late, lost
 or doubled. A worker is named as the assignee of its lease, which no other start ever shares.
+
+The words are those of issues. In the dialect of jobs (`jobs`) an issue is a job, its type the job's
+kind, to close is to complete, and to release is to yield.
 """
 
 from collections.abc import Mapping
@@ -85,6 +88,7 @@ class Close:
 
     token: str
     holder: Holder
+    artifacts: tuple[Mapping[str, Any], ...] = ()  # that it produced; only jobs have some
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,17 @@ class Release:
 
     token: str
     holder: Holder
+    reason: str = ""  # only jobs remember it
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """A job that somebody let lapse can be claimed again: `Settled` or `Refused`."""
+
+    token: str
+    issue_id: str
+    claim: str  # the very claim that has lapsed
+    fence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +141,7 @@ Ask = (
     | RenewMany
     | Close
     | Release
+    | Expire
     | Discover
     | Amend
 )
@@ -234,11 +250,21 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Lapse:
+    """A claim past its deadline, which must be expired before the job is claimed again."""
+
+    issue_id: str
+    claim: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     token: str
     issues: tuple[Listing, ...]  # in the order in which work is handed out
-    lapsed_ids: tuple[str, ...]
+    lapsed_ids: tuple[str, ...]  # that can be claimed as they are
     is_whole: bool  # False: there are more than an answer can list
+    lapses: tuple[Lapse, ...] = ()  # that cannot
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +352,8 @@ class WorkerExited:
     failure_classes: tuple[str, ...] = ()
     detail: str = ""  # for people: the end of what it printed
     was_stopped: bool = False
+    artifacts: tuple[Mapping[str, Any], ...] = ()  # that it leaves
+    unsound: str = ""  # what is wrong with those: then it has failed, however it ended
 
 
 @dataclass(frozen=True, slots=True)

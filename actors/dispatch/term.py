@@ -107,6 +107,8 @@ class Term:
     renewals: dict[str, int] = field(default_factory=dict)  # token -> when it was asked for
     steps: deque[Step] = field(default_factory=deque)
     failure: Failure | None = None
+    reason: str = ""  # why it is given back, if it is
+    artifacts: tuple[Mapping[str, Any], ...] = ()  # that the worker has left
     notes: str = ""  # as they were when the end was near
 
     @property

@@ -8,6 +8,7 @@
 | its time was up        | anything        | failed: `job_timeout`                              |
 | we do not know why     | anything        | handed back: an earlier dispatcher knew            |
 | not at all             | 0               | done                                               |
+| not at all             | 0, and rubbish  | failed: what it leaves cannot be taken             |
 | not at all             | 75              | handed back, and left alone for a while            |
 | not at all             | another code    | failed: `job_failed`                               |
 | not at all             | signal, or lost | failed: `job_worker_lost`                          |
@@ -18,7 +19,7 @@ Classes that a worker names itself come first; of all, the first that the policy
 from dataclasses import dataclass
 from typing import assert_never
 
-from ...contracts import RetryPolicy, retry_decision
+from ...contracts import RetryPolicy, limits, retry_decision
 from . import escalation
 from .escalation import Failure
 from .orders import Amend, Ask, AskIssues, Close, Discover, Release, WorkerExited
@@ -35,6 +36,16 @@ class Verdict:
     steps: tuple[Step, ...] = ()
     rests: str | None = None
     failure: Failure | None = None
+    reason: str = ""  # why it is given back, where it has not failed
+
+    @property
+    def said(self) -> str:
+        """What whoever holds it next is told, in one line."""
+        if self.failure is None:
+            return self.reason
+        name = escalation.matched(self.failure.decision)
+        room = limits.REASON_LENGTH_MAX - len(name) - 2
+        return f"{name}: {escalation.shortened(self.failure.detail, room)}"
 
 
 def judge(
@@ -46,16 +57,18 @@ def judge(
         case Why.LOST:
             return Verdict()
         case Why.UNCONFIRMED | Why.LEAVING:
-            return Verdict((Step.RELEASE,))
+            return Verdict((Step.RELEASE,), reason=why.value)
         case Why.TIMEOUT:
             failure = _failure(event, (*said, "job_timeout"), "time was up", attempt, policy)
         case None if event.was_stopped:
-            return Verdict((Step.RELEASE,))
+            return Verdict((Step.RELEASE,), reason="it was stopped")
+        case None if event.unsound:
+            failure = _failure(event, (*said, "job_failed"), event.unsound, attempt, policy)
         case None if event.code == 0:
             return Verdict((Step.CLOSE,))
         case None if event.code == HAND_BACK:
             rests = retry_decision(policy, LOST, attempt).backoff_class
-            return Verdict((Step.RELEASE,), rests)
+            return Verdict((Step.RELEASE,), rests, reason="handed back")
         case None if event.code is not None:
             end = f"exit code {event.code}"
             failure = _failure(event, (*said, "job_failed"), end, attempt, policy)
@@ -77,6 +90,8 @@ def failed(failure: Failure, labels: tuple[str, ...]) -> Verdict:
             return Verdict((Step.READ, Step.FILE, Step.BLOCK), None, failure)
         case "mark_blocked":
             return Verdict((Step.READ, Step.BLOCK), None, failure)
+        case escalation.BLOCKED:
+            return Verdict((Step.RELEASE,), None, failure)
         case _:
             return Verdict((Step.READ, Step.NOTE, Step.RELEASE, Step.STOP), None, failure)
 
@@ -91,9 +106,9 @@ def effect_of(step: Step, term: Term, token: str, policy: RetryPolicy) -> Ask:
     holder = term.holder
     match step:
         case Step.CLOSE:
-            return Close(token, holder)
+            return Close(token, holder, term.artifacts)
         case Step.RELEASE:
-            return Release(token, holder)
+            return Release(token, holder, term.reason)
         case Step.READ:
             return AskIssues(token, (holder.issue_id,))
         case Step.FILE:

@@ -5,6 +5,7 @@
       evidence_writer    writes the trajectory behind the journal
       worker_sup         any number of workers, each a process group under one lease
       lease_dispatcher   finds work, claims it, starts workers, renews, retries, escalates
+      job_sup, job_loop  the same two for jobs, by kind
       gateway            serves agents, when that is asked for
       chain_runner       makes the jobs of specs, when that is asked for
       job_dispatcher     writes the files of jobs that are free to run
@@ -19,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..chain.jobfile import JOB_FOLDER as JOB_FOLDER
     from ..dispatch.clerk import listing as listing
+    from ..dispatch.kinds import Kinds as Kinds
     from ..dispatch.search import Wanted as Wanted
     from ..otp.troupe import AlreadyRunning as AlreadyRunning
     from ..otp.troupe import end_by_force as end_by_force
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AlreadyRunning": "..otp.troupe",
     "JOB_FOLDER": "..chain.jobfile",
+    "Kinds": "..dispatch.kinds",
     "NoTree": ".control",
     "Occupied": ".launcher",
     "Plan": ".plan",
@@ -53,6 +56,7 @@ __all__ = [
     "JOB_FOLDER",
     "RUN_FOLDER",
     "AlreadyRunning",
+    "Kinds",
     "NoTree",
     "Occupied",
     "Plan",

@@ -1,4 +1,4 @@
-"""Writes the trajectory behind the journal, and says to dispatchers when there may be work.
+"""Writes the trajectory behind the journal, and says to the loops when there may be work.
 
 The work itself is `evidence.EvidenceWriter`; here it has a cell, and turns. A row that cannot be
 written ends the cell with what is wrong; its supervisor tries again, and then gives up.
@@ -11,7 +11,16 @@ from typing import Any, Final
 from ...authority import Unavailable, journal
 from ...contracts import Reason as Failure
 from ..dispatch.orders import Doubt, Wake
-from ..evidence import JOB_NEWS, SPEC_NEWS, TURN_ROWS_MAX, EvidenceWriter, broken, done, stirs
+from ..evidence import (
+    JOB_NEWS,
+    SPEC_NEWS,
+    TURN_ROWS_MAX,
+    EvidenceWriter,
+    broken,
+    done,
+    stirs,
+    stirs_jobs,
+)
 from ..otp import Caller, GenServer, Next, Reason, Word
 from . import chain_runner, job_dispatcher
 from .plan import Plan
@@ -37,8 +46,8 @@ class EvidenceCell(GenServer):
 
     name = NAME
 
-    def __init__(self, plan: Plan, listener: str) -> None:
-        self._plan, self._listener = plan, listener
+    def __init__(self, plan: Plan, listener: str, job_listener: str) -> None:
+        self._plan, self._listener, self._job_listener = plan, listener, job_listener
         self._pause_ms = _BUSY_MS
         self.rows = 0
 
@@ -61,6 +70,8 @@ class EvidenceCell(GenServer):
             self.cast(self._listener, Doubt(issue_id))
         if any(map(stirs, rows)):
             self.cast(self._listener, Wake())
+        if any(map(stirs_jobs, rows)):
+            self.cast(self._job_listener, Wake())
         if self._plan.job_files is not None:
             self._wake_rounds(done(rows))
         if rows:

@@ -26,6 +26,7 @@ from . import (
     evidence_writer,
     gateway,
     job_dispatcher,
+    job_loop,
     lease_dispatcher,
     rounds,
     tree,
@@ -101,6 +102,7 @@ class Tree:
             "authority": self._asked(authority_client.NAME, authority_client.Look()),
             "evidence": self._asked(evidence_writer.NAME, evidence_writer.Look()),
             "dispatcher": self._dispatcher(),
+            "jobs": self._job_loop(),
             "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
             "specs": self._specs(),
         }
@@ -121,6 +123,11 @@ class Tree:
             return {"missing": "no workers were asked for"}
         return self._asked(lease_dispatcher.NAME, lease_dispatcher.Look())
 
+    def _job_loop(self) -> Any:  # noqa: ANN401 - as it answers
+        if not self.plan.kinds:
+            return None
+        return self._asked(job_loop.NAME, lease_dispatcher.Look())
+
     def _specs(self) -> dict[str, Any] | None:
         """Who makes jobs of specs, and who hands them out, where that was asked for."""
         if self.plan.job_files is None:
@@ -134,11 +141,14 @@ class Tree:
 
     def _drain(self) -> None:
         """Let workers finish first, if that was asked for."""
-        if self._drain_ms == 0 or self._ref is None or not self.plan.argv:
+        loops = [lease_dispatcher.NAME] if self.plan.argv else []
+        loops += [job_loop.NAME] if self.plan.kinds else []
+        if self._drain_ms == 0 or self._ref is None or not loops:
             return
         try:
             stop = orders.Stop(self._drain_ms, "asked to stop when the work at hand is done")
-            self._system.cast(lease_dispatcher.NAME, stop)
+            for name in loops:
+                self._system.cast(name, stop)
             grace_ms = STOP_MS + self.plan.grace_ms
             timeout_ms = None if self._drain_ms is None else self._drain_ms + grace_ms
             self._system.join(self._ref, timeout_ms)
@@ -175,6 +185,8 @@ _ORDER = {
             evidence_writer.NAME,
             lease_dispatcher.WORKER_SUP,
             lease_dispatcher.NAME,
+            job_loop.JOB_SUP,
+            job_loop.NAME,
             gateway.NAME,
             chain_runner.NAME,
             job_dispatcher.NAME,

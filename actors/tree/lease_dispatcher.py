@@ -88,6 +88,8 @@ class LeaseDispatcher(GenServer):
     """Answers `Look`; takes `orders.Stop`, `orders.Wake` and what workers say as casts."""
 
     name = NAME
+    crew = WORKER_SUP  # who starts workers
+    subject = "issue"  # what is worked on
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -105,14 +107,22 @@ class LeaseDispatcher(GenServer):
 
     def init(self) -> Next | Word:
         self.cell.trap_exits = True
-        run = secrets.token_hex(4)
-        self._dispatcher = Dispatcher(self._plan.settings(run), retry_policy())
+        self._dispatcher = self._new_dispatcher(secrets.token_hex(4))
         self._dice = random.Random()  # noqa: S311 - nothing hangs on it but the load
-        self._clerk = Clerk(self._plan.state_dir)
+        self._clerk = self._new_clerk()
         return Continue()
 
+    def _new_dispatcher(self, run: str) -> Dispatcher:
+        return Dispatcher(self._plan.settings(run), retry_policy())
+
+    def _new_clerk(self) -> Clerk:
+        return Clerk(self._plan.state_dir)
+
+    def _new_worker(self) -> Start:
+        return Start(worker.Worker, (self._plan, self.name), "worker")
+
     def handle_continue(self, argument: object) -> Next:  # noqa: ARG002
-        self.ask(WORKER_SUP, WhichChildren(), self._found, _ASK_MS)
+        self.ask(self.crew, WhichChildren(), self._found, _ASK_MS)
         return None
 
     def handle_call(self, request: object, caller: Caller) -> object:
@@ -257,7 +267,7 @@ class LeaseDispatcher(GenServer):
 
     def _report(self, what: str, detail: str, issue_id: str | None = None) -> None:
         row: dict[str, Any] = {"kind": "dispatch", "at_ms": self.cell.now_ms(), "what": what}
-        row |= {"detail": detail, "issue": issue_id}
+        row |= {"detail": detail, self.subject: issue_id}
         self._told.append(row)
         report.emit(self.cell, row)
 
@@ -271,10 +281,9 @@ class LeaseDispatcher(GenServer):
             return
         self._unmanned.append(effect)
         self._starting += 1
-        start = Start(worker.Worker, (self._plan, NAME), "worker")
         shutdown_ms = self._plan.grace_ms + worker.WORKER_SHUTDOWN_SLACK_MS
-        spec = ChildSpec("worker", start, "temporary", shutdown_ms)
-        self.ask(WORKER_SUP, StartChild(spec), self._manned, self._plan.ttl_seconds * 500)
+        spec = ChildSpec("worker", self._new_worker(), "temporary", shutdown_ms)
+        self.ask(self.crew, StartChild(spec), self._manned, self._plan.ttl_seconds * 500)
 
     def _manned(self, answer: object) -> None:
         self._starting -= 1
@@ -353,7 +362,11 @@ class LeaseDispatcher(GenServer):
 
     def _known(self) -> dict[str, Any]:
         known = dict(self._dispatcher.summary(now_ms()))
-        terms = [term | {"pid": self._pid_of(term["worker"])} for term in known["terms"]]
+        terms = [
+            {self.subject: term["issue"], "pid": self._pid_of(term["worker"])}
+            | {name: value for name, value in term.items() if name != "issue"}
+            for term in known["terms"]
+        ]
         return known | {"terms": terms, "cells": len(self._posts), "reports": list(self._told)}
 
     def _pid_of(self, name: str) -> int | None:

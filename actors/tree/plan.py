@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..dispatch.kinds import Kinds
 from ..dispatch.search import Wanted
 from ..dispatch.settings import GRACE_MS_DEFAULT, TTL_SECONDS_DEFAULT, Settings
 
@@ -26,17 +27,20 @@ class Plan:
     cwd: Path = field(default_factory=Path.cwd)
     boundary: str | None = None  # of the sidecar; None: the best there is
     door: tuple[str, ...] = ()  # the gateway for agents, if one is wanted
+    kinds: Kinds = field(default_factory=Kinds)  # what a worker runs for a job
+    job_slots: int | None = None  # None: as many as for issues
+    node: str | None = None  # who claims jobs; None: the coordinator's name
     job_files: Path | None = None  # jobs are made of specs, and written there
 
     def __post_init__(self) -> None:
-        if not (self.argv or self.door or self.job_files) or not all(
-            words[0] for words in self._commands
-        ):
+        runs = self.argv or self.door or self.kinds or self.job_files
+        if not runs or not all(words[0] for words in self._commands):
             raise ValueError("there is nothing to run")
         paths = [self.state_dir, self.cwd, *([self.job_files] if self.job_files else [])]
         if not all(each.is_absolute() for each in paths):
             raise ValueError("paths of a plan are absolute")
         self.settings("check")
+        self.job_settings("check")
 
     @property
     def _commands(self) -> list[tuple[str, ...]]:
@@ -56,6 +60,17 @@ class Plan:
             grace_ms=self.grace_ms,
             job_ms=self.job_ms,
             wanted=self.wanted,
+        )
+
+    def job_settings(self, run: str) -> Settings:
+        """Of a job loop that begins now; its name is the node's."""
+        return Settings(
+            name=self.node or self.name,
+            run=run,
+            slots=self.job_slots or self.slots,
+            ttl_seconds=self.ttl_seconds,
+            grace_ms=self.grace_ms,
+            job_ms=self.job_ms,
         )
 
 

@@ -1,5 +1,6 @@
 """Who is in the tree, in which order, and what follows when one of them ends."""
 
+from dataclasses import replace
 from typing import Final
 
 from ..otp import ChildSpec, Flags, Start, supervise, supervise_dynamic
@@ -9,6 +10,7 @@ from . import (
     evidence_writer,
     gateway,
     job_dispatcher,
+    job_loop,
     lease_dispatcher,
 )
 from .plan import Plan
@@ -21,13 +23,18 @@ _SIDECAR_MS = 15_000
 
 
 def coord_sup(plan: Plan) -> Start:
-    """How to start the tree."""
-    return supervise(children(plan), FLAGS, NAME)
+    """How to start the tree. Who works on issues and on jobs ends when both loops have."""
+    is_both = plan.argv and plan.kinds
+    flags = replace(FLAGS, auto_shutdown="all_significant") if is_both else FLAGS
+    return supervise(children(plan), flags, NAME)
 
 
 def children(plan: Plan) -> tuple[ChildSpec, ...]:
     """In the order of their start; whoever ends takes along those behind."""
-    work = _labour(plan) if plan.argv else ()
+    issues, jobs = lease_dispatcher.LeaseDispatcher, job_loop.JobLoop
+    work = _labour(plan, issues, plan.slots) if plan.argv else ()
+    if plan.kinds:
+        work += _labour(plan, jobs, plan.job_settings("any").slots)
     return (
         ChildSpec(
             authority_client.NAME,
@@ -38,7 +45,9 @@ def children(plan: Plan) -> tuple[ChildSpec, ...]:
         ChildSpec(
             evidence_writer.NAME,
             Start(
-                evidence_writer.EvidenceCell, (plan, lease_dispatcher.NAME), evidence_writer.NAME
+                evidence_writer.EvidenceCell,
+                (plan, lease_dispatcher.NAME, job_loop.NAME),
+                evidence_writer.NAME,
             ),
         ),
         *work,
@@ -47,15 +56,16 @@ def children(plan: Plan) -> tuple[ChildSpec, ...]:
     )
 
 
-def _labour(plan: Plan) -> tuple[ChildSpec, ...]:
+def _labour(
+    plan: Plan, loop: type[lease_dispatcher.LeaseDispatcher], slots: int
+) -> tuple[ChildSpec, ...]:
     """Those who find work and do it; a tree that only serves agents has none."""
-    dispatcher, workers = lease_dispatcher.NAME, lease_dispatcher.WORKER_SUP
-    restarts = Flags(intensity=max(3, plan.slots), period_ms=5_000)
+    restarts = Flags(intensity=max(3, slots), period_ms=5_000)
     return (
-        ChildSpec(workers, supervise_dynamic(plan.slots, restarts, workers), type="supervisor"),
+        ChildSpec(loop.crew, supervise_dynamic(slots, restarts, loop.crew), type="supervisor"),
         ChildSpec(
-            dispatcher,
-            Start(lease_dispatcher.LeaseDispatcher, (plan,), dispatcher),
+            loop.name,
+            Start(loop, (plan,), loop.name),
             # It ends clean only where the policy says `stop`; then the tree ends with it.
             restart="transient",
             significant=True,

@@ -27,6 +27,15 @@ UNAVAILABLE: Final = "executor_unavailable"  # as the retry policy knows it
 _LOOK_MS = 25  # between looks whether it has ended, where nobody tells us
 _WATCHED_MS = 1_000  # where somebody does
 _SAY_AGAIN_MS = 1_000
+_NAMES = frozenset(
+    {
+        "UNDERSTUDY_ARTIFACTS",
+        "UNDERSTUDY_ISSUE",
+        "UNDERSTUDY_JOB",
+        "UNDERSTUDY_KIND",
+        "UNDERSTUDY_WORKER",
+    }
+)
 _TAIL_BYTES = 400  # of what it printed, for whoever reads why it failed
 
 
@@ -100,6 +109,8 @@ class _SayAgain:
 class Worker(GenServer):
     """Answers `Look`; the rest are casts."""
 
+    subject = "issue"  # what is worked on
+
     def __init__(self, plan: Plan, dispatcher: str) -> None:
         self._plan, self._dispatcher = plan, dispatcher
         self._holder: Holder | None = None
@@ -163,7 +174,7 @@ class Worker(GenServer):
             self._close()
 
     def summary(self) -> object:
-        return {"issue": self._holder and self._holder.issue_id}
+        return {self.subject: self._holder and self._holder.issue_id}
 
     # --- a job ----------------------------------------------------------------------------------
 
@@ -171,7 +182,7 @@ class Worker(GenServer):
         assert self._group is None, "one job at a time"
         self._holder, self._exited, self._halted = order.holder, None, False
         try:
-            fresh = begun(self._plan.state_dir, order.holder.issue_id, order.attempt)
+            fresh = begun(self._plan.state_dir, self._shelf(order.holder), order.attempt)
             self._attempt = self._opened.enter_context(fresh)
             self._group = self._opened.enter_context(ProcessGroup(self._command(order)))
         except OSError as error:
@@ -180,13 +191,26 @@ class Worker(GenServer):
             return
         self._wait()
 
-    def _command(self, order: Begin) -> Command:
-        holder, plan = order.holder, self._plan
-        assert self._attempt is not None
+    def _shelf(self, holder: Holder) -> str:
+        """Where the output of its attempts is kept."""
+        return holder.issue_id
+
+    def _words(self, order: Begin) -> tuple[str, ...]:  # noqa: ARG002
+        """What is run for it."""
+        return self._plan.argv
+
+    def _environment(self, order: Begin) -> dict[str, str]:
+        """How it is told what it works on."""
+        holder = order.holder
         held = Held(holder.issue_id, holder.assignee, holder.lease_id, holder.fence, order.attempt)
+        return held.environment(self._plan.state_dir)
+
+    def _command(self, order: Begin) -> Command:
+        plan = self._plan
+        assert self._attempt is not None
         return Command(
-            plan.argv,
-            env={**os.environ, **held.environment(plan.state_dir)},
+            self._words(order),
+            env={**_plain_environment(), **self._environment(order)},
             cwd=plan.cwd,
             stdin=orjson.dumps(dict(order.issue), option=orjson.OPT_APPEND_NEWLINE),
             log=self._attempt.path,
@@ -244,7 +268,7 @@ class Worker(GenServer):
         assert self._attempt is not None
         assert self._holder is not None
         record = {
-            "issueId": self._holder.issue_id,
+            f"{self.subject}Id": self._holder.issue_id,
             "assignee": self._holder.assignee,
             "leaseId": self._holder.lease_id,
             "fence": self._holder.fence,
@@ -285,6 +309,11 @@ class Worker(GenServer):
         group = self._group
         pids = (None, None) if group is None else (group.pid, group.warden_pid)
         return Doing(self._holder, *pids, self._exited)
+
+
+def _plain_environment() -> dict[str, str]:
+    """Ours, without what names the work that this tree itself may have been started by."""
+    return {name: value for name, value in os.environ.items() if name not in _NAMES}
 
 
 def _not_started(name: str, detail: str) -> WorkerExited:

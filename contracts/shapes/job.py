@@ -124,9 +124,10 @@ class ShowJob(Shape, frozen=True, kw_only=True):
 
 
 class Roster(Shape, frozen=True, kw_only=True):
-    """`pending` is what `worker` may claim, `overdue` what may be expired, `waiting` what waits."""
+    """`pending` is what `worker` may claim, `overdue` what may be expired, `waiting` what waits,
+    and `claimed` what is held, with `worker` by that one alone."""
 
-    query: Literal["pending", "overdue", "waiting"] = "pending"
+    query: Literal["pending", "overdue", "waiting", "claimed"] = "pending"
     kind: Mark | None = None
     worker: Mark | None = None
     cursor: OperationMark | None = None

@@ -142,11 +142,11 @@ def show(session: Session, **options: Any) -> None:  # noqa: ANN401
 @job.command()
 @click.option(
     "--query",
-    type=click.Choice(["pending", "overdue", "waiting"]),
-    help="What can be claimed, expired, or has to wait.  [pending]",
+    type=click.Choice(["pending", "overdue", "waiting", "claimed"]),
+    help="What can be claimed, expired, has to wait, or is held.  [pending]",
 )
 @click.option("--kind", help="Jobs of this kind, or with a dot at its end of all below it.")
-@click.option("--worker", help="Only what the routes let this worker claim.")
+@click.option("--worker", help="Only what the routes let this worker claim, or what it holds.")
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
 @common

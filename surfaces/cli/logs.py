@@ -10,6 +10,7 @@ from ...contracts import Exit, Reason
 from .session import Leave, Session, common, print_bytes, print_json
 
 _PAUSE_SECONDS = 0.1
+_JOB = "job/"  # no issue's id has a slash
 
 
 @click.command()
@@ -19,6 +20,8 @@ _PAUSE_SECONDS = 0.1
 @common
 def logs(session: Session, issue: str, attempt: int | None, *, follow: bool) -> None:
     """Show what the commands of ISSUE printed, under `understudy exec` and in workers.
+
+    ISSUE is an issue's id, or for a job `job/` and the job's.
 
     Of a long output the beginning and the end are kept; a line says how much is missing between
     them. With --json, which attempts there are, how they ended, and where their output lies; what
@@ -32,7 +35,8 @@ def logs(session: Session, issue: str, attempt: int | None, *, follow: bool) -> 
         _refuse(session, issue, attempt, [each.number for each in found])
     if session.as_json:
         rows = [_row(each) for each in chosen]
-        print_json({"result": "accepted", "failureClasses": [], "issueId": issue, "attempts": rows})
+        about = {"jobId": issue.removeprefix(_JOB)} if _is_job(issue) else {"issueId": issue}
+        print_json({"result": "accepted", "failureClasses": []} | about | {"attempts": rows})
         return
     output = chosen[-1].output()
     while True:
@@ -41,6 +45,10 @@ def logs(session: Session, issue: str, attempt: int | None, *, follow: bool) -> 
         if not going_on:
             return
         time.sleep(_PAUSE_SECONDS)
+
+
+def _is_job(name: str) -> bool:
+    return name.startswith(_JOB)
 
 
 def _print(output: attempts.Transcript) -> None:
@@ -67,11 +75,12 @@ def _row(attempt: attempts.Attempt) -> dict[str, Any]:
 
 def _refuse(session: Session, issue: str, attempt: int | None, there: list[int]) -> None:
     which = "no output" if attempt is None else f"no output of attempt {attempt}"
-    words = f"issue {issue}: {which} is kept"
+    words = f"{issue if _is_job(issue) else f'issue {issue}'}: {which} is kept"
     if there:
         words += f"; there is {', '.join(map(str, sorted(set(there))))}"
     if session.as_json:
-        failure = Reason.ISSUE_NOT_FOUND.wire
+        reason = Reason.JOB_NOT_FOUND if _is_job(issue) else Reason.ISSUE_NOT_FOUND
+        failure = reason.wire
         print_json({"result": "rejected", "failureClasses": [failure], "diagnostic": words})
     else:
         click.echo(f"error: {words}", err=True)

@@ -11,25 +11,46 @@ _REPORTS = 6  # newest last
 
 def summary(picture: dict[str, Any]) -> str:
     """One line."""
-    dispatcher, authority = picture["dispatcher"], picture["authority"]
-    terms = dispatcher.get("terms", [])
-    workers = f"{len(terms)} of {dispatcher.get('slots', '?')} workers busy"
-    gateway, specs = picture.get("gateway"), picture.get("specs")
-    parts = []
+    authority, gateway, jobs = picture["authority"], picture.get("gateway"), picture.get("jobs")
+    loops = [picture["dispatcher"], jobs or {}]
+    words = []
+    if any(child["id"] == "lease_dispatcher" for child in picture["tree"]):
+        words.append(f"{_busy(loops[0])} workers busy")
+    if jobs is not None:
+        words.append(f"{_busy(jobs)} workers busy with jobs")
     if gateway is not None:
-        parts.append(
-            f"{gateway.get('clients', '?')} agents with {gateway.get('leases', '?')} leases"
-        )
-    if specs is not None:
-        parts += [_runner(specs["runner"]), _courier(specs["dispatcher"])]
-    if not parts or any(child["id"] == "lease_dispatcher" for child in picture["tree"]):
-        parts.insert(0, workers)
-    busy = ", ".join(parts)
-    if dispatcher.get("stopping"):
-        busy = f"stopping: {dispatcher['stopping']}"
+        agents = f"{gateway.get('clients', '?')} agents with {gateway.get('leases', '?')} leases"
+        words.append(agents)
+    if (specs := picture.get("specs")) is not None:
+        words += [_runner(specs["runner"]), _courier(specs["dispatcher"])]
+    busy = ", ".join(words) or f"{_busy(loops[0])} workers busy"
+    stopping = next(filter(None, (loop.get("stopping") for loop in loops)), None)
+    if stopping:
+        busy = f"stopping: {stopping}"
     restarts = sum(child["restarts"] for child in picture["tree"]) + authority.get("restarts", 0)
     up = _duration(picture["upSeconds"])
     return f"up {up}, {busy}, row {picture['evidence'].get('seq', '?')}, {restarts} restarts"
+
+
+def terms(picture: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """What is worked on, by its name."""
+    jobs = picture.get("jobs") or {}
+    found = [(each["issue"], each) for each in picture["dispatcher"].get("terms", [])]
+    return found + [(f"job/{each['job']}", each) for each in jobs.get("terms", [])]
+
+
+def reports(picture: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the loops have told, the newest last."""
+    others = (picture.get("jobs") or {}, *(picture.get("specs") or {}).values())
+    found = [row for loop in (picture["dispatcher"], *others) for row in loop.get("reports", [])]
+    return sorted(found, key=lambda row: row.get("at_ms", 0))
+
+
+def about(row: dict[str, Any]) -> str:
+    """What a report is about, with a colon; nothing where it is about nothing."""
+    if row.get("job"):
+        return f"job/{row['job']}: "
+    return f"{row['issue']}: " if row.get("issue") else ""
 
 
 def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
@@ -39,33 +60,25 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     for place, child in enumerate(children):
         last = place == len(children) - 1
         yield from _branch(child, picture, "└─ " if last else "├─ ", "   " if last else "│  ")
-    terms = picture["dispatcher"].get("terms", [])
-    if terms:
+    found = terms(picture)
+    if found:
         yield "", None
-        yield f"{'ISSUE':<16} {'ATTEMPT':>7} {'FENCE':>6}  {'LEASE':>6}  {'PHASE':<9} WORKER", "dim"
-    for term in terms:
+        yield f"{'WORK':<16} {'ATTEMPT':>7} {'FENCE':>6}  {'LEASE':>6}  {'PHASE':<9} WORKER", "dim"
+    for name, term in found:
         left = term.get("remainingMs")
         lease = "?" if left is None else _duration(max(0, left) // 1000)
-        line = f"{term['issue']:<16.16} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
+        line = f"{name:<16.16} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
         colour = None if term["phase"] == "running" else "yellow"
         yield f"{line}  {term['phase']:<9} {term['worker']}", colour
-    reports = told(picture)[-_REPORTS:]
-    if reports:
+    told = reports(picture)[-_REPORTS:]
+    if told:
         yield "", None
-    for row in reports:
-        about = f"{row['issue']}: " if row.get("issue") else ""
-        yield f"{row['what']:<16} {about}{row['detail']}"[:160], "dim"
+    for row in told:
+        yield f"{row['what']:<16} {about(row)}{row['detail']}"[:160], "dim"
 
 
-def told(picture: dict[str, Any]) -> list[dict[str, Any]]:
-    """What those who hand out work have reported, newest last."""
-    specs = picture.get("specs") or {}
-    rows = [
-        row
-        for known in (picture["dispatcher"], *specs.values())
-        for row in known.get("reports", [])
-    ]
-    return sorted(rows, key=lambda row: row.get("at_ms", 0))
+def _busy(loop: dict[str, Any]) -> str:
+    return f"{len(loop.get('terms', []))} of {loop.get('slots', '?')}"
 
 
 def painted(line: str, colour: str | None) -> str:

@@ -20,7 +20,7 @@ from ...actors.tree import RUN_FOLDER, Plan, gateway, handler_command, shell_com
 from ...contracts import Exit, Reason, limits
 from ..mcp import lock
 from . import picture
-from .done import specs_are_done
+from .done import is_done
 from .mcp import policy, web
 from .options import journal
 from .session import Leave, Session, common, print_json
@@ -57,6 +57,14 @@ _CLEAR = "\033[H\033[J"
 @click.option("--label", multiple=True, help="Only issues with this label; repeatable.")
 @click.option("--type", "issue_type", help="Only issues of this type.")
 @click.option("--name", default="coord", show_default=True, help="The coordinator's name.")
+@click.option(
+    "--job", "jobs", multiple=True, metavar="KIND=CMD", help="A shell command for jobs; repeatable."
+)
+@click.option(
+    "--job-handler", "job_handlers", multiple=True, metavar="KIND=MODULE:NAME", help="Or a handler."
+)
+@click.option("--job-workers", type=click.IntRange(1, 4_096), help="For jobs.  [as --workers]")
+@click.option("--node", help="The name that claims jobs, for routes.  [as --name]")
 @click.option("--mcp", is_flag=True, help="Serve agents too; alone, that is all it does.")
 @policy
 @web
@@ -84,10 +92,17 @@ def up(session: Session, **options: Any) -> None:  # noqa: ANN401
     \b
       understudy up --workers 4 --exec 'my-agent --task "$UNDERSTUDY_ISSUE"'
       understudy up --handler my_package.work:handle --until-done
+      understudy up --job 'ci.build=make' --job 'ci.=./ci.sh' --until-done
       understudy up --mcp
 
+    With --job and --job-handler it works on jobs of these kinds: KIND is exact, a prefix that ends
+    with a dot, or *; the exact one goes first, then the longest. The command finds UNDERSTUDY_JOB,
+    _KIND, _LEASE, _FENCE, _WORKER and the job as JSON on its standard input, and leaves artefacts
+    as JSON lines in the file UNDERSTUDY_ARTIFACTS. Exit 0 completes the job; whatever else yields
+    it, with the reason.
+
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
-    gateway when this one is started again. Without --exec and --handler no workers are started.
+    gateway when this one is started again. Without --exec and --handler nobody works on issues.
 
     With --specs it makes a job of every step of the specs that were submitted, and writes the file
     of every such job that is free to run. Any number of trees may do so on one authority.
@@ -131,9 +146,9 @@ def status(session: Session) -> None:
         print_json({"result": "accepted", "failureClasses": []} | found)
         return
     click.echo(f"{session.state_dir}: {picture.summary(found)}")
-    for term in found["dispatcher"].get("terms", []):
+    for name, term in picture.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
-        click.echo(f"  {term['issue']}  {term['phase']}, {attempt}, {term['worker']}")
+        click.echo(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
 
 
 @click.command()
@@ -170,12 +185,13 @@ def top(session: Session, every: float) -> None:
 def _plan(session: Session, options: dict[str, Any]) -> Plan:
     argv = _labour(options)
     door = _door(session, options) if options["mcp"] or options["port"] is not None else ()
-    if options["until_done"] and not argv and not options["specs"]:
-        raise click.UsageError("--until-done is for trees with workers, or with --specs")
     if options["job_files"] is not None and not options["specs"]:
         raise click.UsageError("--job-files is for trees with --specs")
     timeout = options["job_timeout"]
     try:
+        kinds = trees.Kinds.of(_handlers(options))
+        if options["until_done"] and not (argv or kinds or options["specs"]):
+            raise click.UsageError("--until-done is for trees with workers, or with --specs")
         return Plan(
             state_dir=session.state_dir.absolute(),
             argv=argv,
@@ -187,6 +203,9 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             wanted=trees.Wanted(tuple(options["label"]), options["issue_type"]),
             boundary=session.boundary if session.boundary != "sidecar" else None,
             door=door,
+            kinds=kinds,
+            job_slots=options["job_workers"],
+            node=options["node"],
             job_files=_job_files(options),
         )
     except ValueError as error:
@@ -196,14 +215,25 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
 def _labour(options: dict[str, Any]) -> tuple[str, ...]:
     """What a worker runs; nothing in a tree that only serves agents."""
     command, handler = options["command"], options["handler"]
-    is_served = options["mcp"] or options["port"] is not None or options["specs"]
-    if command is None and handler is None and is_served:
+    has_more = options["jobs"] or options["job_handlers"] or options["specs"]
+    has_more = has_more or options["mcp"] or options["port"] is not None
+    if command is None and handler is None and has_more:
         return ()
     if (command is None) == (handler is None):
         raise click.UsageError(
-            "say what a worker runs: either --exec or --handler; or --mcp, or --specs"
+            "say what a worker runs: either --exec or --handler; or --job, --specs or --mcp"
         )
     return shell_command(command) if command is not None else handler_command(handler)
+
+
+def _handlers(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What a worker runs for which kind of job."""
+    for option, given in (("--job", options["jobs"]), ("--job-handler", options["job_handlers"])):
+        for text in given:
+            kind, _, words = text.partition("=")
+            if not kind.strip() or not words.strip():
+                raise click.UsageError(f"{option} {text}: it takes KIND=WHAT TO RUN")
+            yield kind, shell_command(words) if option == "--job" else handler_command(words)
 
 
 def _job_files(options: dict[str, Any]) -> Path | None:
@@ -235,17 +265,14 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         except OtpError as error:
             _refuse(session, error)
         view = _View(session)
-        work = f"{plan.slots} workers, {shlex.join(plan.argv)}" if plan.argv else "no workers"
-        files = f", job files in {plan.job_files}" if plan.job_files else ""
-        agents = ", agents on mcp.sock" if plan.door else ""
-        view.say(f"up: {plan.state_dir}, {work}{agents}{files}")
+        view.say(f"up: {plan.state_dir}, {_labour_of(plan)}")
         reason: Ending | None = None
         try:
             while reason is None and not signals and not running.is_told_to_stop:
                 reason = running.wait(_TURN_MS)
                 found = running.picture()
                 view.show(found)
-                if until_done and _is_done(session, plan, found):
+                if until_done and is_done(session, plan, found):
                     break
         finally:
             view.end()
@@ -256,6 +283,19 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         print_json({"result": "accepted", "failureClasses": [], "ended": "told to"})
     else:
         view.say("stopped; nothing is left")
+
+
+def _labour_of(plan: Plan) -> str:
+    """What a tree does, in a line."""
+    words = [f"{plan.slots} workers, {shlex.join(plan.argv)}"] if plan.argv else []
+    if plan.kinds:
+        settings = plan.job_settings("any")
+        kinds = " ".join(kind or "*" for kind, _ in plan.kinds.handlers)
+        words.append(f"{settings.slots} workers for jobs as {settings.name}: {kinds}")
+    words = words or ["no workers"]
+    words += ["agents on mcp.sock"] if plan.door else []
+    words += [f"job files in {plan.job_files}"] if plan.job_files else []
+    return ", ".join(words)
 
 
 def _make_room(plan: Plan) -> None:
@@ -303,29 +343,6 @@ def _told() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
-    """Whether nothing is worked on, and nothing can be without somebody's help."""
-    hands = [found["dispatcher"]] if plan.argv else []
-    hands += (found["specs"] or {}).values()
-    if any("terms" not in each or each["terms"] or each["claiming"] for each in hands):
-        return False
-    if plan.job_files is not None and not specs_are_done(session):
-        return False
-    return not plan.argv or _issues_are_done(session, plan)
-
-
-def _issues_are_done(session: Session, plan: Plan) -> bool:
-    listed = session.ask("issue.list", {}, writable=False)
-    ready = session.ask("issue.ready", {}, writable=False)
-    if {listed["result"], ready["result"]} != {"accepted"}:
-        return False  # another host is active
-    if listed["seq"] != ready["seq"]:
-        return False  # something was decided in between
-    offered = [trees.listing(each) for each in ready["issues"]]
-    waits = any(not each.assignee and plan.wanted.fits(each) for each in offered)
-    return not waits and not any(each.get("lease") for each in listed["issues"])
-
-
 class _View:
     """On a terminal a picture that moves, elsewhere a line for what happens."""
 
@@ -345,11 +362,10 @@ class _View:
                 self._drawn = time.monotonic()
                 _draw(found)
             return
-        reports = picture.told(found)
+        reports = picture.reports(found)
         for row in reports:
             if row not in self._said:
-                about = f"{row['issue']}: " if row.get("issue") else ""
-                self.say(f"{row['what']}  {about}{row['detail']}")
+                self.say(f"{row['what']}  {picture.about(row)}{row['detail']}")
         self._said = reports or self._said
 
     def end(self) -> None:

@@ -22,14 +22,15 @@ from tests.authority.simulator import Auditor, Violation, must
 from tests.fakes.desk import Time, asked
 from tests.fakes.journal import Disk, MemoryJournal
 from understudy.actors.dispatch import orders
-from understudy.actors.dispatch.clerk import _ASKS, _tokens, calls_of, events_of
+from understudy.actors.dispatch.answers import tokens_of
+from understudy.actors.dispatch.clerk import _ASKS, Dialect, Issues
 from understudy.actors.dispatch.dispatcher import Dispatcher
 from understudy.actors.dispatch.settings import Settings
 from understudy.authority.journal import Row
 from understudy.authority.replay import replay
 from understudy.authority.service import Authority
 from understudy.authority.state import check_invariants
-from understudy.contracts import retry_policy
+from understudy.contracts import RetryPolicy, retry_policy
 
 TTL_SECONDS = 30
 GRACE_MS = 4_000
@@ -121,7 +122,7 @@ class World:
         self.random = Random(seed)
         self.rounds = rounds
         self.time, self.disk = Time(), Disk()
-        self.book = Book()
+        self.book = self._new_book()
         self.book.escalated = Counter()
         self.process: Authority | None = Authority(MemoryJournal(self.disk), self.time.clock())
         self.parcels: list[Parcel] = []
@@ -257,11 +258,14 @@ class World:
     def _answer(self, tree: int, ask: orders.Ask) -> None:
         """The authority decides, if it lives; the answer may take its time."""
         if self.process is None:
-            self._deliver(tree, tuple(orders.Unanswered(token) for token in _tokens(ask)))
+            self._deliver(tree, tuple(orders.Unanswered(token) for token in tokens_of(ask)))
             return
-        requests = [asked(call.action, call.payload, door="coordinator") for call in calls_of(ask)]
-        answers, _ = self.process.submit(requests)
-        events = events_of(ask, [orjson.loads(each) for each in answers])
+        dialect = self._dialect(self.trees[tree])
+        calls = dialect.calls_of(ask)
+        answers, _ = self.process.submit(
+            [asked(call.action, call.payload, door="coordinator") for call in calls]
+        )
+        events = dialect.events_of(ask, [orjson.loads(each) for each in answers])
         self._deliver(tree, tuple(events))
 
     def _deliver(self, tree: int, events: tuple[orders.Event, ...]) -> None:
@@ -284,6 +288,20 @@ class World:
         slow = self.random.randint(1_000, 40_000)
         return self.random.choices((self.random.randint(1, 20), slow), (95, 5))[0]
 
+    # --- what is worked on: a world of jobs has others --------------------------------------------
+
+    attempts_max = MAX_ATTEMPTS
+    quiet_ms = QUIET_MS
+
+    def _new_book(self) -> Book:
+        return Book()
+
+    def _dialect(self, tree: Tree) -> Dialect:
+        return Issues()
+
+    def _policy(self) -> RetryPolicy:
+        return retry_policy()
+
     # --- a tree ---------------------------------------------------------------------------------
 
     def _start(self, place: int) -> None:
@@ -292,7 +310,7 @@ class World:
         settings = Settings(
             tree.name, f"r{tree.runs}", tree.slots, TTL_SECONDS, GRACE_MS, job_ms=60_000
         )
-        tree.dispatcher = Dispatcher(settings, retry_policy())
+        tree.dispatcher = Dispatcher(settings, self._policy())
         tree.paused_until_ms = -1
         left = [each.holder for each in tree.workers.values()]
         left += [holder for holder, _ in tree.unburied.values()]
@@ -350,7 +368,7 @@ class World:
         issue, nature = effect.holder.issue_id, self.natures[effect.holder.issue_id]
         must(effect.holder.assignee not in tree.workers, "a name was given twice")
         faulty = self.runs[issue] - self.excused[issue]
-        must(faulty < MAX_ATTEMPTS, f"{issue} failed {faulty} times, and is tried again")
+        must(faulty < self.attempts_max, f"{issue} failed {faulty} times, and is tried again")
         counted = effect.attempt > self.runs[issue]
         must(counted or issue in self.broken, f"{issue}: an attempt was not counted")
         code, classes = nature.ends[min(self.runs[issue], len(nature.ends) - 1)]
@@ -408,7 +426,7 @@ class World:
         for tree in self.trees:
             tree.paused_until_ms = -1
         self._turn()
-        end_ms = self.now + QUIET_MS
+        end_ms = self.now + self.quiet_ms
         while self.now < end_ms:
             if self._is_settled():
                 return

@@ -9,7 +9,9 @@ import pytest
 
 from tests.surfaces.process import environment
 from understudy.actors import handlers
+from understudy.actors.artifacts import read_artifacts
 from understudy.actors.handlers import HAND_BACK, Job, find, handler
+from understudy.authority.job import snapshot_id
 
 
 def worked(job: Job) -> None: ...
@@ -68,3 +70,48 @@ def test_the_end_of_a_handler_is_an_exit_code(tmp_path: Path, body: str, code: i
         check=False,
     )
     assert found.returncode == code, found.stderr
+
+
+def left_by(tmp_path: Path, body: str) -> tuple[int, bytes, list[dict[str, object]]]:
+    """What a handler of a job leaves: its exit code, its errors and its artefacts."""
+    (tmp_path / "trade.py").write_text(f"def work(work):\n    {body}\n")
+    path = tmp_path / "artifacts"
+    told = {"JOB": "a", "KIND": "k", "WORKER": "w", "LEASE": "l", "FENCE": "7"}
+    told |= {"STATE_DIR": str(tmp_path), "ARTIFACTS": str(path)}
+    late = {"artifacts": [{"artifactId": "x", "artifactType": "late"}]}
+    found = subprocess.run(
+        [sys.executable, "-m", "understudy.actors.handlers", "trade:work"],
+        input=json.dumps({"payload": {"p": 1}, "quarantined": late}).encode(),
+        env=environment(**{f"UNDERSTUDY_{name}": value for name, value in told.items()}),
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    lines = path.read_text().splitlines() if path.exists() else []
+    return found.returncode, found.stderr, [json.loads(line) for line in lines]
+
+
+def test_a_handler_of_a_job_names_what_it_produced(tmp_path: Path) -> None:
+    body = "assert (work.job_id, work.kind, work.fence, work.payload) == ('a', 'k', 7, {'p': 1});"
+    body += (
+        " work.artifact('i', 't', modelId='m'); work.adopt(); work.snapshot('m', 'p', b'o', '2')"
+    )
+    code, said, lines = left_by(tmp_path, body)
+    assert code == 0, said
+    plain, late, _ = lines
+    assert plain == {"artifactId": "i", "artifactType": "t", "modelId": "m"}
+    assert late == {"artifactId": "x", "artifactType": "late"}
+    *_, snapshot = read_artifacts(tmp_path / "artifacts", "a")
+    assert (snapshot.source_job, snapshot.model_version) == ("a", "2")
+    assert snapshot.artifact_id == snapshot_id(snapshot), "the authority will take it"
+
+
+def test_what_a_handler_of_a_job_returns_are_artefacts(tmp_path: Path) -> None:
+    one = {"artifactId": "i", "artifactType": "t"}
+    assert left_by(tmp_path, f"return {one}")[2] == [one]
+    (tmp_path / "artifacts").unlink()
+    assert left_by(tmp_path, f"return [{one}, {one}]")[2] == [one, one]
+    (tmp_path / "artifacts").unlink()
+    code, said, lines = left_by(tmp_path, "return ['x']")
+    assert (code, lines) == (1, [])
+    assert b"a handler returns artefacts, not str" in said

@@ -2,14 +2,14 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from tests.patience import eventually
-from tests.surfaces.process import UNDERSTUDY, Program, report_of
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.surfaces.process import UNDERSTUDY, Program, Serve, report_of
 from understudy.actors.otp.troupe import mooring
 from understudy.actors.tree import control
 from understudy.actors.tree.plan import RUN_FOLDER
@@ -48,6 +48,11 @@ class Up(Program):
         terms: list[dict[str, Any]] = found.get("dispatcher", {}).get("terms", [])
         return terms
 
+    def job_terms(self) -> list[dict[str, Any]]:
+        found = (self.look() or {}).get("jobs") or {}
+        terms: list[dict[str, Any]] = found.get("terms", [])
+        return terms
+
     def pid_of(self, name: str) -> int:
         """Of a cell of the tree."""
         (child,) = [each for each in self.picture()["tree"] if each["id"] == name]
@@ -65,6 +70,24 @@ def add(state_dir: Path, *titles: str, **links: str) -> list[str]:
     for name, on in links.items():
         report_of("dep", "add", name, on, "--state-dir", state_dir)
     return list(titles)
+
+
+def schedule(state_dir: Path, jobs: Iterable[dict[str, Any]]) -> None:
+    """Jobs, many at a time."""
+    from understudy.authority.client import Call, Client  # noqa: PLC0415
+
+    calls = [Call("job.schedule", each) for each in jobs]
+    with Serve(state_dir) as serve:
+        serve.ready()
+        with Client(state_dir, "cli", retry_seconds=PATIENCE_SECONDS) as client:
+            for start in range(0, len(calls), 500):
+                answers = client.ask_many(calls[start : start + 500])
+                assert all(each["result"] == "accepted" for each in answers)
+
+
+def job(state_dir: Path, job_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = report_of("job", "show", job_id, "--state-dir", state_dir)["job"]
+    return found
 
 
 def issues(state_dir: Path) -> dict[str, dict[str, Any]]:

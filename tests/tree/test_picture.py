@@ -43,6 +43,20 @@ def test_everything_that_matters_is_in_it() -> None:
         assert word in shown, word
 
 
+def test_jobs_are_shown_beside_issues() -> None:
+    jobs = {
+        "slots": 2,
+        "terms": [{"job": "build", "worker": "n/r/1", "fence": 8, "attempt": 1, "phase": "running",
+                   "remainingMs": 9_000, "pid": 8}],
+        "reports": [{"what": "attempt failed", "detail": "exit code 4", "job": "test"}],
+    }  # fmt: skip
+    shown = text(picture(jobs=jobs))
+    for word in ("1 of 4 workers busy, 1 of 2 workers busy with jobs", "us-1", "job/build", "n/r/1",
+                 "job/test: exit code 4", "us-1: exit code 3"):  # fmt: skip
+        assert word in shown, word
+    assert "stopping: so" in summary(picture(jobs=jobs | {"stopping": "so"}))
+
+
 def test_a_tree_that_stops_says_why() -> None:
     stopping = picture()["dispatcher"] | {"stopping": "asked to"}
     assert "stopping: asked to" in summary(picture(dispatcher=stopping))
