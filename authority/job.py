@@ -125,7 +125,10 @@ def _closes_a_circle(lane: Lane, job: Job) -> bool:
 
 
 def claim(turn: Turn, request: ClaimJob) -> Outcome:
-    """Grant a pending job to the first who asks; give its live holder more time."""
+    """Grant a pending job to the first who asks; give its live holder more time.
+
+    Who shows a lease asks for more time, and is refused where that lease has ended.
+    """
     worker, job_id = request.worker.strip(), request.job_id
     name = f"job {job_id}"
     if not worker:
@@ -146,6 +149,9 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
     lease = turn.state.leases.get(job_resource(job_id))
     if lease is not None:
         return _renewed(turn, job, lease, request, ttl_ms)
+    if request.fence is not None or request.lease_id is not None:
+        # Whoever shows a lease wants more of it; a new term would be a surprise to its holder.
+        return Refused(Reason.LEASE_MISSING, name, job_id=job_id)
     if missing := turn.lane.missing(job):
         late = turn.stamp.wall_ms - job.scheduled_ms > limits.JOB_WAIT_MS_MAX
         reason = Reason.JOB_DEPENDENCY_BLOCKED if late else Reason.JOB_WAITING
@@ -300,6 +306,12 @@ def give_back(turn: Turn, request: YieldJob) -> Outcome:
     job = replace(job, reason=request.reason.strip())
     body = _held_body(job, lease) | {"reason": job.reason}
     return _moved(turn, job, None, JobMove.YIELD, worker, body=body)
+
+
+def hold(turn: Turn, request: HeldJob) -> Lease | Refused:
+    """The lease, where the request comes from its live holder; else the first reason why not."""
+    job = _find(turn, request.job_id)
+    return job if isinstance(job, Refused) else _hold(turn, job, request)
 
 
 def _hold(turn: Turn, job: Job, request: HeldJob) -> Lease | Refused:

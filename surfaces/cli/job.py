@@ -10,7 +10,7 @@ import msgspec
 
 from ...authority import exchange, open_journal, oplog, takeover
 from ...contracts import Operation
-from .options import context, mutation, payload, stack
+from .options import context, mutation, payload, stack, with_holder
 from .session import Session, common
 
 _holder = stack(
@@ -80,7 +80,7 @@ def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
 @common
 def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
     """JOB_ID, which you hold, is done."""
-    asked = payload(options)
+    asked = payload(with_holder(options))
     if artifacts:
         asked["outputArtifacts"] = [_parsed(each, dict) for each in artifacts]
     answer = session.ask("job.complete", asked, context(options))
@@ -95,7 +95,7 @@ def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> No
 @common
 def yield_(session: Session, **options: Any) -> None:  # noqa: ANN401
     """Give JOB_ID back."""
-    answer = session.ask("job.yield", payload(options), context(options))
+    answer = session.ask("job.yield", payload(with_holder(options)), context(options))
     session.finish(answer, lambda said: _line(said["job"]))
 
 
