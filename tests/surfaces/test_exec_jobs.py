@@ -146,9 +146,9 @@ class Exec(Program):
 
     def __init__(self, mark: Mark, folder: Path) -> None:
         command = (sys.executable, "-I", "-S", TROUBLE, "daemons")
-        words = [UNDERSTUDY, "exec", "job/j", "--worker", "ada", "--state-dir", folder]
+        options = ("--worker", "ada", "--grace", "1", "--state-dir", folder)
         env = {"UNDERSTUDY_TEST_MARK": mark.word}
-        super().__init__([*words, "--grace", "1", "--", *command], env=env)
+        super().__init__([UNDERSTUDY, "exec", "job/j", *options, "--", *command], env=env)
         log = folder / "logs" / "job%2Fj" / "1.log"
         eventually(lambda: log.exists() and b"up" in log.read_bytes())
 
