@@ -57,6 +57,7 @@ _UNFIT = frozenset(
         Reason.JOB_SNAPSHOT_MISSING,
         Reason.JOB_ARTIFACT_INVALID,
         Reason.JOB_COORDINATOR_REQUIRED,
+        Reason.JOB_KIND_NOT_PERMITTED,
     )
 )
 # A renewal that is refused like this comes too late, though a claim might do later.

@@ -44,6 +44,7 @@ from .directive import (
     is_derivation,
     may,
     operation,
+    permits,
     route_of,
 )
 from .lane import Lane
@@ -68,9 +69,11 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
     """A new job. It waits for the operations that it names; scheduled again, it is left alone."""
     lane, job_id = turn.lane, request.job_id
     author = request.author or turn.owner
-    denied = may(turn, author, "job.schedule", job_id)
-    if denied is None:
-        denied = _derives(turn, request.kind, author, job_id)
+    denied = (
+        may(turn, author, "job.schedule", job_id)
+        or permits(turn, author, request.kind, job_id)
+        or _derives(turn, request.kind, author, job_id)
+    )
     if denied is not None:
         return denied
     waited = {completed_job(op_id) for op_id in request.causal_deps}
@@ -386,8 +389,11 @@ def _find(turn: Turn, job_id: str) -> Job | Refused:
 
 
 def _admitted(turn: Turn, job: Job, worker: str, capability: str) -> Refused | None:
-    denied = may(turn, worker, capability, job.job_id)
-    return denied or _derives(turn, job.kind, worker, job.job_id)
+    return (
+        may(turn, worker, capability, job.job_id)
+        or permits(turn, worker, job.kind, job.job_id)
+        or _derives(turn, job.kind, worker, job.job_id)
+    )
 
 
 def _derives(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:

@@ -21,7 +21,7 @@ from ..contracts import (
     job_resource,
     limits,
 )
-from .directive import Turn, admits, coordinator_view, route_of
+from .directive import Turn, admits, coordinator_view, handles, route_of
 from .lane import Lane
 from .outcome import Accepted, Outcome, Refused
 
@@ -91,7 +91,7 @@ Found = Iterator[tuple[str, tuple[int, str]]]
 
 
 def _pending(lane: Lane, request: Roster, start: tuple[int, str], stamp: Stamp) -> Found:  # noqa: ARG001
-    """Pending jobs of a kind, of a prefix or of all, that the worker's routes let it claim."""
+    """Pending jobs of a kind, of a prefix or of all; for a worker, of kinds that it may claim."""
     kind = request.kind or ""
     prefix = kind.removesuffix("*") if kind.endswith(".*") else kind
     exact = bool(kind) and not prefix.endswith(".")
@@ -104,7 +104,10 @@ def _pending(lane: Lane, request: Roster, start: tuple[int, str], stamp: Stamp) 
         if at == len(lane.pending) or lane.pending[at] > last:
             return
         found = lane.pending[at][0]
-        if request.worker is not None and not admits(lane, found, request.worker):
+        worker = request.worker
+        if worker is not None and not (
+            admits(lane, found, worker) and handles(lane, found, worker)
+        ):
             place = (found, _LAST, "")  # past all of that kind at once
             continue
         for each in lane.pending.irange(max(place, (found, -1, "")), (found, _LAST, "")):

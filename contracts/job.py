@@ -100,6 +100,7 @@ class Member(Struct, frozen=True, kw_only=True):
     registered: bool = False  # by the owner; one that is not is only known as quarantined
     public_key: str = ""  # Ed25519, in hex; whoever has one signs
     capabilities: tuple[str, ...] = ()
+    kind_prefixes: tuple[str, ...] = ()  # kinds, and prefixes with a dot at the end; none: all
     quarantined: bool = False
 
 

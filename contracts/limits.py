@@ -84,6 +84,7 @@ ARTIFACTS_MAX = 64  # that one completion names
 OPERATIONS_PER_BATCH_MAX = 64  # admitted together in one row
 DIRECTIVES_MAX = 4_096  # routes and marks of kinds
 MEMBERS_MAX = 65_536  # nodes that are registered
+KIND_PREFIXES_MAX = 64  # kinds and prefixes that one node is registered for
 ROSTER_PAGE_MAX = 256
 ROSTER_PAGE_DEFAULT = 64
 COORDINATOR_QUIET_MS_MAX = 900_000  # a coordinator without a word for longer is reported as quiet

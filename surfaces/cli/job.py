@@ -276,6 +276,13 @@ def node() -> None:
     type=click.Choice(["job.schedule", "job.claim", "job.complete"]),
     help="What it may do.",
 )
+@click.option(
+    "--kinds",
+    "kind_prefixes",
+    multiple=True,
+    metavar="KIND",
+    help="Only with jobs of this kind, or with a dot at its end of all below it.  [all]",
+)
 @click.option("--quarantined", is_flag=True, help="Listen to it no longer.")
 @mutation
 @common
@@ -359,4 +366,6 @@ def _directed(said: dict[str, Any]) -> str:
 
 def _member(one: dict[str, Any]) -> str:
     words = [one["node"], ", ".join(one["capabilities"]) or "may do nothing"]
+    if one["kindPrefixes"]:
+        words.append(f"only {', '.join(one['kindPrefixes'])}")
     return "  ".join([*words, *(["quarantined"] if one["quarantined"] else [])])

@@ -728,6 +728,7 @@ def test_there_are_so_many_jobs_routes_and_nodes(monkeypatch: pytest.MonkeyPatch
 
 @stands_on("JOB_PAYLOAD_MEMBERS_MAX", "CAUSAL_DEPS_MAX", "ARTIFACTS_MAX")
 @stands_on("OPERATIONS_PER_BATCH_MAX", "ROSTER_PAGE_MAX", "ROSTER_PAGE_DEFAULT")
+@stands_on("KIND_PREFIXES_MAX")
 def test_payloads_of_jobs_have_their_bounds() -> None:
     named = {"jobId": "a", "kind": "k"}
     artifact = {"artifactId": "x", "artifactType": "t"}
@@ -742,6 +743,8 @@ def test_payloads_of_jobs_have_their_bounds() -> None:
         assert fits("job.complete", produced) is not bool(extra)
         batch = {"operations": [operation] * (limits.OPERATIONS_PER_BATCH_MAX + extra)}
         assert fits("job.admit", batch) is not bool(extra)
+        kinds = {"node": "n", "kindPrefixes": ["k"] * (limits.KIND_PREFIXES_MAX + extra)}
+        assert fits("node.register", kinds) is not bool(extra)
         page = {"limit": limits.ROSTER_PAGE_MAX + extra}
         assert fits("job.roster", page) is not bool(extra)
     desk = Desk()

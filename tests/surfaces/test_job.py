@@ -30,6 +30,18 @@ def test_a_holder_without_its_fence_is_refused(call: Run) -> None:
     assert "claimed" in expired.out, "the claim was renewed, and its name is another"
 
 
+def test_a_node_is_registered_for_some_kinds(call: Run) -> None:
+    assert call("job", "schedule", "a", "--kind", "ci.build").code == 0
+    assert call("job", "schedule", "b", "--kind", "gpu.train").code == 0
+    claims = ("--may", "job.claim")
+    said = call("node", "register", "w", *claims, "--kinds", "ci.*", "--kinds", "doc")
+    assert said.out == "w  job.claim  only ci., doc\n"
+    assert call("job", "roster", "--worker", "w").out == "a  pending  ci.build\n"
+    refused = call("job", "claim", "b", "--worker", "w")
+    assert (refused.code, "job_kind_not_permitted" in refused.err) == (4, True)
+    assert call("job", "claim", "a", "--worker", "w").code == 0
+
+
 def test_what_is_no_json_is_a_usage_error(call: Run, tmp_path: Path) -> None:
     for payload in ("{", "[]"):
         assert call("job", "schedule", "a", "--kind", "k", "--payload", payload).code == 2
