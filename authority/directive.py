@@ -259,7 +259,8 @@ def operation(
             body=body,
             authored=turn.origin.authored,
             signature=turn.origin.signature,
-        )
+        ),
+        turn.origin.digest,
     )
 
 

@@ -231,6 +231,12 @@ def reclaimed(turn: Turn, job: Job) -> Outcome:
     return Accepted(changes, moved.body | refused, fence=job.fence, job_id=job.job_id)
 
 
+def repeated(turn: Turn, job_id: str) -> Outcome:
+    """An operation that was admitted before comes again: it has happened."""
+    job = turn.lane.jobs.get(job_id)
+    return Accepted(body={"changed": False}) if job is None else _unchanged(turn, job)
+
+
 def expire(turn: Turn, request: ExpireJob) -> Outcome:
     """Free a job whose claim has lapsed. A claim that is no longer the current one stays ended."""
     job_id, worker = request.job_id, request.worker.strip()

@@ -104,6 +104,13 @@ class Member(Struct, frozen=True, kw_only=True):
     quarantined: bool = False
 
 
+class Author(Struct, frozen=True, kw_only=True):
+    """The newest stamps that operations of a node were admitted under, with their digests."""
+
+    node: str
+    sealed: tuple[tuple[int, int, str], ...] = ()  # time and counter, ascending, and the digest
+
+
 class Designation(Struct, frozen=True, kw_only=True):
     """Who runs the derivation pass, from when on, and when it was last heard of."""
 
