@@ -1,7 +1,8 @@
 """Taking over an operation log: what was done elsewhere is done here too, by the owner's own hand.
 
-Jobs and routes travel, leases do not: what was claimed there is pending here. Everything goes
-through the rules as ordinary requests, so that nothing comes in that could not have happened.
+Jobs and routes travel, leases do not: what was claimed there is pending here. Nodes and the
+coordinator travel if that is asked for. Everything goes through the rules as ordinary requests, so
+that nothing comes in that could not have happened.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,11 +28,16 @@ class Taken(Struct, frozen=True):
     scheduled: int
     completed: int
     routes: int
+    nodes: int  # registered, or registered otherwise
+    coordinator: str | None  # who was designated
     problems: tuple[str, ...]
 
 
-def take_over(office: Office, log: Iterable[Operation]) -> Taken:
-    """Schedule, complete and route what the log says. Done again, it changes nothing."""
+def take_over(office: Office, log: Iterable[Operation], *, with_nodes: bool = False) -> Taken:
+    """Schedule, complete and route what the log says; with its nodes, register and designate them.
+
+    Done again, it changes nothing.
+    """
     lines = {each.op_id: each for each in log}
     folded = fold(lines.values())
     if folded.refused:
@@ -55,12 +61,32 @@ def take_over(office: Office, log: Iterable[Operation]) -> Taken:
     said = {kind: directive_view(each) for kind, each in lane.directives.items()}
     news = [_given(each) for kind, each in folded.routes.items() if said.get(kind) != each]
     routes = _asked(office, "route.set", news)
+    members = [_given(each) for each in _nodes(by_place).values()] if with_nodes else []
+    nodes = _asked(office, "node.register", members)
+    named = folded.coordinator if with_nodes else ""
+    is_known = lane.designation is not None and lane.designation.node == named
+    wanted = [{"node": named}] if named and not is_known else []
+    designated = _asked(office, "coordinator.designate", wanted)
     return Taken(
         scheduled=sum(bool(each.get("changed")) for each in answers),
         completed=completed,
         routes=sum(bool(each.get("changed")) for each in routes),
-        problems=(*problems, *refused, *_problems(routes)),
+        nodes=sum(bool(each.get("changed")) for each in nodes),
+        coordinator=next((named for each in designated if each.get("changed")), None),
+        problems=(*problems, *refused, *_problems([*routes, *nodes, *designated])),
     )
+
+
+def _nodes(log: Iterable[Operation]) -> dict[str, dict[str, Any]]:
+    """Every node as it was registered last. One whose stamps were at fault since is quarantined."""
+    nodes: dict[str, dict[str, Any]] = {}
+    for each in log:
+        node = str(each.body.get("node"))
+        if each.kind == "RegisterNode":
+            nodes[node] = each.body
+        elif each.kind == JobMove.FAULT and node in nodes:
+            nodes[node] = nodes[node] | {"quarantined": True}
+    return nodes
 
 
 def _complete(office: Office, results: dict[str, list[dict[str, Any]]]) -> tuple[int, list[str]]:

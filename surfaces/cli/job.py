@@ -191,28 +191,27 @@ def fold_log(session: Session, file: Path) -> None:
 
 @log.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--with-nodes", is_flag=True, help="Register its nodes and designate its coordinator too."
+)
 @common
-def import_log(session: Session, file: Path) -> None:
+def import_log(session: Session, file: Path, *, with_nodes: bool) -> None:
     """Take over the jobs and routes of FILE, which another authority exported.
 
     What was completed there is completed here; what was claimed there is pending here. Done again,
-    it changes nothing.
+    it changes nothing. Nodes and the coordinator are taken over where you say so: whoever wrote
+    FILE decides then who may work here.
     """
     log = _read_log(file)
     with session.office(writable=True) as office:
         try:
-            taken = takeover.take_over(office, log)
+            taken = takeover.take_over(office, log, with_nodes=with_nodes)
         except takeover.Unsound as error:
             raise click.UsageError(f"{file} contradicts itself: {error}") from None
     said = {"result": "accepted", "failureClasses": [], **msgspec.to_builtins(taken)}
     for each in taken.problems if not session.as_json else ():
         click.echo(f"left out: {each}", err=True)
-    session.finish(
-        said,
-        lambda said: (
-            f"scheduled {said['scheduled']}, completed {said['completed']}, routed {said['routes']}"
-        ),
-    )
+    session.finish(said, lambda said: _taken(said, with_nodes=with_nodes))
 
 
 # --- what the owner says --------------------------------------------------------------------------
@@ -352,6 +351,16 @@ def _page(said: dict[str, Any]) -> str:
     if "cursor" in said:
         lines.append(f"more: --cursor {said['cursor']}")
     return "\n".join(lines)
+
+
+def _taken(said: dict[str, Any], *, with_nodes: bool) -> str:
+    words = [f"scheduled {said['scheduled']}", f"completed {said['completed']}"]
+    words.append(f"routed {said['routes']}")
+    if with_nodes:
+        words.append(f"registered {said['nodes']}")
+    if said["coordinator"]:
+        words.append(f"designated {said['coordinator']}")
+    return ", ".join(words)
 
 
 def _admitted(one: dict[str, Any]) -> str:
