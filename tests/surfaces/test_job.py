@@ -103,9 +103,9 @@ def test_a_log_is_taken_over_with_its_nodes(call: Run, bare: Run, tmp_path: Path
     assert (taken.out, taken.err) == (said, "")
     again = bare(*words, "--with-nodes").out
     assert again == "scheduled 0, completed 0, routed 0, registered 0\n"
-    claim = ("job", "claim", "a", "--state-dir", there, "--worker")
-    assert "operation_signature_missing" in bare(*claim, "w").err
-    assert "job_node_quarantined" in bare(*claim, "v").err
-    assert "job_node_unknown" in bare(*claim, "u").err
+    taking = ("job", "claim", "a", "--state-dir", there, "--worker")
+    assert "operation_signature_missing" in bare(*taking, "w").err
+    assert "job_node_quarantined" in bare(*taking, "v").err
+    assert "job_node_unknown" in bare(*taking, "u").err
     shown = bare("job", "roster", "--state-dir", there, "--json").json
     assert shown["coordinator"]["node"] == "v"
