@@ -1,5 +1,7 @@
 """Where the output of attempts is kept: `<state directory>/logs/<issue>/<attempt>.log`.
 
+A job is filed as `job/<id>`, which is no id of an issue.
+
 An attempt that is worked on twice (a lease that was taken over) has a second file, `N.2.log`, and
 so on. Beside each lies `N.json`, with what is known of its end. Old ones make room for new ones.
 

@@ -1,4 +1,4 @@
-"""One command under one lease: claim, run, renew while it runs, complete or hand back.
+"""One command under one lease, on an issue or a job: claim, run, renew, complete or hand back.
 
     claim --> run --exit 0--> complete            renewed at a third of its time, with jitter
                |---exit 75--> hand back           looked at every second, for who breaks it
@@ -27,13 +27,15 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from ..authority import SOCKET, Unavailable, glance
-from ..contracts import BY_WIRE, FAILURES, Exit, Reason, issue_resource, limits, rfc3339
+from ..authority import Unavailable, glance
+from ..contracts import BY_WIRE, FAILURES, Exit, Reason, limits
+from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
 from .attempts import Attempt, begun, write_record
 from .otp.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
 from .otp.ward.kin import now_ms
+from .trade import TRADES, Family, Held, without_work
 
-HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its issue handed back
+HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its work handed back
 
 _RENEW_PART = 3  # of a lease's time, after which it is renewed
 _JITTER_PERCENT = 10
@@ -41,18 +43,41 @@ _LOOK_MS = 1_000  # between looks whether the lease is still ours
 _RETRY_MS = 1_000  # after the authority could not be asked
 _MARGIN_MS = 2 * limits.CLOCK_DRIFT_MS_MAX  # what the authority's clock may be ahead of ours
 _DRIFT_PART = 1_000  # of a lease's time that two clocks may drift apart in it
-_CURTAIN_MS = 30_000  # how long a command may go on after it closed its own issue
+_CURTAIN_MS = 30_000  # how long a command may go on after it closed its own work
 
 _TOO_LATE = (
     Reason.LEASE_STALE.wire,
     "it could not be renewed in time, so the command was stopped before the lease ends",
 )
+# A completion that is refused like this leaves the lease as it is.
+_UNFIT = frozenset(
+    each.wire
+    for each in (
+        Reason.CLOSE_UNATTESTED,  # done, and without a witness of it
+        Reason.JOB_SNAPSHOT_MISSING,
+        Reason.JOB_ARTIFACT_INVALID,
+        Reason.JOB_COORDINATOR_REQUIRED,
+        Reason.JOB_KIND_NOT_PERMITTED,
+    )
+)
+# A renewal that is refused like this comes too late, though a claim might do later.
+_TAKEN = frozenset({Reason.LEASE_CONTENDED.wire, Reason.JOB_CLAIM_LAPSED.wire})
 
-__all__ = ["HAND_BACK", "PASSED_ON", "Held", "Job", "Outcome", "Runner", "keeper", "report"]
+__all__ = [
+    "HAND_BACK",
+    "PASSED_ON",
+    "Family",
+    "Held",
+    "Outcome",
+    "Runner",
+    "Task",
+    "keeper",
+    "report",
+]
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 Result = Literal[
-    "completed",  # exit 0, and the issue is closed
+    "completed",  # exit 0, and the work is done
     "handed_back",  # it asked for that
     "failed",  # any other end; handed back too
     "interrupted",  # by a signal to us; handed back too
@@ -64,53 +89,24 @@ Result = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What to run, and for which issue. With a lease id and a fence, that lease is gone on with."""
+class Task:
+    """What to run, and for which issue or job. With a lease id and a fence, that lease is gone on
+    with."""
 
-    issue: str
-    assignee: str
+    name: str
+    owner: str
     argv: Sequence[str]
+    family: Family = "issue"
     ttl_seconds: int | None = None
     lease_id: str | None = None
     fence: int | None = None
     cwd: Path | None = None
     env: Mapping[str, str] | None = None  # on top of which comes what names the lease
     stdin: int | None = None  # a descriptor
-    issue_on_stdin: bool = False  # the issue as one JSON object, in place of that
+    record_on_stdin: bool = False  # the issue or job as one JSON object, in place of that
     echo: tuple[int, int] | None = None
     keep_log: bool = True
     grace_ms: int = GRACE_MS
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The lease that is worked under."""
-
-    issue: str
-    assignee: str
-    lease_id: str
-    fence: int
-    attempt: int
-
-    def payload(self) -> dict[str, Any]:
-        return {
-            "id": self.issue,
-            "assignee": self.assignee,
-            "leaseId": self.lease_id,
-            "fence": self.fence,
-        }
-
-    def environment(self, state_dir: Path) -> dict[str, str]:
-        """How a command is told what it works on."""
-        folder = state_dir.absolute()
-        return {
-            "UNDERSTUDY_ISSUE": self.issue,
-            "UNDERSTUDY_ASSIGNEE": self.assignee,
-            "UNDERSTUDY_LEASE": self.lease_id,
-            "UNDERSTUDY_FENCE": str(self.fence),
-            "UNDERSTUDY_SOCKET": str(folder / SOCKET),
-            "UNDERSTUDY_STATE_DIR": str(folder),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +123,11 @@ class Outcome:
 
 
 class Runner:
-    """Runs one job. `ask` goes to the authority, through whichever door its caller has."""
+    """Runs one task. `ask` goes to the authority, through whichever door its caller has."""
 
     def __init__(
         self,
-        job: Job,
+        task: Task,
         ask: Ask,
         state_dir: Path,
         *,
@@ -140,7 +136,8 @@ class Runner:
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`wake` is read for the numbers of signals to pass on, as `signal.set_wakeup_fd` does."""
-        self._job, self._ask, self._state_dir = job, ask, state_dir
+        self._task, self._ask, self._state_dir = task, ask, state_dir
+        self._trade = TRADES[task.family]
         self._boundary, self._wake, self._tell = boundary, wake, tell
         self._dice = random.Random()  # noqa: S311 - nothing hangs on it but the load
         self._name = f"exec-{secrets.token_hex(8)}"  # of our requests
@@ -148,12 +145,13 @@ class Runner:
         self._held: Held | None = None
         self._deadline_ms = 0  # our own, on the clock of `now_ms`
         self._ttl_ms = 0
-        self._grace_ms = job.grace_ms
+        self._grace_ms = task.grace_ms
         self._renew_at_ms = self._look_at_ms = 0
         self._lost: tuple[str, str] | None = None  # the class, and what was said
         self._closed = False  # by the command itself
         self._signal: int | None = None
         self._attempt: Attempt | None = None
+        self._artifacts: Path | None = None  # where the command says what it has produced
 
     def run(self) -> Outcome:
         keeper().warm()  # it gets ready while we claim
@@ -164,11 +162,13 @@ class Runner:
         self._hear()
         if self._signal is not None:
             return self._settle(None)
-        self._tell(f"{self._held.issue}: held by {self._held.assignee}, fence {self._held.fence}")
+        self._tell(f"{self._held.title}: held by {self._held.owner}, fence {self._held.fence}")
         with ExitStack() as opened:
-            if self._job.keep_log:
-                fresh = begun(self._state_dir, self._held.issue, self._held.attempt)
+            if self._task.keep_log:
+                fresh = begun(self._state_dir, self._held.title, self._held.attempt)
                 self._attempt = opened.enter_context(fresh)
+            if self._task.family == "job":
+                self._artifacts = opened.enter_context(artifacts_file())
             group = opened.enter_context(ProcessGroup(self._command(self._held)))
             self._attend(group)
             outcome = self._settle(group.ended)
@@ -180,37 +180,30 @@ class Runner:
     # --- the lease ------------------------------------------------------------------------------
 
     def _take(self) -> Outcome | None:
-        """Claim the issue, or go on with a lease; an outcome if that is refused."""
-        job = self._job
-        going_on = job.fence is not None or job.lease_id is not None
-        payload: dict[str, Any] = {"id": job.issue, "assignee": job.assignee}
-        if job.ttl_seconds is not None:
-            payload["leaseTtlSeconds"] = job.ttl_seconds
-        if going_on:
-            payload |= {"leaseId": job.lease_id, "fence": job.fence}
+        """Claim the work, or go on with a lease; an outcome if that is refused."""
+        task = self._task
+        going_on = task.fence is not None or task.lease_id is not None
+        proof = {"leaseId": task.lease_id, "fence": task.fence} if going_on else {}
         asked_ms = now_ms()
-        answer = self._request("issue.lease_renew" if going_on else "issue.claim", payload)
+        ask = self._trade.taking(task.name, task.owner, task.ttl_seconds, proof)
+        answer = self._request(*ask)
         if answer["result"] != "accepted":
             return _refusal(answer["failureClasses"][0], answer["diagnostic"])
-        issue = answer["issue"]
-        lease = issue["lease"]
-        if not going_on and lease["fence"] != answer["seq"]:  # I3: not granted, only extended
-            said = f"issue {job.issue}: {job.assignee} holds it with fence {lease['fence']}"
+        held = self._trade.held(self._trade.record(answer))
+        if not going_on and held.fence != answer["seq"]:  # I3: not granted, only extended
+            said = f"{task.family} {task.name}: {task.owner} holds it with fence {held.fence}"
             remedy = "another process may be at work; go on with its lease id and fence, or wait"
             return _refusal(Reason.LEASE_CONTENDED.wire, f"{said}: {remedy}")
-        self._held = Held(
-            job.issue, lease["owner"], lease["leaseId"], lease["fence"], max(1, issue["attempts"])
-        )
+        self._held = held
         self._extended(asked_ms, answer)
         return None
 
     def _extended(self, asked_ms: int, answer: dict[str, Any]) -> None:
         """Count from before we asked, so that our deadline is the earlier one (I1)."""
-        deadline = rfc3339.parse_ms(answer["issue"]["lease"]["expiresAt"])
-        assert deadline is not None, "the authority says when"
-        self._ttl_ms = deadline - answer["stamp"]["wallMs"]
+        deadline_ms = self._trade.deadline_ms(self._trade.record(answer))
+        self._ttl_ms = deadline_ms - answer["stamp"]["wallMs"]
         self._deadline_ms = asked_ms + self._ttl_ms - self._ttl_ms // _DRIFT_PART - _MARGIN_MS
-        self._grace_ms = min(self._job.grace_ms, self._ttl_ms // _RENEW_PART)
+        self._grace_ms = min(self._task.grace_ms, self._ttl_ms // _RENEW_PART)
         jitter = self._dice.randrange(-_JITTER_PERCENT, _JITTER_PERCENT + 1)
         part_ms = self._ttl_ms // _RENEW_PART
         self._renew_at_ms = asked_ms + part_ms + part_ms * jitter // 100
@@ -225,65 +218,66 @@ class Runner:
         asked_ms = now_ms()
         self._renew_at_ms = asked_ms + _RETRY_MS
         seconds = min(max(self._ttl_ms // 1000, limits.TTL_SECONDS_MIN), limits.TTL_SECONDS_MAX)
-        payload = self._held.payload() | {"leaseTtlSeconds": seconds}
         try:
-            answer = self._request("issue.lease_renew", payload)
+            answer = self._request(*self._trade.renewing(self._held, seconds))
         except (Unavailable, OSError) as error:
-            self._tell(f"{self._held.issue}: not renewed yet: {error}")
+            self._tell(f"{self._held.title}: not renewed yet: {error}")
             return
         if answer["result"] == "accepted":
             self._extended(asked_ms, answer)
             group.keep_until(self._stop_at_ms)
-        elif _is_final(answer["failureClasses"][0]):
-            self._give_up(group, answer["failureClasses"][0], answer["diagnostic"])
+        elif _is_final(failure := answer["failureClasses"][0]) or failure in _TAKEN:
+            self._give_up(group, failure, answer["diagnostic"])
 
     def _look(self, group: ProcessGroup) -> None:
         """Between renewals: whether an operator or a newer holder has taken it."""
         assert self._held is not None
         self._look_at_ms = now_ms() + _LOOK_MS
-        resource = issue_resource(self._held.issue)
+        proof = (self._held.resource, self._held.fence)
         try:
-            standing = glance.glance(self._state_dir, resource, self._held.fence, self._boundary)
+            standing = glance.glance(self._state_dir, *proof, self._boundary)
         except (Unavailable, OSError):
             return  # the deadline holds, whoever can be asked
         if standing.failure is not None:
             self._give_up(group, standing.failure, standing.diagnostic)
 
     def _give_up(self, group: ProcessGroup, failure: str, diagnostic: str) -> None:
-        """The lease is gone. If the command itself closed its issue, it may take a bow."""
+        """The lease is gone. If the command itself closed its work, it may take a bow."""
         assert self._held is not None
-        if failure == Reason.ISSUE_CLOSED.wire and self._closed_by_us():
+        if failure == self._trade.done.wire and self._closed_by_us():
             self._closed = True
             group.keep_until(now_ms() + _CURTAIN_MS)
             return
         self._lost = (failure, diagnostic)
-        self._tell(f"{self._held.issue}: {diagnostic}")
+        self._tell(f"{self._held.title}: {diagnostic}")
         group.terminate(self._grace_ms)
 
     def _closed_by_us(self) -> bool:
         assert self._held is not None
         try:
-            issue = self._ask("issue.show", {"id": self._held.issue}).get("issue", {})
+            answer = self._ask(*self._trade.showing(self._held.name))
         except (Unavailable, OSError):
             return False
-        return (issue.get("status"), issue.get("assignee")) == ("closed", self._held.assignee)
+        return self._trade.finished_by(self._trade.record(answer)) == self._held.owner
 
     # --- the command ----------------------------------------------------------------------------
 
     def _command(self, held: Held) -> Command:
-        job = self._job
-        stdin: bytes | int | None = job.stdin
-        if job.issue_on_stdin:
-            shown = self._ask("issue.show", {"id": held.issue})
-            stdin = orjson.dumps(shown.get("issue"), option=orjson.OPT_APPEND_NEWLINE)
-        env = os.environ if job.env is None else job.env
+        task = self._task
+        stdin: bytes | int | None = task.stdin
+        if task.record_on_stdin:
+            shown = self._trade.record(self._ask(*self._trade.showing(held.name)))
+            stdin = orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)
+        env = without_work(os.environ if task.env is None else task.env)
+        if self._artifacts is not None:
+            env[VARIABLE] = str(self._artifacts)
         return Command(
-            job.argv,
+            task.argv,
             env={**env, **held.environment(self._state_dir)},
-            cwd=job.cwd,
+            cwd=task.cwd,
             stdin=stdin,
             log=self._attempt.path if self._attempt else None,
-            echo=job.echo,
+            echo=task.echo,
             grace_ms=self._grace_ms,
             until_ms=self._stop_at_ms,
         )
@@ -351,29 +345,54 @@ class Runner:
         if not ended.began:
             return self._told("not_started", ended.code, ended, ended.reason.detail)
         if ended.code == 0:
-            return self._told("completed", 0, ended)
+            return self._completed(ended)
         return self._told("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
 
-    def _told(self, result: Result, code: int, ended: Ended | None, words: str = "") -> Outcome:
-        """Close the issue or hand it back; try until our deadline."""
+    def _completed(self, ended: Ended) -> Outcome:
+        """It has done its work, if what it says of its results can be read."""
         assert self._held is not None
-        action = "issue.close" if result == "completed" else "issue.lease_release"
-        payload = self._held.payload() | {"requestId": self._next_id()}
+        try:
+            path = self._artifacts
+            produced = members(read_artifacts(path, self._held.name)) if path else []
+        except ArtifactsInvalid as error:
+            return self._unfit(Reason.JOB_ARTIFACT_INVALID.wire, ended, str(error))
+        return self._told("completed", 0, ended, produced=produced)
+
+    def _unfit(self, failure: str, ended: Ended | None, words: str) -> Outcome:
+        """Done, and not to be completed like that: handed back with the reason why."""
+        handed = self._told("failed", FAILURES[BY_WIRE[failure]].exit, ended, words)
+        return replace(handed, failure=handed.failure or failure)
+
+    def _told(
+        self,
+        result: Result,
+        code: int,
+        ended: Ended | None,
+        words: str = "",
+        produced: Sequence[dict[str, Any]] = (),
+    ) -> Outcome:
+        """Complete the work or hand it back; try until our deadline."""
+        assert self._held is not None
+        if result == "completed":
+            action, payload = self._trade.finishing(self._held, produced)
+        else:
+            reason = words or f"{result}: {_ending(ended, self._signal)}"
+            action, payload = self._trade.returning(self._held, reason)
+        payload |= {"requestId": self._next_id()}
         while True:
             try:
                 answer = self._ask(action, payload)
             except (Unavailable, OSError) as error:
-                reason = error.reason if isinstance(error, Unavailable) else Reason.AUTHORITY_BUSY
-                failure, said = reason.wire, str(error)
+                known = error.reason if isinstance(error, Unavailable) else Reason.AUTHORITY_BUSY
+                failure, said = known.wire, str(error)
             else:
                 if answer["result"] == "accepted":
                     return self._outcome(result, code, ended, None, words)
                 failure, said = answer["failureClasses"][0], answer["diagnostic"]
-                if failure == Reason.ISSUE_CLOSED.wire and self._closed_by_us():
+                if failure == self._trade.done.wire and self._closed_by_us():
                     return self._outcome("completed", code, ended)
-                if failure == Reason.CLOSE_UNATTESTED.wire:  # done, and without a witness of it
-                    handed = self._told("failed", FAILURES[BY_WIRE[failure]].exit, ended, said)
-                    return replace(handed, failure=handed.failure or failure)
+                if failure in _UNFIT and result == "completed":
+                    return self._unfit(failure, ended, said)
                 if _is_final(failure):
                     return self._outcome("lost", Exit.LEASE_LOST, ended, failure, said)
             if now_ms() >= self._deadline_ms or self._hear():  # too late, or told not to wait
@@ -385,7 +404,7 @@ class Runner:
         """Nothing of the command is left: the next one need not wait for the lease to lapse."""
         assert self._held is not None
         with suppress(Unavailable, OSError):
-            self._request("issue.lease_release", self._held.payload())
+            self._request(*self._trade.returning(self._held, _TOO_LATE[1]))
 
     def _outcome(
         self,
@@ -405,7 +424,7 @@ class Runner:
         try:
             write_record(self._attempt, record)
         except OSError as error:
-            self._tell(f"{outcome.held.issue}: its record is not written: {error}")
+            self._tell(f"{outcome.held.title}: its record is not written: {error}")
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -432,8 +451,9 @@ def report(outcome: Outcome) -> dict[str, Any]:
         found["diagnostic"] = outcome.diagnostic
     if outcome.held is not None:
         held = outcome.held
-        found |= {"issueId": held.issue, "assignee": held.assignee, "leaseId": held.lease_id}
-        found |= {"fence": held.fence, "attempt": held.attempt}
+        named = ("issueId", "assignee") if held.family == "issue" else ("jobId", "worker")
+        found |= dict(zip(named, (held.name, held.owner), strict=True))
+        found |= {"leaseId": held.lease_id, "fence": held.fence, "attempt": held.attempt}
     if outcome.log is not None:
         found["log"] = str(outcome.log)
     if outcome.ended is not None:
@@ -446,6 +466,14 @@ def report(outcome: Outcome) -> dict[str, Any]:
             "bytesDropped": ended.dropped,
         }
     return found
+
+
+def _ending(ended: Ended | None, number: int | None) -> str:
+    """How a command ended, in a few words for the next holder."""
+    if number is not None:
+        return f"signal {number} to its runner"
+    assert ended is not None
+    return f"{ended.reason.kind} {ended.reason.code or 0}"
 
 
 def _refusal(failure: str, diagnostic: str) -> Outcome:

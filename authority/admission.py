@@ -4,8 +4,12 @@
     2  An operation that was delivered twice counts once.
     3  The rest is decided by the smaller stamp first, each after what the ones before have changed.
 
-A stamp that a claim was granted under, and that comes again on something else, is a fault of its
-node: the new operation is refused, the claim ends, and the node is quarantined.
+A stamp that an operation was admitted under is used up. The same operation again changes nothing,
+another one is refused, as long as the stamp is among the newest of its node; an older stamp that
+comes late is admitted, since nodes are heard in any order.
+
+A stamp that a claim was granted under, and that comes again on another claim of the job, is a fault
+of its node: the new operation is refused, the claim ends, and the node is quarantined.
 """
 
 import copy
@@ -20,6 +24,7 @@ from ..contracts import (
     CompleteJob,
     DesignateCoordinator,
     ExpireJob,
+    JobState,
     Reason,
     RegisterNode,
     ScheduleJob,
@@ -126,10 +131,18 @@ def _decide(
         detail = f"{signed.kind} of {signed.author}: {error}"
         return Refused(Reason.OPERATION_PAYLOAD_INVALID, detail)
     turn = Turn(state, stamp, Origin(signed.stamp, digest, signed.signature or "", index))
+    used = state.lane.sealed(signed.stamp)
     known = state.lane.jobs.get(asked.job_id) if isinstance(asked, ClaimJob) else None
-    if known is not None and known.claim_stamp == signed.stamp:
+    if known is None or known.claim_stamp != signed.stamp:
+        pass
+    elif known.state is JobState.CLAIMED or used in (None, digest):
         return job.reclaimed(turn, known)
-    return rule(turn, asked)
+    if used is None:
+        return rule(turn, asked)
+    if used != digest:
+        detail = f"{signed.kind} of {signed.author}: its stamp was used before"
+        return Refused(Reason.OPERATION_STAMP_CONFLICT, detail)
+    return job.repeated(turn, getattr(asked, "job_id", ""))
 
 
 def _identified(state: State, signed: SignedOperation, stamp: Stamp) -> Refused | None:

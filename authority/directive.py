@@ -96,6 +96,27 @@ def may(turn: Turn, node: str, capability: str, job_id: str | None) -> Refused |
     return None
 
 
+def permits(turn: Turn, node: str, kind: str, job_id: str) -> Refused | None:
+    """Why a node may not do this with jobs of that kind; None where it may.
+
+    What a node was registered for narrows what it may do, and never widens it.
+    """
+    if node == turn.owner or handles(turn.lane, kind, node):
+        return None
+    return Refused(Reason.JOB_KIND_NOT_PERMITTED, f"job {job_id}: {node}: {kind}", job_id=job_id)
+
+
+def handles(lane: Lane, kind: str, node: str) -> bool:
+    """Whether a kind is among those that a node was registered for, or it was for all."""
+    member = lane.members.get(node)
+    if member is None or not member.kind_prefixes:
+        return True
+    return any(
+        kind == each or (each.endswith(".") and kind.startswith(each))
+        for each in member.kind_prefixes
+    )
+
+
 def admits(lane: Lane, kind: str, node: str) -> bool:
     """Whether the route of a kind lets a node claim."""
     return route_of(lane, kind) in ("", node)
@@ -136,7 +157,7 @@ def _matching(lane: Lane, kind: str) -> Iterator[Directive]:
 def set_route(turn: Turn, request: SetRoute) -> Outcome:
     """Route or mark a kind. The last write by the clock is in force, whichever comes last."""
     lane = turn.lane
-    kind = request.kind.removesuffix("*") if request.kind.endswith(".*") else request.kind
+    kind = _plain_kind(request.kind)
     if not _is_owner(turn, request.author):
         return Refused(Reason.JOB_OWNER_REQUIRED, f"{request.author}: route.set {kind}")
     before = lane.directives.get(kind)
@@ -187,6 +208,7 @@ def register(turn: Turn, request: RegisterNode) -> Outcome:
         registered=True,
         public_key=key,
         capabilities=tuple(sorted(set(request.capabilities))),
+        kind_prefixes=tuple(sorted(set(map(_plain_kind, request.kind_prefixes)))),
         quarantined=request.quarantined,
     )
     before = turn.lane.members.get(node)
@@ -198,6 +220,11 @@ def register(turn: Turn, request: RegisterNode) -> Outcome:
     admitted = operation(turn, "RegisterNode", _op_id(turn, "node"), turn.owner, view)
     body = {"changed": True, "opId": admitted.operation.op_id, "member": view}
     return Accepted((MemberPut(member), admitted), body)
+
+
+def _plain_kind(kind: str) -> str:
+    """`ci.*` is another spelling of `ci.`."""
+    return kind.removesuffix("*") if kind.endswith(".*") else kind
 
 
 def _is_owner(turn: Turn, author: str | None) -> bool:
@@ -232,7 +259,8 @@ def operation(
             body=body,
             authored=turn.origin.authored,
             signature=turn.origin.signature,
-        )
+        ),
+        turn.origin.digest,
     )
 
 
@@ -265,6 +293,7 @@ def member_view(member: Member) -> dict[str, Any]:
         "node": member.node,
         "publicKey": member.public_key or None,
         "capabilities": list(member.capabilities),
+        "kindPrefixes": list(member.kind_prefixes),
         "quarantined": member.quarantined,
     }
 

@@ -24,7 +24,7 @@ from ..contracts import (
     job_resource,
     limits,
 )
-from .directive import Turn, heard, may
+from .directive import Turn, heard, may, permits
 from .lease import Shown, fenced, refused_for
 from .outcome import Accepted, Change, JobPut, LeaseDropped, LeasePut, Outcome, Refused
 from .roster import job_view, place_of, whole_view
@@ -44,6 +44,7 @@ def claim(turn: Turn, request: ClaimDispatch) -> Outcome:
     if isinstance(job, Refused):
         return job
     denied = may(turn, wanted.owner, "job.complete", job_id)
+    denied = denied or permits(turn, wanted.owner, job.kind, job_id)
     if denied is not None:
         return denied
     before = turn.state.leases.get(dispatch_resource(job_id))

@@ -24,10 +24,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..contracts import Lease, Stamp
+    from .outcome import Refused
+    from .state import State
+
 _JOURNAL = "journal.db"
 _SOCKET = "authority.sock"
 _FORMAT = (0x75_6E_64_73, 1)  # as in `sqlite`
-_PREFIX = "issue/"
+# What can be held: how a sidecar is asked for it, by which member, and where its answer has it.
+_FAMILIES = {"issue": ("issue.show", "id", "issue"), "job": ("job.show", "jobId", "job")}
 _PATIENCE_SECONDS = 1.0  # a sidecar answers at once, or it is stopped
 _BUSY_MS = 1_000
 _HELLO = b'{"hello":{"protocol":1,"transport":"cli","frozenClock":false}}\n'
@@ -54,6 +59,23 @@ class Standing:
         self.diagnostic = diagnostic
 
 
+def families() -> list[str]:
+    """What resources begin with, before the slash."""
+    return list(_FAMILIES)
+
+
+def is_resource(text: str) -> bool:
+    """Whether it names something that can be held, such as `issue/ID` or `job/ID`."""
+    family, _, name = text.partition("/")
+    return family in _FAMILIES and bool(name)
+
+
+def own_resources() -> list[str]:
+    """What this process was started for, as its environment says; more than one is a doubt."""
+    named = ((each, os.environ.get(f"UNDERSTUDY_{each.upper()}")) for each in _FAMILIES)
+    return [f"{family}/{name}" for family, name in named if name]
+
+
 def certain(state_dir: str, resource: str, fence: int) -> Standing | None:
     """A yes, or nothing: whether it is a no, `glance` finds out."""
     return _looked(state_dir, resource, fence, None)[0]
@@ -62,7 +84,8 @@ def certain(state_dir: str, resource: str, fence: int) -> Standing | None:
 def glance(
     state_dir: str | os.PathLike[str], resource: str, fence: int, boundary: str | None = None
 ) -> Standing:
-    """Look at a resource `issue/ID`; raise `Unavailable` where there is nothing to look at."""
+    """Look at a resource, as `is_resource` knows them; raise `Unavailable` where nothing is there
+    to look at."""
     folder = os.fspath(state_dir)
     standing, told_ms = _looked(folder, resource, fence, boundary)
     return standing or _judged(folder, resource, fence, told_ms)
@@ -72,7 +95,7 @@ def _looked(
     folder: str, resource: str, fence: int, boundary: str | None
 ) -> tuple[Standing | None, int]:
     """A yes if there is one, and the time that a sidecar goes by."""
-    assert resource.startswith(_PREFIX), "the caller has looked"
+    assert is_resource(resource), "the caller has looked"
     if boundary in (None, "sidecar"):
         answer = _asked(folder, resource)
         if answer is not None:
@@ -146,13 +169,15 @@ def _now_ms(journal_ms: int) -> int:
 
 
 def _asked(folder: str, resource: str) -> dict[str, Any] | None:
-    """What a sidecar says of the issue; None where none answers in time."""
+    """What a sidecar says of the resource; None where none answers in time."""
     if not os.path.exists(os.path.join(folder, _SOCKET)):  # noqa: PTH110, PTH118
         return None
     import json  # noqa: PLC0415
     import socket  # noqa: PLC0415
 
-    request = {"action": "issue.show", "payload": {"id": resource.removeprefix(_PREFIX)}}
+    family, _, name = resource.partition("/")
+    action, member, _ = _FAMILIES[family]
+    request = {"action": action, "payload": {member: name}}
     try:
         line = json.dumps(request).encode() + b"\n"
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # however long its path is
@@ -185,10 +210,12 @@ def _two_lines(channel: Any) -> tuple[bytes, bytes]:  # noqa: ANN401
 
 
 def _shown(answer: dict[str, Any], resource: str, fence: int) -> Standing | None:
-    issue = answer.get("issue")
-    lease = issue.get("lease") if isinstance(issue, dict) else None
+    shown = answer.get(_FAMILIES[resource.partition("/")[0]][2])
+    lease = shown.get("lease") if isinstance(shown, dict) else None
     if lease is None or lease["fence"] != fence or lease["state"] != "active":
         return None
+    if "deadlineMs" in lease:
+        return Standing(resource, fence, lease["deadlineMs"])
     from datetime import datetime  # noqa: PLC0415
 
     deadline = datetime.fromisoformat(lease["expiresAt"])
@@ -202,8 +229,7 @@ def _judged(folder: str, resource: str, fence: int, told_ms: int) -> Standing:
     """By the whole state, on the ladder of a fenced action. It is most likely a no, and slow."""
     from pathlib import Path  # noqa: PLC0415
 
-    from ..contracts import Held, Stamp  # noqa: PLC0415
-    from .lease import hold  # noqa: PLC0415
+    from ..contracts import Stamp  # noqa: PLC0415
     from .office import Office  # noqa: PLC0415
     from .outcome import Refused  # noqa: PLC0415
 
@@ -211,15 +237,24 @@ def _judged(folder: str, resource: str, fence: int, told_ms: int) -> Standing:
         state, head = office.authority.state, office.authority.head
         last = office.journal.row(head.seq)
     stamp = Stamp(head.seq, _now_ms(max(last.wall_ms if last else 0, told_ms)), 0, "")
-    held = state.leases.get(resource)
-    request = Held(
-        id=resource.removeprefix(_PREFIX),
-        fence=fence,
-        assignee=held.owner if held else None,
-        lease_id=held.lease_id if held else None,
-    )
-    outcome = hold(state, request, "issue.show", stamp)
+    outcome = _held(state, resource, fence, stamp)
     if isinstance(outcome, Refused):
         words = outcome.diagnostic
         return Standing(resource, outcome.fence or 0, None, outcome.reason.wire, words)
     return Standing(resource, fence, outcome.deadline_ms)
+
+
+def _held(state: State, resource: str, fence: int, stamp: Stamp) -> Lease | Refused:
+    """As if the one who holds it now had shown that fence: only the fence is in question."""
+    from ..contracts import Held, HeldJob  # noqa: PLC0415
+    from . import job, lease  # noqa: PLC0415
+    from .directive import Turn  # noqa: PLC0415
+
+    family, _, name = resource.partition("/")
+    held = state.leases.get(resource)
+    owner, lease_id = (held.owner, held.lease_id) if held else (None, None)
+    if family == "issue":
+        request = Held(id=name, assignee=owner, lease_id=lease_id, fence=fence)
+        return lease.hold(state, request, "issue.show", stamp)
+    shown = HeldJob(job_id=name, worker=owner, lease_id=lease_id, fence=fence)
+    return job.hold(Turn(state, stamp), shown)

@@ -45,6 +45,7 @@ from .directive import (
     is_derivation,
     may,
     operation,
+    permits,
     route_of,
 )
 from .lane import Lane
@@ -69,9 +70,7 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
     """A new job. It waits for the operations that it names; scheduled again, it is left alone."""
     lane, job_id = turn.lane, request.job_id
     author = request.author or turn.owner
-    denied = may(turn, author, "job.schedule", job_id)
-    if denied is None:
-        denied = derives(turn, request.kind, author, job_id)
+    denied = may(turn, author, "job.schedule", job_id) or barred(turn, request.kind, author, job_id)
     if denied is not None:
         return denied
     waited = {completed_job(op_id) for op_id in request.causal_deps}
@@ -126,7 +125,10 @@ def _closes_a_circle(lane: Lane, job: Job) -> bool:
 
 
 def claim(turn: Turn, request: ClaimJob) -> Outcome:
-    """Grant a pending job to the first who asks; give its live holder more time."""
+    """Grant a pending job to the first who asks; give its live holder more time.
+
+    Who shows a lease asks for more time, and is refused where that lease has ended.
+    """
     worker, job_id = request.worker.strip(), request.job_id
     name = f"job {job_id}"
     if not worker:
@@ -147,6 +149,9 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
     lease = turn.state.leases.get(job_resource(job_id))
     if lease is not None:
         return _renewed(turn, job, lease, request, ttl_ms)
+    if request.fence is not None or request.lease_id is not None:
+        # Whoever shows a lease wants more of it; a new term would be a surprise to its holder.
+        return Refused(Reason.LEASE_MISSING, name, job_id=job_id)
     if missing := turn.lane.missing(job):
         late = turn.stamp.wall_ms - job.scheduled_ms > limits.JOB_WAIT_MS_MAX
         reason = Reason.JOB_DEPENDENCY_BLOCKED if late else Reason.JOB_WAITING
@@ -221,6 +226,12 @@ def reclaimed(turn: Turn, job: Job) -> Outcome:
     refused = {"failureClasses": [Reason.OPERATION_STAMP_CONFLICT.wire]}
     changes = (*moved.changes, quarantined)
     return Accepted(changes, moved.body | refused, fence=job.fence, job_id=job.job_id)
+
+
+def repeated(turn: Turn, job_id: str) -> Outcome:
+    """An operation that was admitted before comes again: it has happened."""
+    job = turn.lane.jobs.get(job_id)
+    return Accepted(body={"changed": False}) if job is None else _unchanged(turn, job)
 
 
 def expire(turn: Turn, request: ExpireJob) -> Outcome:
@@ -303,6 +314,12 @@ def give_back(turn: Turn, request: YieldJob) -> Outcome:
     return _moved(turn, job, None, JobMove.YIELD, worker, body=body)
 
 
+def hold(turn: Turn, request: HeldJob) -> Lease | Refused:
+    """The lease, where the request comes from its live holder; else the first reason why not."""
+    job = _find(turn, request.job_id)
+    return job if isinstance(job, Refused) else _hold(turn, job, request)
+
+
 def _hold(turn: Turn, job: Job, request: HeldJob) -> Lease | Refused:
     """The rest of the ladder; `_find` has climbed 1 and 2."""
     shown = Shown(request.worker, request.lease_id, request.fence)
@@ -376,10 +393,16 @@ def _find(turn: Turn, job_id: str) -> Job | Refused:
 
 def _admitted(turn: Turn, job: Job, worker: str, capability: str) -> Refused | None:
     denied = may(turn, worker, capability, job.job_id)
-    return denied or derives(turn, job.kind, worker, job.job_id)
+    return denied or barred(turn, job.kind, worker, job.job_id)
 
 
-def derives(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:
+def barred(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:
+    """Why a kind is not for a node: it has others, or only the coordinator derives it."""
+    denied = permits(turn, node, kind, job_id)
+    return denied or _derives(turn, kind, node, job_id)
+
+
+def _derives(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:
     """Whether a node keeps out of what only the coordinator may derive."""
     if not is_derivation(turn.lane, kind) or node == coordinator(turn):
         return None

@@ -17,12 +17,15 @@ from msgspec.structs import replace
 from sortedcontainers import SortedList
 
 from ..contracts import (
+    Author,
+    CallerStamp,
     Designation,
     Directive,
     Job,
     JobState,
     Lease,
     Member,
+    Operation,
     Spec,
     SpecState,
     completed_job,
@@ -54,6 +57,7 @@ class Lane:
     """All that decisions about jobs depend on, but for the leases. Only `apply` writes to it."""
 
     __slots__ = (
+        "authors",
         "awaited",
         "deadlines",
         "designation",
@@ -75,6 +79,7 @@ class Lane:
         self.directives: MutableMapping[str, Directive] = {}
         self.members: MutableMapping[str, Member] = {}
         self.designation: Designation | None = None
+        self.authors: dict[str, Author] = {}
         # Indexes.
         self.registered = 0  # how many members the owner has registered
         self.pending: SortedList[tuple[str, int, str]] = SortedList()
@@ -119,6 +124,30 @@ class Lane:
                 self.members[member.node] = member
             case Designated(designation):
                 self.designation = designation
+
+    def seal(self, operation: Operation, digest: str) -> None:
+        """The stamp of an operation is used up, if its author gave it one.
+
+        The greatest stamps are remembered, so that it does not matter in which order they came.
+        """
+        stamp, node = operation.authored, operation.author
+        if stamp is None or stamp.node != node:
+            return
+        known, member = self.authors.get(node), self.members.get(node)
+        is_met = known is not None or (member is not None and member.registered)
+        if not is_met and len(self.authors) >= limits.AUTHORS_MAX:
+            return
+        sealed = {*(known.sealed if known else ()), (stamp.wall_ms, stamp.counter, digest)}
+        newest = tuple(sorted(sealed)[-limits.STAMPS_PER_AUTHOR_MAX :])
+        self.authors[node] = Author(node=node, sealed=newest)
+
+    def sealed(self, stamp: CallerStamp) -> str | None:
+        """The digest of the operation that a stamp was used up for, as far as is remembered."""
+        known = self.authors.get(stamp.node)
+        place = (stamp.wall_ms, stamp.counter)
+        return (
+            next((each[2] for each in known.sealed if each[:2] == place), None) if known else None
+        )
 
     def file_lease(self, before: Lease | None, after: Lease | None) -> None:
         """A lease of the lane was granted, renewed or dropped."""

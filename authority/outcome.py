@@ -165,9 +165,11 @@ class Designated(Struct, frozen=True, tag_field="change", tag="coordinator.desig
 
 
 class OperationAdmitted(Struct, frozen=True, tag_field="change", tag="operation.admitted"):
-    """The line of the operation log. It changes nothing by itself: the other changes do."""
+    """The line of the operation log. The other changes do what it says; with it the stamp of its
+    author is used up."""
 
     operation: Operation
+    digest: str = ""  # of the operation as its node sent it, where one did
 
 
 class DependencyAdded(Struct, frozen=True, tag_field="change", tag="dependency.added"):

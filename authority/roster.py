@@ -23,7 +23,7 @@ from ..contracts import (
     job_resource,
     limits,
 )
-from .directive import Turn, admits, coordinator_view, route_of
+from .directive import Turn, admits, coordinator_view, handles, route_of
 from .lane import Lane
 from .outcome import Accepted, Outcome, Refused
 from .tenure import tenure_view
@@ -91,7 +91,7 @@ Found = Iterator[tuple[str, tuple[int, str]]]
 
 
 def _pending(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
-    """Pending jobs of a kind, of a prefix or of all, that the worker's routes let it claim."""
+    """Pending jobs of a kind, of a prefix or of all; for a worker, of kinds that it may claim."""
     lane = turn.lane
     kind = request.kind or ""
     prefix = kind.removesuffix("*") if kind.endswith(".*") else kind
@@ -105,7 +105,10 @@ def _pending(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
         if at == len(lane.pending) or lane.pending[at] > last:
             return
         found = lane.pending[at][0]
-        if request.worker is not None and not admits(lane, found, request.worker):
+        worker = request.worker
+        if worker is not None and not (
+            admits(lane, found, worker) and handles(lane, found, worker)
+        ):
             place = (found, _LAST, "")  # past all of that kind at once
             continue
         for each in lane.pending.irange(max(place, (found, -1, "")), (found, _LAST, "")):

@@ -37,7 +37,7 @@ from ..contracts import (
     step_job,
 )
 from .directive import Origin, Turn, heard, may, operation
-from .job import derives
+from .job import barred
 from .lease import Shown, fenced, refused_for
 from .outcome import (
     Accepted,
@@ -241,7 +241,7 @@ def _unmakeable(turn: Turn, spec: Spec, steps: Iterable[Step], lease: Lease) -> 
     """Why the runner may not make one of these jobs, or the authority cannot hold them."""
     count = 0
     for count, step in enumerate(steps, 1):  # noqa: B007 - how many there were
-        denied = derives(turn, step.kind, lease.owner, step_job(spec.spec_id, step.step_key))
+        denied = barred(turn, step.kind, lease.owner, step_job(spec.spec_id, step.step_key))
         if denied is not None:
             return refused_for(denied, fence=lease.fence, job_id=None)
     if len(turn.lane.jobs) + count > limits.JOBS_MAX:

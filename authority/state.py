@@ -28,6 +28,7 @@ from sortedcontainers import SortedList
 from ..contracts import (
     BLOCKING_TYPES,
     FIBER_TRANSITIONS,
+    Author,
     CheckPolicy,
     Decision,
     Dependency,
@@ -238,8 +239,9 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
                 state.lane.make(change)
             case SpecPut() | SpecMoved():
                 state.lane.make(change)
-            case OperationAdmitted():
-                pass  # the log is the journal's; what it did are the changes beside it
+            case OperationAdmitted(operation, digest):
+                # The log is the journal's; what it did are the changes beside it.
+                state.lane.seal(operation, digest)
             case DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case DependencyDropped(dependency):
@@ -422,6 +424,7 @@ class Image(msgspec.Struct, frozen=True):
     members: list[Member] = []
     designation: Designation | None = None
     specs: list[Spec] = []
+    authors: list[Author] = []
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -450,6 +453,7 @@ def dump(state: State) -> bytes:
         members=[state.lane.members[key] for key in sorted(state.lane.members)],
         designation=state.lane.designation,
         specs=[state.lane.specs[key] for key in sorted(state.lane.specs)],
+        authors=[state.lane.authors[key] for key in sorted(state.lane.authors)],
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -466,6 +470,7 @@ def load(data: bytes) -> State:
     apply(state, [MemberPut(each) for each in image.members])
     if image.designation is not None:
         apply(state, [Designated(image.designation)])
+    state.lane.authors.update({each.node: each for each in image.authors})
     apply(state, [LeasePut(each) for each in image.leases])
     _file(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
     apply(state, [SubleasePut(each) for each in image.subleases])

@@ -1,8 +1,9 @@
 """Taking over an operation log: what was done elsewhere is done here too, by the owner's own hand.
 
-Jobs, specs and routes travel, leases do not: what was claimed there is pending here. Everything
-goes through the rules as ordinary requests, so that nothing comes in that could not have happened:
-the job of a step is made of its spec, which is submitted first.
+Jobs, specs and routes travel, leases do not: what was claimed there is pending here. Nodes and the
+coordinator travel if that is asked for. Everything goes through the rules as ordinary requests, so
+that nothing comes in that could not have happened: the job of a step is made of its spec, which is
+submitted first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,11 +30,16 @@ class Taken(Struct, frozen=True):
     completed: int
     routes: int
     specs: int  # that were submitted
+    nodes: int  # registered, or registered otherwise
+    coordinator: str | None  # who was designated
     problems: tuple[str, ...]
 
 
-def take_over(office: Office, log: Iterable[Operation]) -> Taken:
-    """Submit, schedule, complete and route what the log says. Done again, it changes nothing."""
+def take_over(office: Office, log: Iterable[Operation], *, with_nodes: bool = False) -> Taken:
+    """Submit, schedule, complete and route what the log says; with its nodes, those too.
+
+    Done again, it changes nothing.
+    """
     lines = {each.op_id: each for each in log}
     folded = fold(lines.values())
     if folded.refused:
@@ -64,12 +70,20 @@ def take_over(office: Office, log: Iterable[Operation]) -> Taken:
     said = {kind: directive_view(each) for kind, each in lane.directives.items()}
     news = [_given(each) for kind, each in folded.routes.items() if said.get(kind) != each]
     routes = _asked(office, "route.set", news)
+    members = [_given(each) for each in _nodes(by_place).values()] if with_nodes else []
+    nodes = _asked(office, "node.register", members)
+    named = folded.coordinator if with_nodes else ""
+    is_known = lane.designation is not None and lane.designation.node == named
+    wanted = [{"node": named}] if named and not is_known else []
+    designated = _asked(office, "coordinator.designate", wanted)
     return Taken(
         scheduled=made + sum(bool(each.get("changed")) for each in answers),
         completed=completed,
         routes=sum(bool(each.get("changed")) for each in routes),
         specs=sum(bool(each.get("changed")) for each in submitted),
-        problems=(*problems, *refused, *_problems(routes)),
+        nodes=sum(bool(each.get("changed")) for each in nodes),
+        coordinator=next((named for each in designated if each.get("changed")), None),
+        problems=(*problems, *refused, *_problems([*routes, *nodes, *designated])),
     )
 
 
@@ -102,6 +116,18 @@ def _materialize(office: Office, steps: Sequence[tuple[str, str]]) -> tuple[int,
         if made[-1].get("spec", {}).get("state") != "materialized":
             problems += _problems(_asked(office, "spec.release", [held]))
     return count, problems
+
+
+def _nodes(log: Iterable[Operation]) -> dict[str, dict[str, Any]]:
+    """Every node as it was registered last. One whose stamps were at fault since is quarantined."""
+    nodes: dict[str, dict[str, Any]] = {}
+    for each in log:
+        node = str(each.body.get("node"))
+        if each.kind == "RegisterNode":
+            nodes[node] = each.body
+        elif each.kind == JobMove.FAULT and node in nodes:
+            nodes[node] = nodes[node] | {"quarantined": True}
+    return nodes
 
 
 def _complete(office: Office, results: dict[str, list[dict[str, Any]]]) -> tuple[int, list[str]]:

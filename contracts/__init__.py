@@ -41,6 +41,7 @@ from .instruction import Instruction, read_instruction
 from .job import (
     JOB_TRANSITIONS,
     SNAPSHOT_TYPE,
+    Author,
     Designation,
     Directive,
     Job,
@@ -219,6 +220,7 @@ __all__ = [
     "AdmitOperations",
     "AppendStep",
     "Artifact",
+    "Author",
     "Break",
     "CallerStamp",
     "CancelFiber",

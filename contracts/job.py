@@ -104,7 +104,15 @@ class Member(Struct, frozen=True, kw_only=True):
     registered: bool = False  # by the owner; one that is not is only known as quarantined
     public_key: str = ""  # Ed25519, in hex; whoever has one signs
     capabilities: tuple[str, ...] = ()
+    kind_prefixes: tuple[str, ...] = ()  # kinds, and prefixes with a dot at the end; none: all
     quarantined: bool = False
+
+
+class Author(Struct, frozen=True, kw_only=True):
+    """The newest stamps that operations of a node were admitted under, with their digests."""
+
+    node: str
+    sealed: tuple[tuple[int, int, str], ...] = ()  # time and counter, ascending, and the digest
 
 
 class Designation(Struct, frozen=True, kw_only=True):

@@ -260,6 +260,7 @@ class Reason(IntEnum):
     OPERATION_SIGNATURE_INVALID = 431
     OPERATION_STAMP_CONFLICT = 432
     OPERATION_PAYLOAD_INVALID = 433
+    JOB_KIND_NOT_PERMITTED = 434
     # A journal in a database, and its standbys.
     JOURNAL_UNREACHABLE = 460
     AUTHORITY_STANDBY = 461
@@ -978,6 +979,9 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.OPERATION_PAYLOAD_INVALID, "operation_invalid_payload", _CALLER, _NEVER, Exit.USAGE,
      None, "the payload of an operation has a wrong, missing or unknown member",
      "correct the member that is named"),
+    (Reason.JOB_KIND_NOT_PERMITTED, "job_kind_not_permitted", _CALLER, _NEVER, Exit.DENIED, None,
+     "the node was registered for other kinds of jobs",
+     "leave the job to a node that may, or ask the owner to register this one for the kind"),
     (Reason.JOURNAL_UNREACHABLE, "journal_unreachable", _US, _LATER, Exit.UNREACHABLE, None,
      "the database of the journal does not answer; whether it was decided shows when it does",
      "bring the database back, then ask again with the same requestId"),

@@ -107,7 +107,10 @@ class DesignateCoordinator(Mutation, frozen=True, kw_only=True):
 
 
 class RegisterNode(Mutation, frozen=True, kw_only=True):
-    """A node and what it may do. With a public key it signs; without `quarantined` it is free."""
+    """A node and what it may do, with kinds of jobs to which that is narrowed, if there are any.
+
+    With a public key it signs; without `quarantined` it is free.
+    """
 
     node: Mark
     public_key: Name | None = None
@@ -115,6 +118,7 @@ class RegisterNode(Mutation, frozen=True, kw_only=True):
         tuple[Literal["job.schedule", "job.claim", "job.complete"], ...],
         Meta(max_length=limits.CAPABILITIES_MAX),
     ] = ()
+    kind_prefixes: Annotated[tuple[Mark, ...], Meta(max_length=limits.KIND_PREFIXES_MAX)] = ()
     quarantined: bool = False
     author: Mark | None = None
 

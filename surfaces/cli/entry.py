@@ -43,15 +43,15 @@ def _is_current(words: list[str]) -> bool:
     given = _plain([word for word in words if word != "--json"], _OPTIONS)
     if given is None:
         return False
-    resource, fence = given.get("--resource", ""), given.get("--fence", "")
-    if not given.keys() & {"--resource", "--fence"}:
-        resource = f"issue/{os.environ.get('UNDERSTUDY_ISSUE', '')}"
-        fence = os.environ.get("UNDERSTUDY_FENCE", "")
-    plain = fence.isascii() and fence.isdecimal() and len(fence) <= _DIGITS_MAX
-    if not plain or not resource.startswith("issue/") or resource == "issue/":
-        return False
     from ...authority import glance  # noqa: PLC0415
 
+    resource, fence = given.get("--resource", ""), given.get("--fence", "")
+    if not given.keys() & {"--resource", "--fence"}:
+        resource, *more = glance.own_resources() or [""]
+        fence = "" if more else os.environ.get("UNDERSTUDY_FENCE", "")
+    plain = fence.isascii() and fence.isdecimal() and len(fence) <= _DIGITS_MAX
+    if not plain or not glance.is_resource(resource):
+        return False
     standing = glance.certain(_folder(given), resource, int(fence))
     if standing is None:
         return False

@@ -12,10 +12,12 @@ from typing import Any
 import click
 
 from ...actors import runner
+from ...authority import glance
 from ...contracts import limits
 from .options import context, evidence
 from .session import Leave, Session, common, print_json
 
+_READS = frozenset({"issue.show", "job.show"})
 _MCP_ONLY = frozenset({"issue.lease_renew", "issue.lease_release"})
 _GRACE_SECONDS_MAX = 3_600
 _WORDS = {
@@ -30,10 +32,14 @@ _WORDS = {
 
 
 @click.command("exec")
-@click.argument("issue")
+@click.argument("work")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
-    "--assignee", envvar="UNDERSTUDY_ASSIGNEE", help="Who claims it.  [default: a new name]"
+    "--assignee",
+    "--worker",
+    "owner",
+    envvar=["UNDERSTUDY_ASSIGNEE", "UNDERSTUDY_WORKER"],
+    help="Who claims it.  [default: a new name]",
 )
 @click.option(
     "--ttl",
@@ -51,56 +57,68 @@ _WORDS = {
 @click.option(
     "--fence", type=click.IntRange(1, limits.INTEGER_MAX), help="The fence of that lease."
 )
-@click.option("--issue-on-stdin", is_flag=True, help="Give the command the issue as JSON on stdin.")
+@click.option(
+    "--issue-on-stdin",
+    "--job-on-stdin",
+    "record_on_stdin",
+    is_flag=True,
+    help="Give the command the issue or job as JSON on stdin.",
+)
 @click.option("--no-log", is_flag=True, help="Keep no copy of the output.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing of our own but errors.")
 @evidence
 @common
-def exec_(session: Session, issue: str, command: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
-    """Claim ISSUE, run COMMAND, renew while it runs, then complete the issue or hand it back.
+def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+    """Claim WORK, run COMMAND, renew while it runs, then complete the work or hand it back.
+
+    WORK is the id of an issue, or `job/ID`.
 
     \b
     The command ends with
-      0         the issue is closed
-      75        the issue is handed back, open
-      else      the issue is handed back, and the attempt has failed
+      0         the issue is closed, the job completed
+      75        it is handed back
+      else      it is handed back, and the attempt has failed
     and so does exec, with the same code; 128 and the number for a signal.
 
     \b
     Codes of our own:
       6         the lease was lost (broken, expired); the command was stopped
       126, 127  the command cannot be run, or there is none; nothing was claimed
-      130, 143  a signal to us, which was passed on; the issue is handed back
+      130, 143  a signal to us, which was passed on; the work is handed back
       and 3, 4, 5, 7, 75, 78 as everywhere, where there was no lease to begin with
 
     The command and all its descendants are stopped, with SIGTERM and then SIGKILL, before the lease
     ends, whatever becomes of this process or of the authority. It runs in a session of its own, and
     its output is kept, within bounds, for `understudy logs`. It finds its lease in
     UNDERSTUDY_ISSUE, _ASSIGNEE, _LEASE, _FENCE, _SOCKET and _STATE_DIR, so that `understudy issue
-    update` and `understudy guard` need no options in it.
+    update` and `understudy guard` need no options in it; for a job in UNDERSTUDY_JOB, _KIND and
+    _WORKER instead of the first two. A command says what it produced for a job in the file that
+    UNDERSTUDY_ARTIFACTS names, one JSON object a line.
 
     With --json the object stands alone on stdout, and all output of the command goes to stderr.
     """
     _fill_standard_streams()
+    family, name = _named(work)
     _require_command(session, command[0])
     if (options["lease_id"] is None) != (options["fence"] is None):
         raise click.UsageError("--lease-id and --fence belong together")
-    job = runner.Job(
-        issue=issue,
-        assignee=options["assignee"] or f"exec-{secrets.token_hex(4)}",
+    task = runner.Task(
+        name=name,
+        owner=options["owner"] or f"exec-{secrets.token_hex(4)}",
         argv=command,
+        family=family,
         ttl_seconds=options["ttl"],
         lease_id=options["lease_id"],
         fence=options["fence"],
         stdin=0,
-        issue_on_stdin=options["issue_on_stdin"],
+        record_on_stdin=options["record_on_stdin"],
         echo=(2, 2) if session.as_json else (1, 2),
         keep_log=not options["no_log"],
         grace_ms=options["grace"] * 1000,
     )
     with _signals() as wake, closing(runner.keeper()):
         outcome = runner.Runner(
-            job,
+            task,
             _asking(session, context(options)),
             session.state_dir,
             boundary=session.boundary,
@@ -110,6 +128,17 @@ def exec_(session: Session, issue: str, command: tuple[str, ...], **options: Any
     _finish(session, outcome, quiet=options["quiet"])
 
 
+def _named(work: str) -> tuple[runner.Family, str]:
+    """What to claim: an issue by its id, anything by its resource."""
+    family, slash, name = work.partition("/")
+    if not slash:
+        return "issue", work
+    if not glance.is_resource(work):
+        known = " or ".join(f"{each}/ID" for each in glance.families())
+        raise click.UsageError(f"no work `{work}`; say the id of an issue, {known}")
+    return ("job" if family == "job" else "issue"), name
+
+
 def _asking(session: Session, evidence: dict[str, Any]) -> runner.Ask:
     """Through our own door; through the MCP door, and the evidence says so, where it must be."""
 
@@ -117,7 +146,7 @@ def _asking(session: Session, evidence: dict[str, Any]) -> runner.Ask:
         if action in _MCP_ONLY:
             escalated = evidence | {"escalatedFrom": "cli"}
             return session.ask(action, payload, escalated, transport="mcp")
-        return session.ask(action, payload, evidence, writable=action != "issue.show")
+        return session.ask(action, payload, evidence, writable=action not in _READS)
 
     return ask
 
@@ -130,7 +159,7 @@ def _finish(session: Session, outcome: runner.Outcome, *, quiet: bool) -> None:
     elif not quiet or outcome.result in ("lost", "unrecorded", "not_started"):
         assert outcome.held is not None
         detail = f": {outcome.diagnostic}" if outcome.diagnostic else ""
-        _tell(f"{outcome.held.issue}: {_WORDS[outcome.result]}{detail}")
+        _tell(f"{outcome.held.title}: {_WORDS[outcome.result]}{detail}")
     if outcome.code:
         raise Leave(outcome.code)
 

@@ -11,7 +11,11 @@ from .session import Leave, Session, common, print_bytes, print_json
 
 
 @click.command()
-@click.option("--resource", metavar="issue/ID", help="What is held.  [default: UNDERSTUDY_ISSUE]")
+@click.option(
+    "--resource",
+    metavar="issue/ID|job/ID",
+    help="What is held.  [default: UNDERSTUDY_ISSUE or _JOB]",
+)
 @click.option(
     "--fence",
     type=click.IntRange(1, limits.INTEGER_MAX),
@@ -22,10 +26,11 @@ def guard(session: Session, resource: str | None, fence: int | None) -> None:
     """Exit 0 only while that fence is current, and not past its deadline.
 
     For git hooks, and for scripts before they touch what the authority cannot protect. Without
-    options it guards the issue that its process was started for, by `understudy exec` or a worker.
+    options it guards the issue or job that its process was started for, by `understudy exec` or a
+    worker.
     It reads, takes no lock and leaves no row, and asks the sidecar where one runs.
 
-    Exit codes: 0 current; 6 fence or lease lost; 5 the work is closed; 3 no such resource.
+    Exit codes: 0 current; 6 fence or lease lost; 5 the work is done; 3 no such resource.
     """
     held, number = _named(resource, fence)
     standing = glance.glance(session.state_dir, held, number, session.boundary)
@@ -49,13 +54,16 @@ def guard(session: Session, resource: str | None, fence: int | None) -> None:
 
 def _named(resource: str | None, fence: int | None) -> tuple[str, int]:
     """What to guard: as it is said, or as a worker's environment says it; never half and half."""
+    known = " or ".join(f"{each}/ID" for each in glance.families())
     if resource is None and fence is None:
-        issue, text = os.environ.get("UNDERSTUDY_ISSUE"), os.environ.get("UNDERSTUDY_FENCE", "")
-        if issue and text.isascii() and text.isdecimal():
-            return f"issue/{issue}", int(text)
-        raise click.UsageError("say --resource issue/ID --fence N; the environment names neither")
+        own, text = glance.own_resources(), os.environ.get("UNDERSTUDY_FENCE", "")
+        if len(own) > 1:
+            raise click.UsageError(f"say --resource and --fence; the environment names {own}")
+        if own and text.isascii() and text.isdecimal():
+            return own[0], int(text)
+        raise click.UsageError(f"say --resource {known} --fence N; the environment names neither")
     if resource is None or fence is None:
         raise click.UsageError("--resource and --fence belong together")
-    if not resource.startswith("issue/") or resource == "issue/":
-        raise click.UsageError(f"no resource `{resource}`; resources are named issue/ID")
+    if not glance.is_resource(resource):
+        raise click.UsageError(f"no resource `{resource}`; resources are named {known}")
     return resource, fence

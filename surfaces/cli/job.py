@@ -10,7 +10,7 @@ import msgspec
 
 from ...authority import exchange, open_journal, oplog, takeover
 from ...contracts import Operation
-from .options import context, mutation, payload, stack
+from .options import context, mutation, payload, stack, with_holder
 from .session import Session, common
 
 _holder = stack(
@@ -86,7 +86,7 @@ def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
 @common
 def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
     """JOB_ID, which you hold, is done."""
-    asked = payload(options)
+    asked = payload(with_holder(options))
     if artifacts:
         asked["outputArtifacts"] = [_parsed(each, dict) for each in artifacts]
     answer = session.ask("job.complete", asked, context(options))
@@ -101,7 +101,7 @@ def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> No
 @common
 def yield_(session: Session, **options: Any) -> None:  # noqa: ANN401
     """Give JOB_ID back."""
-    answer = session.ask("job.yield", payload(options), context(options))
+    answer = session.ask("job.yield", payload(with_holder(options)), context(options))
     session.finish(answer, lambda said: _line(said["job"]))
 
 
@@ -255,29 +255,27 @@ def fold_log(session: Session, file: Path) -> None:
 
 @log.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--with-nodes", is_flag=True, help="Register its nodes and designate its coordinator too."
+)
 @common
-def import_log(session: Session, file: Path) -> None:
+def import_log(session: Session, file: Path, *, with_nodes: bool) -> None:
     """Take over the jobs, specs and routes of FILE, which another authority exported.
 
     What was completed there is completed here; what was claimed there is pending here. Done again,
-    it changes nothing.
+    it changes nothing. Nodes and the coordinator are taken over where you say so: whoever wrote
+    FILE decides then who may work here.
     """
     log = _read_log(file)
     with session.office(writable=True) as office:
         try:
-            taken = takeover.take_over(office, log)
+            taken = takeover.take_over(office, log, with_nodes=with_nodes)
         except takeover.Unsound as error:
             raise click.UsageError(f"{file} contradicts itself: {error}") from None
     said = {"result": "accepted", "failureClasses": [], **msgspec.to_builtins(taken)}
     for each in taken.problems if not session.as_json else ():
         click.echo(f"left out: {each}", err=True)
-    session.finish(
-        said,
-        lambda said: (
-            f"scheduled {said['scheduled']}, completed {said['completed']}, routed {said['routes']}"
-            + (f", submitted {said['specs']}" if said["specs"] else "")
-        ),
-    )
+    session.finish(said, lambda said: _taken(said, with_nodes=with_nodes))
 
 
 # --- what the owner says --------------------------------------------------------------------------
@@ -340,6 +338,13 @@ def node() -> None:
     multiple=True,
     type=click.Choice(["job.schedule", "job.claim", "job.complete"]),
     help="What it may do.",
+)
+@click.option(
+    "--kinds",
+    "kind_prefixes",
+    multiple=True,
+    metavar="KIND",
+    help="Only with jobs of this kind, or with a dot at its end of all below it.  [all]",
 )
 @click.option("--quarantined", is_flag=True, help="Listen to it no longer.")
 @mutation
@@ -422,6 +427,18 @@ def _page(said: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _taken(said: dict[str, Any], *, with_nodes: bool) -> str:
+    words = [f"scheduled {said['scheduled']}", f"completed {said['completed']}"]
+    words.append(f"routed {said['routes']}")
+    if said["specs"]:
+        words.append(f"submitted {said['specs']}")
+    if with_nodes:
+        words.append(f"registered {said['nodes']}")
+    if said["coordinator"]:
+        words.append(f"designated {said['coordinator']}")
+    return ", ".join(words)
+
+
 def _admitted(one: dict[str, Any]) -> str:
     return "  ".join([one["result"], one["kind"], one["author"], *one["failureClasses"]])
 
@@ -434,4 +451,6 @@ def _directed(said: dict[str, Any]) -> str:
 
 def _member(one: dict[str, Any]) -> str:
     words = [one["node"], ", ".join(one["capabilities"]) or "may do nothing"]
+    if one["kindPrefixes"]:
+        words.append(f"only {', '.join(one['kindPrefixes'])}")
     return "  ".join([*words, *(["quarantined"] if one["quarantined"] else [])])

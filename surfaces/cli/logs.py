@@ -10,18 +10,17 @@ from ...contracts import Exit, Reason
 from .session import Leave, Session, common, print_bytes, print_json
 
 _PAUSE_SECONDS = 0.1
-_JOB = "job/"  # no issue's id has a slash
 
 
 @click.command()
-@click.argument("issue")
+@click.argument("work")
 @click.option("--follow", "-f", is_flag=True, help="Go on while it is written, until it ends.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which one.  [default: the newest]")
 @common
-def logs(session: Session, issue: str, attempt: int | None, *, follow: bool) -> None:
-    """Show what the commands of ISSUE printed, under `understudy exec` and in workers.
+def logs(session: Session, work: str, attempt: int | None, *, follow: bool) -> None:
+    """Show what the commands of WORK printed, under `understudy exec` and in workers.
 
-    ISSUE is an issue's id, or for a job `job/` and the job's.
+    WORK is the id of an issue, or `job/ID`.
 
     Of a long output the beginning and the end are kept; a line says how much is missing between
     them. With --json, which attempts there are, how they ended, and where their output lies; what
@@ -29,14 +28,13 @@ def logs(session: Session, issue: str, attempt: int | None, *, follow: bool) -> 
     """
     if follow and session.as_json:
         raise click.UsageError("--follow shows output, and --json does not")
-    found = attempts.attempts_of(session.state_dir, issue)
+    found = attempts.attempts_of(session.state_dir, work)
     chosen = [each for each in found if attempt in (None, each.number)]
     if not chosen:
-        _refuse(session, issue, attempt, [each.number for each in found])
+        _refuse(session, work, attempt, [each.number for each in found])
     if session.as_json:
         rows = [_row(each) for each in chosen]
-        about = {"jobId": issue.removeprefix(_JOB)} if _is_job(issue) else {"issueId": issue}
-        print_json({"result": "accepted", "failureClasses": []} | about | {"attempts": rows})
+        print_json({"result": "accepted", "failureClasses": [], **_named(work), "attempts": rows})
         return
     output = chosen[-1].output()
     while True:
@@ -47,8 +45,9 @@ def logs(session: Session, issue: str, attempt: int | None, *, follow: bool) -> 
         time.sleep(_PAUSE_SECONDS)
 
 
-def _is_job(name: str) -> bool:
-    return name.startswith(_JOB)
+def _named(work: str) -> dict[str, str]:
+    job = work.removeprefix("job/")
+    return {"issueId": work} if job == work else {"jobId": job}
 
 
 def _print(output: attempts.Transcript) -> None:
@@ -73,14 +72,14 @@ def _row(attempt: attempts.Attempt) -> dict[str, Any]:
     }
 
 
-def _refuse(session: Session, issue: str, attempt: int | None, there: list[int]) -> None:
+def _refuse(session: Session, work: str, attempt: int | None, there: list[int]) -> None:
     which = "no output" if attempt is None else f"no output of attempt {attempt}"
-    words = f"{issue if _is_job(issue) else f'issue {issue}'}: {which} is kept"
+    (name,) = _named(work).values()
+    words = f"{'issue' if name == work else 'job'} {name}: {which} is kept"
     if there:
         words += f"; there is {', '.join(map(str, sorted(set(there))))}"
     if session.as_json:
-        reason = Reason.JOB_NOT_FOUND if _is_job(issue) else Reason.ISSUE_NOT_FOUND
-        failure = reason.wire
+        failure = (Reason.ISSUE_NOT_FOUND if name == work else Reason.JOB_NOT_FOUND).wire
         print_json({"result": "rejected", "failureClasses": [failure], "diagnostic": words})
     else:
         click.echo(f"error: {words}", err=True)

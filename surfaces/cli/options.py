@@ -81,13 +81,15 @@ def context(options: dict[str, Any]) -> dict[str, Any]:
 def with_holder(options: dict[str, Any]) -> dict[str, Any]:
     """Fill in the holder from the environment that a worker is started with.
 
-    Only for the issue that the worker was started for: its fence says nothing about others.
+    Only for the issue or job that the worker was started for: its fence says nothing about others.
     """
-    if os.environ.get("UNDERSTUDY_ISSUE") != options.get("id"):
+    owner = "worker" if "job_id" in options else "assignee"
+    family, name = ("JOB", "job_id") if "job_id" in options else ("ISSUE", "id")
+    if os.environ.get(f"UNDERSTUDY_{family}") != options.get(name):
         return options
     fence = os.environ.get("UNDERSTUDY_FENCE", "")
     known = {
-        "assignee": os.environ.get("UNDERSTUDY_ASSIGNEE"),
+        owner: os.environ.get(f"UNDERSTUDY_{owner.upper()}"),
         "lease_id": os.environ.get("UNDERSTUDY_LEASE"),
         "fence": int(fence) if fence.isdecimal() else None,
     }

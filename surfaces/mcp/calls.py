@@ -1,6 +1,6 @@
 """One tool call: from its arguments to the authority's answer, and what the visit learns from it.
 
-    arguments -> + requestId, assignee -> authority -> keep or drop -> answer
+    arguments -> + requestId, assignee or worker -> authority -> keep or drop -> answer
 
 I1  The answer is the authority's own, whole, accepted or refused.
 I2  A lease that a call gained is kept by the visit before the client hears of it; one that a call
@@ -15,14 +15,18 @@ import anyio
 from anyio.lowlevel import checkpoint
 from mcp.server.context import ServerRequestContext
 
+from ...actors.trade import TRADES, Family
 from ...authority import Unavailable
-from ...contracts import BY_WIRE, FAILURES, HostAction, Reason, host_actions, rfc3339, shapes
+from ...contracts import BY_WIRE, FAILURES, HostAction, Reason, host_actions, shapes
 from .desk import Desk
 from .visit import Held, Visit
 
 Answer = dict[str, Any]
-_CLAIMS = (shapes.Claim, shapes.ClaimNext)
-_ENDED = Reason.ISSUE_CLOSED.wire
+_CLAIMS = (shapes.Claim, shapes.ClaimNext, shapes.ClaimJob)
+_HOLDERS = (shapes.Held, shapes.HeldJob)
+_JOBS = (shapes.ClaimJob, shapes.HeldJob)
+_ENDED = frozenset(each.done.wire for each in TRADES.values())
+_UNHEARD = "the call that claimed it was cancelled"
 
 
 class Call:
@@ -39,7 +43,7 @@ class Call:
         """The answer to a host action; `part` tells several of one call apart."""
         shape = shapes.SHAPES[action]
         payload, context = self._completed(host_actions()[action], shape, arguments, part)
-        binding = issubclass(shape, (shapes.Held, *_CLAIMS))
+        binding = issubclass(shape, (*_HOLDERS, *_CLAIMS))
         try:
             with anyio.CancelScope(shield=binding):
                 answer = await self.desk.ask(action, payload, context)
@@ -50,7 +54,7 @@ class Call:
         except ValueError as error:
             return refusal(action, Reason.REQUEST_INVALID, str(error))
         if issubclass(shape, _CLAIMS):
-            await self._heard(answer)
+            await self._heard(_family(shape), answer)
         return answer
 
     async def hand_on(self, action: str, arguments: Mapping[str, Any]) -> Answer:
@@ -80,36 +84,38 @@ class Call:
             elif isinstance(given, str):
                 payload["requestId"] = given + part
         proven = payload.get("leaseId") is not None or payload.get("fence") is not None
-        speaks = issubclass(shape, _CLAIMS) or (issubclass(shape, shapes.Held) and proven)
-        if speaks and payload.get("assignee") is None:
-            payload["assignee"] = self._visit.name
+        speaks = issubclass(shape, _CLAIMS) or (issubclass(shape, _HOLDERS) and proven)
+        if speaks and payload.get(_owner(shape)) is None:
+            payload[_owner(shape)] = self._visit.name
         return payload, arguments.get("context")
 
     def _note(self, shape: type[shapes.Shape], payload: dict[str, Any], answer: Answer) -> None:
         """Tell the visit what its client came to hold, or holds no more (I2)."""
-        issue, fence = answer.get("issue", {}), payload.get("fence")
-        lease = issue.get("lease")
+        family, fence = _family(shape), payload.get("fence")
+        record, name = answer.get(family, {}), payload.get("jobId" if family == "job" else "id")
+        lease = record.get("lease")
         if answer["result"] != "accepted":
             # A sublease that is lost says nothing of the lease, which the same client may hold.
             gone = is_lost(answer) and payload.get("subleaseId") is None
         elif lease is not None and issubclass(shape, (*_CLAIMS, shapes.Renew)):
-            if lease["owner"] == payload["assignee"].strip():  # and no sublease's holder
-                self._visit.keep(_held(answer))
+            if lease["owner"] == payload[_owner(shape)].strip():  # and no sublease's holder
+                self._visit.keep(_held(family, answer))
             return
         else:
-            gone = lease is None and issue.get("id") == payload.get("id")
+            gone = lease is None and name in (record.get("id"), record.get("jobId"))
         if gone and isinstance(fence, int):
-            self._visit.drop(payload["id"], fence)
+            self._visit.drop(f"{family}/{name}", fence)
 
-    async def _heard(self, answer: Answer) -> None:
+    async def _heard(self, family: Family, answer: Answer) -> None:
         """Give back what was granted to a client that has cancelled the call (I3)."""
         try:
             await checkpoint()
         except anyio.get_cancelled_exc_class():
-            lease = answer.get("issue", {}).get("lease")
+            lease = answer.get(family, {}).get("lease")
             if lease is not None and lease["fence"] == answer["seq"]:  # granted, not extended
                 with anyio.CancelScope(shield=True):
-                    await self.ask("issue.lease_release", proof(answer), "-unheard")
+                    lease = _held(family, answer).lease
+                    await self.ask(*TRADES[family].returning(lease, _UNHEARD), "-unheard")
             raise
 
 
@@ -137,19 +143,28 @@ def refusal(action: str, reason: Reason, diagnostic: str) -> Answer:
 def is_lost(answer: Answer) -> bool:
     """Whether a refusal says that the lease in the request is no more."""
     wires = answer["failureClasses"]
-    return any(wire == _ENDED or FAILURES[BY_WIRE[wire]].retry == "reclaim" for wire in wires)
+    return any(wire in _ENDED or FAILURES[BY_WIRE[wire]].retry == "reclaim" for wire in wires)
 
 
-def _held(answer: Answer) -> Held:
-    issue, lease = answer["issue"], answer["issue"]["lease"]
-    deadline_ms = rfc3339.parse_ms(lease["expiresAt"]) or 0
-    ttl_ms = deadline_ms - int(answer["stamp"]["wallMs"])
-    ttl_seconds = max(1, round(ttl_ms / 1000))
+def _family(shape: type[shapes.Shape]) -> Family:
+    return "job" if issubclass(shape, _JOBS) else "issue"
+
+
+def _owner(shape: type[shapes.Shape]) -> str:
+    return "worker" if issubclass(shape, _JOBS) else "assignee"
+
+
+def _held(family: Family, answer: Answer) -> Held:
+    trade = TRADES[family]
+    record = trade.record(answer)
+    lease = trade.held(record)
+    ttl_ms = trade.deadline_ms(record) - int(answer["stamp"]["wallMs"])
     return Held(
-        issue["id"],
-        lease["owner"],
-        lease["leaseId"],
-        lease["fence"],
-        ttl_seconds,
+        lease.name,
+        lease.owner,
+        lease.lease_id,
+        lease.fence,
+        max(1, round(ttl_ms / 1000)),
         answer["effect"]["instructionRef"],
+        family,
     )

@@ -97,8 +97,8 @@ class Guests:
     def keep(self, held: Held) -> None:
         self._caller.get().visit.keep(held)
 
-    def drop(self, issue: str, fence: int) -> None:
-        self._caller.get().visit.drop(issue, fence)
+    def drop(self, resource: str, fence: int) -> None:
+        self._caller.get().visit.drop(resource, fence)
 
     # --- requests ---------------------------------------------------------------------------------
 

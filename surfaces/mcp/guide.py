@@ -29,8 +29,8 @@ _RULES = """\
 - One name for one agent. Without `assignee` the server uses the name of your connection, which is \
 yours alone; if you choose one, nobody else may have it.
 - The fence is the proof. It grows with every new holder, and an old one is refused for good. Give \
-it to whatever can check it: `understudy guard --resource issue/ID --fence N` exits with 0 only \
-while it is current.
+it to whatever can check it: `understudy guard --resource issue/ID --fence N` (or job/ID) exits \
+with 0 only while it is current.
 - Looking does not reserve. What issue_ready lists may be taken before you claim it.
 - Parts that run side by side are fibers: fiber_spawn, fiber_join. The issue closes when all have \
 ended. Subagents get a sublease with what they may do: sublease_grant.

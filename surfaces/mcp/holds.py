@@ -91,7 +91,7 @@ class Stay:
 
     def holds(self, held: Held) -> bool:
         """Whether this very lease is known."""
-        known = self._holds.get((held.issue, held.fence))
+        known = self._holds.get((held.resource, held.fence))
         return known is not None and known.held == held
 
     # --- what happens ---------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Stay:
 
     def keep(self, held: Held, now_ms: int, dice: float) -> bool:
         """Renew it from now on; False where there are too many. `dice` lies between 0 and 1."""
-        key = (held.issue, held.fence)
+        key = (held.resource, held.fence)
         before = self._holds.get(key)
         if before is None and len(self._holds) >= limits.MCP_HOLDS_MAX:
             return False
@@ -121,29 +121,29 @@ class Stay:
         deadline_ms = now_ms + held.ttl_seconds * 1000
         hold = _Hold(held, min(since_ms, now_ms), deadline_ms, now_ms)
         if len(self._holds) < limits.MCP_HOLDS_MAX:
-            self._holds[held.issue, held.fence] = hold
+            self._holds[held.resource, held.fence] = hold
 
-    def drop(self, issue: str, fence: int) -> bool:
+    def drop(self, resource: str, fence: int) -> bool:
         """Renew it no more; whether it was held."""
-        return self._holds.pop((issue, fence), None) is not None
+        return self._holds.pop((resource, fence), None) is not None
 
     def renewed(self, held: Held, asked_ms: int, dice: float) -> None:
         """It holds for its whole time from when that was asked for."""
-        hold = self._holds.get((held.issue, held.fence))
+        hold = self._holds.get((held.resource, held.fence))
         if hold is not None:
             hold.is_out = False
             _extend(hold, asked_ms, dice)
 
     def not_now(self, held: Held, now_ms: int) -> None:
         """Nobody could say; it is asked again soon."""
-        hold = self._holds.get((held.issue, held.fence))
+        hold = self._holds.get((held.resource, held.fence))
         if hold is not None:
             hold.is_out, hold.due_ms = False, now_ms + RETRY_MS
 
     # --- what follows ---------------------------------------------------------------------------
 
     def since_ms(self, held: Held) -> int:
-        return self._holds[held.issue, held.fence].since_ms
+        return self._holds[held.resource, held.fence].since_ms
 
     def due(self, now_ms: int, *, is_awake: bool) -> list[Held]:
         """What is to be renewed now; each is on its way until somebody says what came of it."""
@@ -162,7 +162,7 @@ class Stay:
         """What ran out unrenewed; it is forgotten here."""
         found = [hold.held for hold in self._holds.values() if now_ms > hold.deadline_ms]
         for held in found:
-            self.drop(held.issue, held.fence)
+            self.drop(held.resource, held.fence)
         return found
 
     def is_over(self, now_ms: int) -> bool:

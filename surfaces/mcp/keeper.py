@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from ...actors.trade import TRADES
 from ...authority import Unavailable
 from ...contracts import BY_WIRE, Reason, contract_digest, host_actions, limits
 from . import wire
@@ -31,7 +32,12 @@ TICK_SECONDS: Final = 1.0  # what falls due within it is renewed together
 _NAME_MAX = 64  # of what a client calls itself; the rest makes it the only one of that name
 _ASLEEP = b"TZXx"  # states of a process: stopped, and gone
 # The guard ladder: whoever gets one of these does not hold the lease.
-_LOST = range(Reason.LEASE_NOT_FOUND, Reason.CAPABILITY_MISSING + 1)
+_LOST = frozenset(range(Reason.LEASE_NOT_FOUND, Reason.CAPABILITY_MISSING + 1)) | {
+    Reason.JOB_COMPLETED,
+    Reason.JOB_CLAIM_LAPSED,
+    Reason.LEASE_CONTENDED,  # a job is renewed by another claim
+}
+_LEFT = "the agent that held it has left"
 
 Lost = Callable[[Held, str], None]  # what was lost, and its failure class
 Tell = Callable[[bytes], None]
@@ -63,15 +69,29 @@ class Process:
 
 
 class Hold(msgspec.Struct, frozen=True, rename="camel"):
-    """A lease as a pump remembers it."""
+    """A lease as a pump remembers it, on an issue or on a job."""
 
-    issue: str
     owner: str
     lease_id: str
     fence: int
     ttl_seconds: int
     since_ms: int
     instruction: str | None = None
+    issue: str | None = None
+    job: str | None = None
+
+    @classmethod
+    def of(cls, held: Held, since_ms: int) -> Self:
+        proof = (held.owner, held.lease_id, held.fence, held.ttl_seconds)
+        names = (held.name, None) if held.family == "issue" else (None, held.name)
+        return cls(*proof, since_ms, held.instruction, *names)
+
+    def held(self) -> Held | None:
+        """None where it names neither, or both."""
+        if (self.issue is None) == (self.job is None):
+            return None
+        proof = (self.owner, self.lease_id, self.fence, self.ttl_seconds, self.instruction)
+        return Held(self.issue or self.job or "", *proof, "issue" if self.job is None else "job")
 
 
 class Caller:
@@ -99,10 +119,10 @@ class Caller:
             if not was_known:
                 self._remember(held)
         else:
-            _log.warning("%s holds too much: %s is left to expire", self.name, held.issue)
+            _log.warning("%s holds too much: %s is left to expire", self.name, held.resource)
 
-    def drop(self, issue: str, fence: int) -> None:
-        if self.stay.drop(issue, fence) and self._tell is not None:
+    def drop(self, resource: str, fence: int) -> None:
+        if self.stay.drop(resource, fence) and self._tell is not None:
             self._tell(b"%s %d" % (wire.DROP, fence))
 
     def take_over(self, line: bytes) -> None:
@@ -111,10 +131,9 @@ class Caller:
             hold = msgspec.json.decode(line, type=Hold)
         except msgspec.MsgspecError:
             return  # it expires
-        if not 0 < hold.ttl_seconds <= limits.TTL_SECONDS_MAX:
+        held = hold.held()
+        if held is None or not 0 < hold.ttl_seconds <= limits.TTL_SECONDS_MAX:
             return
-        proof = (hold.issue, hold.owner, hold.lease_id, hold.fence)
-        held = Held(*proof, hold.ttl_seconds, hold.instruction)
         if not self.stay.holds(held):
             self.stay.resume(held, now_ms(), hold.since_ms)
 
@@ -126,8 +145,8 @@ class Caller:
 
     def lose(self, held: Held, failure: str) -> None:
         """The client is told, by whoever has asked to be."""
-        _log.warning("%s lost %s, fence %d: %s", self.name, held.issue, held.fence, failure)
-        self.stay.drop(held.issue, held.fence)
+        _log.warning("%s lost %s, fence %d: %s", self.name, held.resource, held.fence, failure)
+        self.stay.drop(held.resource, held.fence)
         if self._tell is not None:
             self._tell(b"%s %d" % (wire.DROP, held.fence))
         for each in self.on_lost:
@@ -139,9 +158,7 @@ class Caller:
 
     def _remember(self, held: Held) -> None:
         if self._tell is not None:
-            since = self.stay.since_ms(held)
-            proof = (held.issue, held.owner, held.lease_id, held.fence)
-            hold = Hold(*proof, held.ttl_seconds, since, held.instruction)
+            hold = Hold.of(held, self.stay.since_ms(held))
             self._tell(b"%s %d %s" % (wire.KEEP, held.fence, msgspec.json.encode(hold)))
 
 
@@ -201,11 +218,10 @@ class Keeper:
         """All that are asked for in one turn are in one commit of the authority."""
         asked_ms = now_ms()
         ttl_seconds = max(limits.TTL_SECONDS_MIN, held.ttl_seconds)
-        payload = _holder(held) | {"leaseTtlSeconds": ttl_seconds}
         try:
-            answer = await self._ask("issue.lease_renew", payload, held)
+            answer = await self._ask(*TRADES[held.family].renewing(held.lease, ttl_seconds), held)
         except Unavailable as error:
-            _log.warning("%s: %s is not renewed: %s", caller.name, held.issue, error)
+            _log.warning("%s: %s is not renewed: %s", caller.name, held.resource, error)
             caller.stay.not_now(held, now_ms())
             return
         if answer["result"] == "accepted":
@@ -213,17 +229,19 @@ class Keeper:
         elif BY_WIRE[answer["failureClasses"][0]] in _LOST:
             caller.lose(held, answer["failureClasses"][0])
         else:
-            _log.warning("%s: %s is not renewed: %s", caller.name, held.issue, answer["diagnostic"])
+            _log.warning(
+                "%s: %s is not renewed: %s", caller.name, held.resource, answer["diagnostic"]
+            )
             caller.stay.not_now(held, now_ms())
 
     async def _release(self, caller: Caller) -> None:
         for held in caller.stay:
             try:
-                answer = await self._ask("issue.lease_release", _holder(held), held)
+                answer = await self._ask(*TRADES[held.family].returning(held.lease, _LEFT), held)
             except Unavailable as error:
-                _log.warning("%s: %s is left to expire: %s", caller.name, held.issue, error)
+                _log.warning("%s: %s is left to expire: %s", caller.name, held.resource, error)
                 continue
-            _log.info("%s left; %s: %s", caller.name, held.issue, answer["result"])
+            _log.info("%s left; %s: %s", caller.name, held.resource, answer["result"])
 
     async def _ask(self, action: str, payload: dict[str, Any], held: Held) -> dict[str, Any]:
         """In the client's stead, and so under the instruction that it claimed under."""
@@ -244,15 +262,6 @@ class Keeper:
 def now_ms() -> int:
     """The monotonic clock, which all processes of the machine share."""
     return time.monotonic_ns() // 1_000_000
-
-
-def _holder(held: Held) -> dict[str, Any]:
-    return {
-        "id": held.issue,
-        "assignee": held.owner,
-        "leaseId": held.lease_id,
-        "fence": held.fence,
-    }
 
 
 def _facts(pid: int) -> list[bytes] | None:

@@ -211,9 +211,10 @@ LESSONS: dict[str, Lesson] = {
     ),
     "job.claim": Lesson(
         "Claim a job",
-        "Takes a job for leaseDurationMs. A job's lease is not renewed for you: claim it again, "
-        "with the fence, before the deadline. Keep leaseId, fence and claim. On job_claim_lapsed "
-        "expire the old claim first.",
+        "Takes a job for leaseDurationMs; the lease is renewed for you while you stay connected, "
+        "and the job is yielded when you leave. Keep leaseId and fence: job_complete and job_yield "
+        "need them. With the fence it gives you more time at once. On job_claim_lapsed expire the "
+        "old claim first.",
         ("job", "opId"),
     ),
     "job.complete": Lesson(
@@ -303,6 +304,9 @@ LESSONS: dict[str, Lesson] = {
 ARGUMENTS: dict[str, str] = {
     "id": "The issue.",
     "assignee": "Who you are. Left out, it is the name of your connection.",
+    "job.claim.worker": "Who you are. Left out, it is the name of your connection.",
+    "job.complete.worker": "As the claim returned it. Left out, it is the name of your connection.",
+    "job.yield.worker": "As the claim returned it. Left out, it is the name of your connection.",
     "leaseId": "As the claim returned it.",
     "fence": "As the claim returned it: the proof that you are the current holder.",
     "subleaseId": "If you act under a sublease: which one.",
@@ -335,13 +339,15 @@ NEXT: dict[str, str] = {
     "other work with work_next.",
     "lease_stale": "Stop: your lease has run out. Look with issue_show; if nobody has it, claim it "
     "again and go on with the new fence.",
-    "lease_missing": "Nobody holds it, so neither do you. Claim it with issue_claim or work_next.",
+    "lease_missing": "Nobody holds it, so neither do you. Claim it with work_next, issue_claim or "
+    "job_claim.",
     "lease_fence_missing": "Send assignee, leaseId and fence as your claim returned them; if you "
     "never claimed it, it is not yours.",
     "lease_fence_unknown": "Send the fence that your claim of this very issue returned.",
     "lease_owner_mismatch": "Send the assignee that claimed it. If that was not you, leave it.",
     "lease_id_mismatch": "Send the leaseId that your claim returned.",
     "lease_issue_closed": "It is done. Take other work with work_next.",
+    "job_completed": "It is done. job_roster shows what else there is.",
     "lease_contention_active": "Somebody else has it. Take other work with work_next.",
     "lease_issue_blocked": "issue_blocked says what it waits for. Take other work with work_next.",
     "lease_not_found": "issue_list shows what there is.",

@@ -8,17 +8,30 @@ import uuid
 from dataclasses import dataclass
 from typing import Protocol
 
+from ...actors import trade
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
     """A lease that a client claimed, with all that its renewal needs."""
 
-    issue: str
+    name: str  # of the issue or job
     owner: str
     lease_id: str
     fence: int
     ttl_seconds: int
     instruction: str | None = None  # that it was claimed under, where the policy asks for one
+    family: trade.Family = "issue"
+
+    @property
+    def resource(self) -> str:
+        return f"{self.family}/{self.name}"
+
+    @property
+    def lease(self) -> trade.Held:
+        """As those who ask for more of it, or give it back, want it."""
+        proof = (self.name, self.owner, self.lease_id, self.fence)
+        return trade.Held(*proof, attempt=0, family=self.family)
 
 
 class Visit(Protocol):
@@ -34,7 +47,7 @@ class Visit(Protocol):
     def keep(self, held: Held) -> None:
         """It was claimed: renew it while the client lives."""
 
-    def drop(self, issue: str, fence: int) -> None:
+    def drop(self, resource: str, fence: int) -> None:
         """It was closed, released, handed over or lost: renew it no more."""
 
 
@@ -54,5 +67,5 @@ class Passing:
     def keep(self, held: Held) -> None:
         pass
 
-    def drop(self, issue: str, fence: int) -> None:
+    def drop(self, resource: str, fence: int) -> None:
         pass

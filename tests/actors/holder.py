@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from understudy.actors.runner import Job, Runner, report
+from understudy.actors.runner import Runner, Task, report
 from understudy.authority import Unavailable
 from understudy.contracts import Reason, rfc3339
 
@@ -28,8 +28,8 @@ def ask(action: str, payload: dict[str, Any]) -> dict[str, Any]:
     return {"result": "accepted", "seq": 7, "stamp": {"wallMs": now_ms}, "issue": issue}
 
 
-job = Job("x", "ada", [sys.executable, "-I", "-S", str(TROUBLE), KIND], grace_ms=300)
-outcome = Runner(job, ask, FOLDER).run()
+task = Task("x", "ada", [sys.executable, "-I", "-S", str(TROUBLE), KIND], grace_ms=300)
+outcome = Runner(task, ask, FOLDER).run()
 (FOLDER / "over").write_text(str(time.monotonic()))
 sys.stdout.write(f"{report(outcome)}\n")
 sys.exit(outcome.code)

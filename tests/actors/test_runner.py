@@ -15,7 +15,7 @@ from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
 from tests.patience import eventually
 from tests.surfaces.process import Program
 from understudy.actors.attempts import attempts_of
-from understudy.actors.runner import Job, Outcome, Runner
+from understudy.actors.runner import Outcome, Runner, Task
 from understudy.authority import Unavailable
 from understudy.contracts import Reason, rfc3339
 
@@ -66,8 +66,8 @@ def in_turn(*answers: Callable[[], Answer]) -> Callable[[], Answer]:
 
 
 def ran(played: Played, tmp_path: Path, mark: Mark, *argv: str, grace_ms: int = 200) -> Outcome:
-    job = Job("x", "ada", argv, env=mark.env, grace_ms=grace_ms)
-    return Runner(job, played, tmp_path).run()
+    task = Task("x", "ada", argv, env=mark.env, grace_ms=grace_ms)
+    return Runner(task, played, tmp_path).run()
 
 
 def test_a_lease_is_renewed_at_a_third_of_its_time_while_the_command_runs(
@@ -190,8 +190,8 @@ def test_signals_before_the_command_begins_hand_the_issue_back(mark: Mark, tmp_p
     wake, sink = os.pipe()
     os.write(sink, bytes([signal.SIGCHLD, signal.SIGTERM]))
     played = Played(20_000)
-    job = Job("x", "ada", ["touch", str(tmp_path / "ran")], env=mark.env)
-    outcome = Runner(job, played, tmp_path, wake=wake).run()
+    task = Task("x", "ada", ["touch", str(tmp_path / "ran")], env=mark.env)
+    outcome = Runner(task, played, tmp_path, wake=wake).run()
     for each in (wake, sink):
         os.close(each)
     assert (outcome.result, outcome.code) == ("interrupted", 143)
@@ -209,3 +209,39 @@ def test_an_outcome_is_written_down_beside_its_output(mark: Mark, tmp_path: Path
     assert (
         b"".join(part for part in attempt.output().read() if isinstance(part, bytes)) == b"hello\n"
     )
+
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+
+class PlayedJob(Played):
+    """The same for a job, whose renewal is another claim."""
+
+    def granted(self) -> Answer:
+        now_ms = time.time_ns() // 1_000_000
+        lease = {"fence": 7, "leaseId": "l", "owner": "ada", "deadlineMs": now_ms + self.ttl_ms}
+        job = {"jobId": "x", "kind": "k", "attempts": 1, "lease": lease}
+        return {"result": "accepted", "seq": 7, "stamp": {"wallMs": now_ms}, "job": job}
+
+
+def ran_job(played: Played, tmp_path: Path, mark: Mark, *argv: str) -> Outcome:
+    task = Task("x", "ada", argv, "job", env=mark.env, grace_ms=200)
+    return Runner(task, played, tmp_path).run()
+
+
+def test_a_job_is_renewed_by_another_claim(mark: Mark, tmp_path: Path) -> None:
+    played = PlayedJob(3_000)
+    assert ran_job(played, tmp_path, mark, "sleep", "1.3").result == "completed"
+    assert played.asked == ["claim", "claim", "complete"]
+
+
+@pytest.mark.parametrize(
+    "failure", ["lease_contention_active", "job_claim_lapsed", "lease_missing", "job_completed"]
+)
+def test_a_job_whose_renewal_is_refused_is_lost(mark: Mark, tmp_path: Path, failure: str) -> None:
+    played = PlayedJob(2_400, show=lambda: {"result": "accepted", "job": {"state": "claimed"}})
+    played.answers["claim"] = in_turn(played.granted, refusing(failure))
+    outcome = ran_job(played, tmp_path, mark, "sleep", "1000")
+    assert (outcome.result, outcome.code, outcome.failure) == ("lost", 6, failure)
+    assert mark.alive() == []
+    assert "yield" not in played.asked, "what is lost is not given back"

@@ -14,7 +14,7 @@ from tests.fakes.desk import START_MS, Desk, asked
 from understudy.authority.decide import decide
 from understudy.authority.oplog import fold, image, operations
 from understudy.authority.outcome import JobPut
-from understudy.authority.state import State, apply, check_invariants, dump
+from understudy.authority.state import State, apply, check_invariants, dump, load
 from understudy.contracts import (
     CallerStamp,
     Job,
@@ -224,6 +224,47 @@ def test_a_batch_is_decided_without_a_touch_of_the_state() -> None:
     assert dump(state) == before
     check_invariants(state)
     assert decide(state, request, stamp) == outcome
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_operations_come_to_the_same_in_whatever_order_and_however_often(seed: int) -> None:
+    """Batches are delivered in any order, and again; no stamp is used for two things."""
+    dice = Random(seed)
+    sent = [
+        {"kind": "ScheduleJob", "author": node,
+         "stamp": {"wallMs": START_MS - 99 + at, "counter": 0, "node": node},
+         "payload": {"jobId": f"{node}{at}", "kind": "k"}}
+        for node in ("ann", "bob") for at in range(12)
+    ]  # fmt: skip
+    rosters = set()
+    for _ in range(3):
+        desk = Desk()
+        order = dice.sample(sent, len(sent)) + dice.sample(sent, 6)
+        for start in range(0, len(order), 5):
+            answer = desk.grant("job.admit", operations=order[start : start + 5])
+            assert {each["result"] for each in answer["operations"]} == {"accepted"}
+        assert answer["changed"] is False, "all of it came before"
+        other = dice.choice(sent) | {"payload": {"jobId": "other", "kind": "k"}}
+        assert desk.refusal("job.admit", operations=[other]) == "operation_stamp_conflict"
+        state = desk.authority.state
+        assert dump(load(dump(state))) == dump(state)
+        shown = [(job.job_id, job.author, job.state) for job in state.lane.jobs.values()]
+        rosters.add((str(sorted(shown)), str(sorted(state.lane.authors.items()))))
+    assert len(rosters) == 1
+
+
+def test_a_claim_that_comes_late_and_again_is_not_granted_again() -> None:
+    desk = Desk()
+    desk.grant("job.schedule", jobId="a", kind="k")
+    stamp = {"wallMs": START_MS - 9, "counter": 0, "node": "ann"}
+    claim = {"kind": "ClaimWork", "author": "ann", "stamp": stamp, "payload": {"jobId": "a"}}
+    lease = desk.grant("job.admit", operations=[claim])["operations"][0]["job"]["lease"]
+    held = {"worker": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    desk.grant("job.yield", jobId="a", **held)
+    more = desk.grant("job.claim", jobId="a", worker="bob")["job"]["lease"]
+    desk.grant("job.yield", jobId="a", worker="bob", leaseId=more["leaseId"], fence=more["fence"])
+    again = desk.grant("job.admit", operations=[claim])
+    assert (again["changed"], again["operations"][0]["job"]["state"]) == (False, "pending")
 
 
 def test_a_signature_covers_every_member() -> None:

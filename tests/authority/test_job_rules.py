@@ -46,6 +46,16 @@ MUTANTS = [
      "the_last_write_wins"),
     (job, "_artifact_problem", "each.source_job != job.job_id", "False",
      "audited_kinds_need_a_snapshot"),
+    (job, "claim", "request.fence is not None or request.lease_id is not None", "False",
+     "guard_03_no_lease"),
+    (directive, "handles", 'each.endswith(".") and ', "",
+     "kinds_that_a_node_was_not_registered_for"),
+    (directive, "handles", "kind == each or ", "", "a_node_keeps_to_its_kinds"),
+    (admission, "_decide", "used != digest", "False", "resolution_09_a_stamp_is_used_once"),
+    (admission, "_decide", "if used is None:", "if True:",
+     "resolution_09_delivered_again_and_late"),
+    (directive, "permits", "node == turn.owner or", "",
+     "kinds_that_a_node_was_not_registered_for"),
 ]  # fmt: skip
 
 

@@ -728,6 +728,7 @@ def test_there_are_so_many_jobs_routes_and_nodes(monkeypatch: pytest.MonkeyPatch
 
 @stands_on("JOB_PAYLOAD_MEMBERS_MAX", "CAUSAL_DEPS_MAX", "ARTIFACTS_MAX")
 @stands_on("OPERATIONS_PER_BATCH_MAX", "ROSTER_PAGE_MAX", "ROSTER_PAGE_DEFAULT")
+@stands_on("KIND_PREFIXES_MAX")
 def test_payloads_of_jobs_have_their_bounds() -> None:
     named = {"jobId": "a", "kind": "k"}
     artifact = {"artifactId": "x", "artifactType": "t"}
@@ -742,12 +743,36 @@ def test_payloads_of_jobs_have_their_bounds() -> None:
         assert fits("job.complete", produced) is not bool(extra)
         batch = {"operations": [operation] * (limits.OPERATIONS_PER_BATCH_MAX + extra)}
         assert fits("job.admit", batch) is not bool(extra)
+        kinds = {"node": "n", "kindPrefixes": ["k"] * (limits.KIND_PREFIXES_MAX + extra)}
+        assert fits("node.register", kinds) is not bool(extra)
         page = {"limit": limits.ROSTER_PAGE_MAX + extra}
         assert fits("job.roster", page) is not bool(extra)
     desk = Desk()
     for place in range(limits.ROSTER_PAGE_DEFAULT + 1):
         scheduled(desk, f"j{place}")
     assert desk.grant("job.roster")["count"] == limits.ROSTER_PAGE_DEFAULT
+
+
+@stands_on("AUTHORS_MAX", "STAMPS_PER_AUTHOR_MAX")
+def test_so_many_stamps_of_so_many_nodes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (limits.AUTHORS_MAX, limits.STAMPS_PER_AUTHOR_MAX) == (2**16, 64)
+    monkeypatch.setattr(limits, "AUTHORS_MAX", 1)
+    monkeypatch.setattr(limits, "STAMPS_PER_AUTHOR_MAX", 2)
+    desk = Desk()
+
+    def admitted(node: str, at: int, job_id: str) -> str | None:
+        stamp = {"wallMs": at, "counter": 0, "node": node}
+        payload = {"jobId": job_id, "kind": "k"}
+        signed = {"kind": "ScheduleJob", "author": node, "stamp": stamp, "payload": payload}
+        return desk.refusal("job.admit", operations=[signed])
+
+    for at in (1, 2, 3):
+        assert admitted("ann", at, f"a{at}") is None
+    assert admitted("ann", 2, "again") == "operation_stamp_conflict"
+    assert admitted("ann", 1, "forgotten") is None
+    assert [admitted("bob", 1, each) for each in ("b1", "b2")] == [None, None], "no room for bob"
+    desk.grant("node.register", "cli", node="eve", capabilities=["job.schedule"])
+    assert [admitted("eve", 1, each) for each in ("e1", "e2")] == [None, "operation_stamp_conflict"]
 
 
 @stands_on("JOB_ATTEMPTS_MAX")

@@ -58,7 +58,7 @@ async def test_finished_work_is_closed_and_no_longer_kept(desk: Desk) -> None:
         proof = _proof(said(await client.call_tool("work_next", {})))
         closed = said(await client.call_tool("work_complete", proof | {"reason": "it works"}))
     assert closed["issue"]["status"] == "closed"
-    assert guest.dropped == [("a", proof["fence"])]
+    assert guest.dropped == [("issue/a", proof["fence"])]
 
 
 async def test_nothing_ready_is_an_answer_that_says_why_and_when(desk: Desk) -> None:
@@ -123,8 +123,15 @@ async def test_who_gives_up_waiting_holds_nothing(desk: Desk) -> None:
     assert answer["issue"]["id"] == "a"
 
 
-async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("family", "named", "free"),
+    [("issue", {"id": "a"}, ("status", "open")), ("job", {"jobId": "a"}, ("state", "pending"))],
+)
+async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(
+    desk: Desk, family: str, named: dict[str, str], free: tuple[str, str]
+) -> None:
     await _add(desk, "a")
+    await desk.ask("job.schedule", {"jobId": "a", "kind": "k"})
     guest = Guest()
     granted, cancelled, ask = anyio.Event(), anyio.Event(), desk.ask
 
@@ -132,7 +139,7 @@ async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(desk: Desk) 
         action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         answer = await ask(action, payload, context)
-        if action == "issue.claim":
+        if action == f"{family}.claim":
             granted.set()
             await cancelled.wait()
         return answer
@@ -140,16 +147,16 @@ async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(desk: Desk) 
     desk.ask = slowly  # type: ignore[method-assign]
     async with connect(desk, guest, "modern over streams") as client:
         async with anyio.create_task_group() as group:
-            group.start_soon(client.call_tool, "issue_claim", {"id": "a"})
+            group.start_soon(client.call_tool, f"{family}_claim", named)
             await granted.wait()
             group.cancel_scope.cancel()
         await client.list_prompts()  # the server reads in order: it knows of the cancellation
         cancelled.set()
         while not guest.dropped:
             await checkpoint()
-    assert [held.issue for held in guest.kept] == ["a"]
-    shown = await ask("issue.show", {"id": "a"})
-    assert (shown["issue"]["status"], "lease" in shown["issue"]) == ("open", False)
+    assert [held.resource for held in guest.kept] == [f"{family}/a"]
+    shown = (await ask(f"{family}.show", named))[family]
+    assert (shown[free[0]], "lease" in shown) == (free[1], False)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +176,7 @@ async def test_whatever_ends_a_lease_ends_its_keeping(
     async with connect(desk, guest) as client:
         proof = _proof(said(await client.call_tool("work_next", {})))
         said(await client.call_tool(tool, proof | more))
-    assert guest.dropped == [("a", proof["fence"])]
+    assert guest.dropped == [("issue/a", proof["fence"])]
 
 
 async def test_what_does_not_end_it_does_not(desk: Desk) -> None:
@@ -195,7 +202,7 @@ async def test_a_lost_lease_is_dropped_when_the_client_meets_it(desk: Desk) -> N
         await desk.ask("issue.lease_break", {"id": "a", "reason": "it hangs"})
         result = await client.call_tool("work_complete", proof)
     assert refused(result) == "lease_missing"
-    assert guest.dropped == [("a", proof["fence"])]
+    assert guest.dropped == [("issue/a", proof["fence"])]
 
 
 async def test_two_agents_with_one_name_never_take_the_same_work(desk: Desk) -> None:
@@ -246,7 +253,7 @@ async def test_the_next_holder_gets_what_the_one_before_left(desk: Desk) -> None
         given = said(await first.call_tool("work_handover", proof | {"checkpoint": checkpoint}))
         assert given["handover"]["checkpoint"] == checkpoint
         assert [step["action"] for step in given["steps"]] == [HANDOVER, "issue.lease_release"]
-        assert one.dropped == [("a", proof["fence"])]
+        assert one.dropped == [("issue/a", proof["fence"])]
         taken = said(await second.call_tool("work_next", {}))
     assert taken["handover"]["checkpoint"] == checkpoint
     assert taken["handover"]["owner"] == "one"
@@ -284,3 +291,45 @@ async def test_a_malformed_end_leaves_nothing_behind(desk: Desk) -> None:
         assert refused(await client.call_tool("work_complete", proof | odd))
         shown = said(await client.call_tool("issue_show", {"id": "a"}))
     assert "handover" not in shown["issue"]
+
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+
+async def test_a_job_that_is_claimed_is_kept_until_it_is_completed(desk: Desk) -> None:
+    await desk.ask("job.schedule", {"jobId": "j", "kind": "k"})
+    guest = Guest()
+    async with connect(desk, guest) as client:
+        claim = {"jobId": "j", "leaseDurationMs": 60_000}
+        lease = said(await client.call_tool("job_claim", claim))["job"]["lease"]
+        held = Held("j", "ada-1", lease["leaseId"], lease["fence"], 60, family="job")
+        assert guest.kept == [held]
+        proof = {"jobId": "j", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+        more = said(await client.call_tool("job_claim", claim | proof))
+        assert (more["job"]["lease"]["renewals"], guest.kept) == (1, [held, held])
+        assert said(await client.call_tool("job_complete", proof))["result"] == "accepted"
+        assert guest.dropped == [("job/j", lease["fence"])]
+        late = await client.call_tool("job_yield", proof)
+        assert refused(late) == "job_completed"
+
+
+async def test_a_job_that_is_lost_is_dropped_when_the_client_meets_it(desk: Desk) -> None:
+    await desk.ask("job.schedule", {"jobId": "j", "kind": "k"})
+    guest = Guest()
+    async with connect(desk, guest) as client:
+        answer = said(await client.call_tool("job_claim", {"jobId": "j"}))
+        lease = answer["job"]["lease"]
+        proof = {"jobId": "j", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+        await desk.ask("job.yield", proof | {"worker": "ada-1"})
+        assert refused(await client.call_tool("job_complete", proof)) == "lease_missing"
+    assert guest.dropped == [("job/j", lease["fence"])]
+
+
+async def test_a_claim_of_a_job_by_another_name_is_that_name_s(desk: Desk) -> None:
+    await desk.ask("job.schedule", {"jobId": "j", "kind": "k"})
+    guest = Guest()
+    async with connect(desk, guest) as client:
+        await client.call_tool("job_claim", {"jobId": "j", "worker": "w1"})
+        refusal = await client.call_tool("job_claim", {"jobId": "j"})
+    assert refused(refusal) == "lease_contention_active"
+    assert [held.owner for held in guest.kept] == ["w1"]

@@ -34,8 +34,8 @@ class Guest:
     def keep(self, held: Held) -> None:
         self.kept.append(held)
 
-    def drop(self, issue: str, fence: int) -> None:
-        self.dropped.append((issue, fence))
+    def drop(self, resource: str, fence: int) -> None:
+        self.dropped.append((resource, fence))
 
 
 def connect(desk: Desk, guest: Guest, era: str = "modern", **options: Any) -> Client:  # noqa: ANN401

@@ -56,7 +56,7 @@ class Scene:
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting of whoever runs the tests, and no state directory but the test's own."""
-    for name in ("ASSIGNEE", "FENCE", "ISSUE", "LEASE", "STATE_DIR", "FAILPOINT"):
+    for name in ("ASSIGNEE", "FENCE", "ISSUE", "JOB", "LEASE", "STATE_DIR", "FAILPOINT", "WORKER"):
         monkeypatch.delenv(f"UNDERSTUDY_{name}", raising=False)
     monkeypatch.chdir(tmp_path)
 

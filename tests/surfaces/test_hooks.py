@@ -95,6 +95,24 @@ def test_a_worker_commits_and_pushes_while_its_fence_is_current(
     assert repository.git("log", "--oneline", "origin/main").stdout.count("\n") == 1
 
 
+def test_a_worker_on_a_job_commits_while_its_fence_is_current(
+    call: Run, state_dir: Path, repository: Repository
+) -> None:
+    assert call("job", "schedule", "j", "--kind", "k").code == 0
+    answer = call("job", "claim", "j", "--worker", "ada", "--json").json
+    lease = answer["job"]["lease"]
+    own = {"UNDERSTUDY_JOB": "j", "UNDERSTUDY_STATE_DIR": str(state_dir)}
+    own["UNDERSTUDY_FENCE"] = str(lease["fence"])
+    done = repository.commit("a", **own)
+    assert done.returncode == 0, done.stderr
+    proof = ("--worker", "ada", "--lease-id", lease["leaseId"], "--fence", lease["fence"])
+    assert call("job", "complete", "j", *proof).code == 0
+    late = repository.commit("b", **own)
+    assert late.returncode != 0
+    assert "job_completed" in late.stderr
+    assert "j is no longer yours; nothing is committed" in late.stderr
+
+
 def test_a_zombie_s_commit_is_not_pushed_by_its_successor(
     call: Run, state_dir: Path, repository: Repository, ada: dict[str, str]
 ) -> None:

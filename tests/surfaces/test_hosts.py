@@ -7,7 +7,7 @@ import pytest
 from tests.authority.sidecar.peer import Peer, add
 from tests.patience import eventually
 from tests.surfaces.process import UNDERSTUDY, Program, Serve, commanded, report_of, understudy
-from understudy.authority import Office, Unavailable
+from understudy.authority import Office, Unavailable, glance
 from understudy.authority.client import Client
 from understudy.contracts import Exit, Reason, limits
 
@@ -50,6 +50,11 @@ def test_a_lease_that_was_taken_in_one_folder_is_guarded_in_the_other(homes: lis
     words = ("guard", "--resource", "issue/a", "--state-dir", two, "--fence")
     assert understudy(*words, fence).returncode == 0
     assert commanded(*words, "99").returncode == Exit.LEASE_LOST
+    report_of("job", "schedule", "j", "--kind", "k", "--state-dir", one)
+    claim = report_of("job", "claim", "j", "--worker", "ada", "--state-dir", one)
+    fence = claim["job"]["lease"]["fence"]
+    assert glance.glance(two, "job/j", fence).failure is None
+    assert glance.glance(two, "job/j", fence - 1).failure == Reason.FENCE_STALE.wire
 
 
 def test_the_doctor_names_the_database_and_what_is_wrong_with_it(homes: list[Path]) -> None:

@@ -30,6 +30,18 @@ def test_a_holder_without_its_fence_is_refused(call: Run) -> None:
     assert "claimed" in expired.out, "the claim was renewed, and its name is another"
 
 
+def test_a_node_is_registered_for_some_kinds(call: Run) -> None:
+    assert call("job", "schedule", "a", "--kind", "ci.build").code == 0
+    assert call("job", "schedule", "b", "--kind", "gpu.train").code == 0
+    claims = ("--may", "job.claim")
+    said = call("node", "register", "w", *claims, "--kinds", "ci.*", "--kinds", "doc")
+    assert said.out == "w  job.claim  only ci., doc\n"
+    assert call("job", "roster", "--worker", "w").out == "a  pending  ci.build\n"
+    refused = call("job", "claim", "b", "--worker", "w")
+    assert (refused.code, "job_kind_not_permitted" in refused.err) == (4, True)
+    assert call("job", "claim", "a", "--worker", "w").code == 0
+
+
 def test_what_is_no_json_is_a_usage_error(call: Run, tmp_path: Path) -> None:
     for payload in ("{", "[]"):
         assert call("job", "schedule", "a", "--kind", "k", "--payload", payload).code == 2
@@ -64,3 +76,36 @@ def test_a_log_is_taken_over_by_another_authority(call: Run, bare: Run, tmp_path
     assert (shown["state"], shown["artifacts"]) == ("completed", [artifact])
     for command in ("replay", "verify"):
         assert bare(command, "--state-dir", there).code == 0
+
+
+def test_a_log_is_taken_over_with_its_nodes(call: Run, bare: Run, tmp_path: Path) -> None:
+    log, there = tmp_path / "log.jsonl", tmp_path / "there"
+    assert call("node", "register", "w", "--may", "job.claim").code == 0
+    claims = ("--may", "job.claim", "--may", "job.complete")
+    key = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8"
+    assert call("node", "register", "w", *claims, "--kinds", "ci.", "--public-key", key).code == 0
+    assert call("node", "register", "v", *claims).code == 0
+    assert call("coordinator", "designate", "v").code == 0
+    assert call("job", "schedule", "a", "--kind", "ci.x").code == 0
+    for at, ms in ((0, 30_000), (0, 60_000)):  # two claims under one stamp
+        stamp = {"wallMs": 1_000 + at, "counter": 0, "node": "v"}
+        claim = {"kind": "ClaimWork", "author": "v", "stamp": stamp,
+                 "payload": {"jobId": "a", "leaseDurationMs": ms}}  # fmt: skip
+        (tmp_path / "batch.jsonl").write_bytes(orjson.dumps(claim))
+        assert call("job", "admit", tmp_path / "batch.jsonl").code == 0
+    assert call("job", "log", "export", log).code == 0
+
+    assert bare("init", "--state-dir", there).code == 0
+    words = ("job", "log", "import", log, "--state-dir", there)
+    assert bare(*words).out == "scheduled 1, completed 0, routed 0\n"
+    taken = bare(*words, "--with-nodes")
+    said = "scheduled 0, completed 0, routed 0, registered 2, designated v\n"
+    assert (taken.out, taken.err) == (said, "")
+    again = bare(*words, "--with-nodes").out
+    assert again == "scheduled 0, completed 0, routed 0, registered 0\n"
+    taking = ("job", "claim", "a", "--state-dir", there, "--worker")
+    assert "operation_signature_missing" in bare(*taking, "w").err
+    assert "job_node_quarantined" in bare(*taking, "v").err
+    assert "job_node_unknown" in bare(*taking, "u").err
+    shown = bare("job", "roster", "--state-dir", there, "--json").json
+    assert shown["coordinator"]["node"] == "v"

@@ -77,11 +77,11 @@ def test_leases_of_all_who_are_here_are_renewed_together(served: Serve) -> None:
         async with _kept(served.state_dir) as (keeper, desk):
             callers = [keeper.arrive(f"visit-{each}", "ann", {}) for each in range(3)]
             holds = [await _claimed(desk, each, f"us-{each.id}") for each in callers]
-            before = [await _lease(desk, each.issue) for each in holds]
+            before = [await _lease(desk, each.name) for each in holds]
             await _turn(keeper, 1_000)
-            assert [await _lease(desk, each.issue) for each in holds] == before
+            assert [await _lease(desk, each.name) for each in holds] == before
             await _turn(keeper, TTL * 1000 // 3)
-            after = [await _lease(desk, each.issue) for each in holds]
+            after = [await _lease(desk, each.name) for each in holds]
             assert all(new["expiresAt"] > old["expiresAt"] for new, old in zip(after, before))  # type: ignore[index] # noqa: B905
             assert [new["fence"] for new in after] == [old["fence"] for old in before]  # type: ignore[index]
 
@@ -93,7 +93,7 @@ def test_a_strict_policy_sees_the_instruction_that_a_lease_was_claimed_under(ser
         async with _kept(served.state_dir) as (keeper, desk):
             caller = keeper.arrive("visit-1", "ann", {})
             held = await _claimed(desk, caller, "us-1")
-            caller.drop(held.issue, held.fence)
+            caller.drop(held.resource, held.fence)
             caller.keep(dataclasses.replace(held, instruction="instr-1"))
             with Client(served.state_dir, "cli") as operator:
                 strict = operator.ask("policy.set", {"mutation": "instruction-linked"})
@@ -130,7 +130,7 @@ def test_a_client_that_goes_has_its_leases_laid_down_by_policy(served: Serve, po
             assert keeper.visits
             await _turn(keeper, 6_000)
             assert not keeper.visits
-            assert (await _lease(desk, held.issue) is None) == (policy == "release")
+            assert (await _lease(desk, held.name) is None) == (policy == "release")
 
     asyncio.run(story())
 
@@ -146,7 +146,7 @@ def test_a_client_that_comes_back_in_time_goes_on_with_what_it_holds(served: Ser
             keeper.leave(caller, first)  # the old connection ends after the new one has begun
             await _turn(keeper, 6_000)
             assert list(caller.stay) == [held]
-            assert await _lease(desk, held.issue) is not None
+            assert await _lease(desk, held.name) is not None
 
     asyncio.run(story())
 
@@ -246,5 +246,121 @@ def test_the_same_request_has_the_same_key_and_no_other_has_it(served: Serve) ->
             assert caller.request_id("a") == caller.request_id("a")
             assert caller.request_id("a") != other.request_id("a")
             assert caller.request_id("b") != caller.request_id("b")  # nobody has asked that
+
+    asyncio.run(story())
+
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+
+async def _claimed_job(desk: Desk, caller: Caller, job: str) -> Held:
+    await desk.ask("job.schedule", {"jobId": job, "kind": "k"})
+    payload = {"jobId": job, "worker": caller.name, "leaseDurationMs": TTL * 1000}
+    lease = (await desk.ask("job.claim", payload))["job"]["lease"]
+    proof = (lease["owner"], lease["leaseId"], lease["fence"])
+    held = Held(job, *proof, TTL, family="job")
+    caller.keep(held)
+    return held
+
+
+async def _job(desk: Desk, job: str) -> dict[str, Any]:
+    shown: dict[str, Any] = (await desk.ask("job.show", {"jobId": job}))["job"]
+    return shown
+
+
+def test_leases_of_jobs_are_renewed_beside_those_of_issues(served: Serve) -> None:
+    async def story() -> None:
+        async with _kept(served.state_dir) as (keeper, desk):
+            caller = keeper.arrive("visit", "ann", {})
+            await _claimed(desk, caller, "same")
+            held = await _claimed_job(desk, caller, "same")
+            assert len(caller.stay) == 2
+            before = (await _job(desk, "same"))["lease"]
+            await _turn(keeper, TTL * 1000 // 3)
+            after = (await _job(desk, "same"))["lease"]
+            assert after["deadlineMs"] > before["deadlineMs"]
+            assert (after["fence"], after["leaseId"]) == (held.fence, held.lease_id)
+            assert after["renewals"] == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("policy", ["release", "expire"])
+def test_jobs_of_a_client_that_goes_are_yielded_by_policy(served: Serve, policy: str) -> None:
+    async def story() -> None:
+        async with _kept(served.state_dir) as (keeper, desk):
+            caller, connection = keeper.arrive("visit", "ann", {"onLeave": policy}), object()
+            caller.carried_by(connection, None)
+            await _claimed_job(desk, caller, "j")
+            keeper.leave(caller, connection)
+            await _turn(keeper, 6_000)
+            assert not keeper.visits
+            job = await _job(desk, "j")
+            yielded = ("pending", "the agent that held it has left")
+            kept = ("claimed", None)
+            assert (job["state"], job.get("reason")) == (yielded if policy == "release" else kept)
+
+    asyncio.run(story())
+
+
+def test_a_job_is_held_no_longer_than_the_longest_hold(served: Serve) -> None:
+    async def story() -> None:
+        async with _kept(served.state_dir) as (keeper, desk):
+            caller = keeper.arrive("visit", "ann", {"maxHoldSeconds": 5})
+            await _claimed_job(desk, caller, "j")
+            await _turn(keeper, TTL * 1000 // 3)
+            assert (await _job(desk, "j"))["lease"]["renewals"] == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("end", "failure"),
+    [
+        ("job.complete", "job_completed"),
+        ("job.yield", "lease_missing"),
+        ("", "lease_contention_active"),
+    ],
+)
+def test_a_job_that_is_lost_is_dropped_and_never_claimed_again(
+    served: Serve, end: str, failure: str
+) -> None:
+    """Whoever yields a job behind the keeper's back does not get it back by a renewal."""
+
+    async def story() -> None:
+        async with _kept(served.state_dir) as (keeper, desk):
+            caller = keeper.arrive("visit", "ann", {})
+            lost: list[tuple[Held, str]] = []
+            caller.on_lost.append(lambda held, failure: lost.append((held, failure)))
+            held = await _claimed_job(desk, caller, "j")
+            proof = {"jobId": "j", "worker": held.owner, "leaseId": held.lease_id}
+            answer = await desk.ask(end or "job.yield", proof | {"fence": held.fence})
+            assert answer["result"] == "accepted"
+            if not end:  # and somebody else takes it
+                await desk.ask("job.claim", {"jobId": "j", "worker": "bob"})
+            await _turn(keeper, TTL * 1000 // 3)
+            assert lost == [(held, failure)]
+            owner = (await _job(desk, "j")).get("lease", {}).get("owner")
+            assert owner == (None if end else "bob")
+
+    asyncio.run(story())
+
+
+def test_the_next_gateway_goes_on_with_jobs(served: Serve) -> None:
+    async def story() -> None:
+        said: list[bytes] = []
+        async with _kept(served.state_dir) as (keeper, desk):
+            caller = keeper.arrive("visit", "ann", {})
+            caller.carried_by(object(), said.append)
+            held = await _claimed_job(desk, caller, "j")
+        line = said[0].split(b" ", 2)[2]
+        async with _kept(served.state_dir) as (keeper, desk):
+            again = keeper.arrive("visit", "ann", {})
+            again.take_over(orjson.dumps(orjson.loads(line) | {"issue": "j"}))
+            assert not len(again.stay), "it is one or the other"
+            again.take_over(line)
+            assert list(again.stay) == [held]
+            await _turn(keeper)
+            assert (await _job(desk, "j"))["lease"]["renewals"] == 1
 
     asyncio.run(story())
