@@ -8,12 +8,15 @@ I3  A writer whose epoch is not the newest can append nothing.
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from ..contracts import FAILURES, Reason, canonical
 from .outcome import Change, decode_changes
+
+if TYPE_CHECKING:
+    from .errand import Post
 
 GENESIS = "row1_" + "0" * 64  # what the first row is chained to
 STATE_GENESIS = "st1_" + "0" * 64
@@ -168,6 +171,10 @@ class Storage(Journal, Protocol):
     @property
     def leads(self) -> bool:
         """Whether we may write. Where the folder's lock says so already, it is always true."""
+
+    @property
+    def post(self) -> "Post | None":
+        """How standbys reach the active one, where there can be any."""
 
     def stand_in(self) -> int | None:
         """Become the one who may write, if nobody is: our epoch."""
