@@ -300,7 +300,7 @@ def test_an_older_schema_is_brought_forward_and_a_newer_one_left_alone(
         later.setattr(migration, "STEPS", more)
         later.setattr("understudy.authority.postgres.journal.STEPS", more)
         with closing(PostgresJournal(place)) as journal:
-            assert journal._one("SELECT version, more FROM head") == (2, 5)
+            assert journal._one("SELECT version, more FROM head") == (len(more), 5)
             journal.append([a_row(1, journal.acquire_epoch())], 0, 1)
         assert PostgresJournal.create(place, "n1") is False
     for read_only in (False, True):
