@@ -148,16 +148,18 @@ class Sidecar:
         """Follow who is active, and take over if nobody is. A standby has time for its database."""
         loop = asyncio.get_running_loop()
         try:
-            if await loop.run_in_executor(self._evidence, self.office.stand_in):
-                self._relay.hold()
-                errands = await loop.run_in_executor(self._evidence, self._relay.settle)
-                self._relay.finish(errands)
-                self._relay.open()
-                self._leads = True
-                self._turn()
+            if not await loop.run_in_executor(self._evidence, self.office.stand_in):
+                return
+            self._relay.hold()
+            errands = await loop.run_in_executor(self._evidence, self._relay.settle)
         except Unavailable as error:
             if error.reason is not Reason.JOURNAL_UNREACHABLE:
                 raise
+            return
+        self._relay.finish(errands)
+        self._relay.open()
+        self._leads = True
+        self._turn()
 
     def stop(self) -> None:
         """Take in nothing more, but for what is on its way. Call it in the event loop."""

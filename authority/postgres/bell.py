@@ -84,7 +84,8 @@ class Bell:
             self.hang_up()
 
     def hang_up(self) -> None:
-        """Let go of the connection; `db` makes another one."""
+        """Let go of the connection; `db` makes another one. What it told is for nobody."""
+        self._heard = False
         if self._db is not None:
             self._db.close()
             self._db = None

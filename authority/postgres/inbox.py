@@ -67,7 +67,7 @@ class PostgresInbox:
         self._known: set[_Key] = set()  # the thread's alone, as is `_done`
         self._done: list[_Key] = []
         self._answered: deque[tuple[Sequence[Reply], bool]] = deque()
-        self._unwritten_bytes = 0
+        self._owed_bytes = self._paid_bytes = 0  # of replies; each is counted in one thread
         self._swept_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
@@ -75,11 +75,11 @@ class PostgresInbox:
 
     @property
     def is_full(self) -> bool:
-        return self._unwritten_bytes > limits.REPLY_BYTES_MAX
+        return self._owed_bytes - self._paid_bytes > limits.REPLY_BYTES_MAX
 
     def answer(self, replies: Sequence[Reply], *, written: bool) -> None:
         if not written:
-            self._unwritten_bytes += sum(len(each.lines) for each in replies)
+            self._owed_bytes += _size(replies)
         self._answered.append((replies, written))
         self._bell.ring()
 
@@ -106,8 +106,8 @@ class PostgresInbox:
 
     def _round(self, db: Link) -> None:
         self._write(db)
-        room = limits.ERRANDS_TAKEN_MAX - len(self._known)
-        if room > 0 and self._bell.heard:
+        has_heard, room = self._bell.heard, limits.ERRANDS_TAKEN_MAX - len(self._known)
+        if room > 0 and has_heard:
             self._take_in(self._taken(db, room))
         if time.monotonic() > self._swept_s + _SWEEP_SECONDS:
             db.execute(_SWEEP_ERRANDS, (limits.ERRAND_AGE_MS,))
@@ -120,7 +120,10 @@ class PostgresInbox:
             replies, written = self._answered[0]
             if not written:
                 db.execute(REPLY, columns(replies))
-                self._unwritten_bytes -= sum(len(each.lines) for each in replies)
+                was_full = self.is_full
+                self._paid_bytes += _size(replies)
+                if was_full:
+                    self._take([])  # to go on
             self._done += [(each.asker, each.number) for each in replies]
             self._answered.popleft()
         if self._done:
@@ -154,11 +157,16 @@ class PostgresInbox:
             self._known.add((asker, number))
             runs = unpacked(body, frozen_clock=self._frozen_clock)
             if isinstance(runs, Garbage):
-                self.answer([Reply(asker, number, runs.reason.value, b"")], written=False)
+                self._answered.append(([Reply(asker, number, runs.reason.value, b"")], False))
+                self._bell.ring()
             else:
                 taken.append(Taken(asker, number, runs, sum(len(lines) for _, lines in runs)))
         if taken:
             self._take(taken)
+
+
+def _size(replies: Sequence[Reply]) -> int:
+    return sum(len(each.lines) for each in replies)
 
 
 def columns(replies: Sequence[Reply]) -> tuple[list[object], ...]:

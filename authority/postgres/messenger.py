@@ -27,6 +27,7 @@ from .bell import Bell
 from .link import Link
 
 _LOOK_SECONDS = 0.25  # between two looks that nobody rang for
+_IDLE_SECONDS = 60.0  # while nobody asks
 _WRITE = """
 WITH read AS (DELETE FROM reply WHERE asker = %(me)s AND NOT number = ANY(%(kept)s))
 INSERT INTO errand (asker, number, body)
@@ -100,20 +101,23 @@ class PostgresMessenger:
         while not self._stopping.is_set():
             try:
                 if self._line:
-                    self._round(self._bell.db())
+                    self._round(self._bell.db(), has_heard=self._bell.heard)
             except (psycopg.Error, Unavailable):
                 self._bell.hang_up()
                 self._give_up()
             self._hand_over()
-            self._bell.wait(_LOOK_SECONDS)
+            if self._line:
+                self._bell.wait(_LOOK_SECONDS)
+            elif not self._bell.heard:
+                self._bell.wait(_IDLE_SECONDS)
 
-    def _round(self, db: Link) -> None:
+    def _round(self, db: Link, *, has_heard: bool) -> None:
         if self._known_connection != self._bell.connections:
             self._look_for(db, [each for each in self._errands() if each.number is not None])
             self._known_connection = self._bell.connections
         errands = self._errands()
         self._write(db, [each for each in errands if not each.is_whole and each.number is None])
-        if self._bell.heard:
+        if has_heard:
             self._read(db, errands)
         if late := [each for each in errands if not each.is_whole and each.is_late]:
             self._withdraw(db, late)
