@@ -60,8 +60,9 @@ chaos: $(READY) ## kill sidecars CHAOS_ROUNDS times, crowd them, and storm a tre
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
 	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(BIN)/python -m pytest tests/tree/test_chaos.py $(ARGS)
 
-hosts: $(READY) ## play every vector on PostgreSQL
+hosts: $(READY) ## play every vector on PostgreSQL, and every trouble that three hosts can have
 	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/postgres/test_vectors.py $(ARGS)
+	@UNDERSTUDY_EVERY_TROUBLE=1 $(PYTEST) tests/faults/test_failover.py $(ARGS)
 
 power: $(READY) ## cut the power at every event of a commit, for minutes
 	@UNDERSTUDY_POWER_SEEDS=40 $(PYTEST) tests/faults/test_power.py $(ARGS)

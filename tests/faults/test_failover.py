@@ -196,7 +196,7 @@ def test_no_work_is_lost_or_doubled_whatever_happens_to_the_active_one(
 
 
 # `make hosts` plays all of them.
-AT_HOME = TROUBLES if os.environ.get("UNDERSTUDY_EVERY_VECTOR") else (killed,)
+AT_HOME = TROUBLES if os.environ.get("UNDERSTUDY_EVERY_TROUBLE") else (killed,)
 
 
 @pytest.mark.timeout(600)
