@@ -103,6 +103,15 @@ class Relay:
         self._post.settle(errands)
         return errands
 
+    def resume(self) -> None:
+        """It was not our turn for long enough; what is on its way is waited for again."""
+        if self._settling:
+            errands = self._messenger.close() if self._messenger is not None else []
+            self._messenger, self._settling = None, False
+            for errand in errands:
+                self._send(errand)
+            self._wake()
+
     def finish(self, errands: Sequence[Errand]) -> None:
         """Decide ourselves what was not decided yet, and answer all."""
         for errand in errands:

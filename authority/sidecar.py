@@ -149,6 +149,7 @@ class Sidecar:
         loop = asyncio.get_running_loop()
         try:
             if not await loop.run_in_executor(self._evidence, self.office.stand_in):
+                self._relay.resume()
                 return
             self._relay.hold()
             errands = await loop.run_in_executor(self._evidence, self._relay.settle)

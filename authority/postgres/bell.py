@@ -54,7 +54,7 @@ class Bell:
         self._heard = True
 
     def ring(self) -> None:
-        with suppress(OSError):  # it was closed meanwhile
+        if self._wake >= 0:
             os.eventfd_write(self._wake, 1)
 
     def wait(self, seconds: float) -> None:
@@ -92,4 +92,6 @@ class Bell:
 
     def close(self) -> None:
         self.hang_up()
-        os.close(self._wake)
+        handle, self._wake = self._wake, -1  # its number may be somebody else's soon
+        if handle >= 0:
+            os.close(handle)

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -95,6 +96,7 @@ class PostgresJournal:
         self._deposed: str | None = None
         self._pulse: Pulse | None = None
         self._enclosed: Sequence[Reply] = ()
+        self._errand_numbers = count(1)
         self._db = self._connected()
         try:
             self._node = str(self._one("SELECT node FROM head")[0])
@@ -206,7 +208,7 @@ class PostgresJournal:
         return self
 
     def messenger(self, deliver: Callable[[Errand], None]) -> PostgresMessenger:
-        return PostgresMessenger(self._place, self._me, self.who, deliver)
+        return PostgresMessenger(self._place, self._me, self._errand_numbers, self.who, deliver)
 
     def inbox(self, take: Callable[[list[Taken]], None], *, frozen_clock: bool) -> PostgresInbox:
         return PostgresInbox(self._place, self._me, take, frozen_clock=frozen_clock)

@@ -13,9 +13,8 @@ I3  What was written, and may still be read by somebody, is not written again, e
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
 
 import psycopg
 
@@ -54,14 +53,19 @@ class PostgresMessenger:
     """See `Messenger` for the promises."""
 
     def __init__(
-        self, place: Place, me: str, who: Callable[[], str], deliver: Callable[[Errand], None]
+        self,
+        place: Place,
+        me: str,
+        numbers: Iterator[int],
+        who: Callable[[], str],
+        deliver: Callable[[Errand], None],
     ) -> None:
-        self._me, self._who, self._deliver = me, who, deliver
+        """`numbers` are those of `me`, whoever carries: no errand gets one that another had."""
+        self._me, self._numbers, self._who, self._deliver = me, numbers, who, deliver
         self._bell = Bell(place, channel(me))
         self._known_connection = 0
         self._mutex = threading.Lock()
         self._line: deque[Errand] = deque()
-        self._numbers = count(1)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="messenger", daemon=True)
         self._thread.start()

@@ -1,6 +1,7 @@
 """Errands through a real database: carried, refused, withdrawn, settled, and never done twice."""
 
 import queue
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -291,6 +292,21 @@ def test_whoever_takes_over_knows_what_was_done_and_what_was_not(
     assert count(server, place, "errand") == 0
 
 
+def test_another_messenger_goes_on_where_one_has_stopped(place: Place, sender: Sender) -> None:
+    sent, unsent = errand(add(1)), errand(add(2))
+    with closing(Taker(place)) as taker:
+        sender.send(sent)
+        first = taker.next()
+        assert sender.messenger.close() == [sent]
+        sender.messenger = sender.journal.messenger(sender.back.put)
+        sender.send(sent, unsent)
+        second = taker.next()
+        assert orjson.loads(second.runs[0][1][0])["id"] == 2, "the first was not asked again"
+        taker.reply(second, b"{}\n")
+        taker.reply(first, b"{}\n")
+        assert [sender.next(), sender.next()] == [sent, unsent]
+
+
 def test_a_reply_is_there_with_its_rows_or_not_at_all(
     place: Place, server: Database, tmp_path: Path, url: str
 ) -> None:
@@ -341,33 +357,31 @@ def homes(tmp_path: Path, url: str) -> list[Path]:
     return found
 
 
-def test_lines_without_a_request_id_are_done_once_when_the_active_one_is_killed(
-    homes: list[Path],
+@pytest.mark.parametrize("moment", ["append.begun", "append.committed"])
+def test_lines_without_a_request_id_are_done_once_when_the_active_one_dies(
+    homes: list[Path], moment: str
 ) -> None:
     """No name protects them: only that rows and replies are committed together."""
-    with Serve(homes[0]).ready() as first, Serve(homes[1]).ready(), Peer(homes[1]) as peer:
-        killer = threading.Timer(0.3, first.kill)
-        killer.start()
+    dies = {"UNDERSTUDY_FAILPOINT": f"{moment}:3"}
+    with (
+        Serve(homes[0], env=dies).ready() as first,
+        Serve(homes[1]).ready(),
+        Peer(homes[1]) as peer,
+    ):
         answers: list[dict[str, Any]] = []
-        for start in range(0, 100_000, 20):
+        for start in range(0, 100, 20):
             peer.send(*map(_nameless, range(start, start + 20)))
             answers += peer.answers(20)
-            if not killer.is_alive() and len(answers) > 20 and "standby" not in _hello(homes[1]):
-                break
-        assert {each["result"] for each in answers} == {"accepted"}
-        assert [each["id"] for each in answers] == [*range(len(answers))]
+        assert first.wait() == -signal.SIGKILL
+        assert [each["result"] for each in answers] == ["accepted"] * 100
+        assert [each["id"] for each in answers] == [*range(100)]
     titles = [orjson.loads(row.request)["payload"]["title"] for row in rows_of(homes[1])]
-    assert titles == [f"t{number}" for number in range(len(answers))]
+    assert titles == [f"t{number}" for number in range(100)]
     prove(homes[1])
 
 
 def _nameless(mark: int) -> dict[str, Any]:
     return {"id": mark, "action": "issue.add", "payload": {"title": f"t{mark}"}}
-
-
-def _hello(home: Path) -> dict[str, Any]:
-    with Peer(home) as peer:
-        return peer.server
 
 
 def test_many_clients_of_a_standby_are_not_starved_by_those_of_the_active_one(
