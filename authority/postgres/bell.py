@@ -10,7 +10,7 @@ from psycopg import sql
 from ..place import Place
 from .link import Link, connect
 
-ANSWER_SECONDS = 2.0  # without a byte; somebody's patience runs meanwhile
+ANSWER_SECONDS = 4.0  # without a byte; somebody's patience runs meanwhile
 _CONNECT_SECONDS = 2
 
 

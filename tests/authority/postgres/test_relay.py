@@ -248,6 +248,7 @@ def test_what_the_database_has_lost_is_asked_again_where_that_is_safe(
 def test_without_a_database_everybody_is_told_in_time(
     server: Database, url: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("understudy.authority.postgres.bell.ANSWER_SECONDS", 0.2)
     with Wire(server.socket) as wire, closing(Sender(parsed(server.through(wire, url)))) as sender:
         with patience(monkeypatch, 200):
             sender.send(errand(safe(1)))
