@@ -74,9 +74,10 @@ dag: $(READY) ## work off a graph of DAG_JOBS jobs while a storm blows
 race: $(READY) ## 8 chain runners and 8 dispatchers on 1,000 steps, some killed and some frozen
 	@UNDERSTUDY_RACE_STEPS=1000 UNDERSTUDY_RACE_HANDS=8 $(BIN)/python -m pytest tests/faults/test_race.py $(ARGS)
 
-hosts: $(READY) ## play every vector through a sidecar, and on PostgreSQL
+hosts: $(READY) ## play every vector through a sidecar and on PostgreSQL, and every trouble of three hosts
 	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/sidecar/test_vectors.py \
 	    tests/authority/postgres/test_vectors.py $(ARGS)
+	@UNDERSTUDY_EVERY_TROUBLE=1 $(PYTEST) tests/faults/test_failover.py $(ARGS)
 
 worlds: $(READY) ## run WORLDS worlds in each simulator, and as many walks beside the model
 	@UNDERSTUDY_SEEDS=$(WORLDS) UNDERSTUDY_WALKS=34 $(PYTEST) tests/authority/test_simulator.py \

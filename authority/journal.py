@@ -17,6 +17,7 @@ from ..contracts import FAILURES, Reason, canonical
 from .outcome import Change, decode_changes
 
 if TYPE_CHECKING:
+    from .errand import Post
     from .tables import Shown
 
 GENESIS = "row1_" + "0" * 64  # what the first row is chained to
@@ -175,6 +176,10 @@ class Storage(Journal, Protocol):
     @property
     def leads(self) -> bool:
         """Whether we may write. Where the folder's lock says so already, it is always true."""
+
+    @property
+    def post(self) -> "Post | None":
+        """How standbys reach the active one, where there can be any."""
 
     def stand_in(self) -> int | None:
         """Become the one who may write, if nobody is: our epoch."""

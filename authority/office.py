@@ -1,6 +1,8 @@
 """An authority in a state directory: its lock, its journal, and the projections that follow."""
 
+import queue
 import time
+import uuid
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -11,7 +13,18 @@ from typing import Any, Literal, Self
 import apsw
 import orjson
 
-from ..contracts import Door, Garbage, Reason, Request, Transport, limits, parse, startup_check
+from ..contracts import (
+    Door,
+    Garbage,
+    Reason,
+    Request,
+    Transport,
+    host_actions,
+    limits,
+    parse,
+    startup_check,
+)
+from .errand import Errand, Messenger, parcels
 from .failpoint import failpoint
 from .folder import TRAJECTORY, evidence_locked, locked, open_journal
 from .journal import Row, Unavailable
@@ -42,7 +55,10 @@ class Office:
         evidence: Evidence = "inside",
         standby: bool = False,
     ) -> None:
-        """Whoever is to write waits a while for the one who does, or is content to be a standby."""
+        """Whoever is to write waits a while for the one who does, or is content to be a standby.
+
+        A standby hands on what it is asked, line by line, to the one who is active.
+        """
         report = startup_check()
         if report["result"] != "accepted":
             raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
@@ -51,6 +67,9 @@ class Office:
         self._trajectory: Trajectory | None = None
         self._unwritten: deque[Row | Steps] = deque()  # what the trajectory does not show yet
         self._wrote = False
+        self._relays = standby  # until it is our turn
+        self._messenger: Messenger | None = None
+        self._brought: queue.SimpleQueue[Errand] = queue.SimpleQueue()
         with ExitStack() as opened:
             if writable:
                 opened.enter_context(locked(state_dir))
@@ -118,9 +137,50 @@ class Office:
 
     def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
         """As `submit`, for requests as they come through their doors."""
+        if self._is_relaying():
+            return self._relayed(lines)
         return self._followed(
             self.authority.propose_lines([(door, [line]) for line, door in lines])
         )
+
+    def _is_relaying(self) -> bool:
+        """Whether somebody else is to be asked; an office that was deposed asks nobody."""
+        if self._relays and (self.leads or self.stand_in()):
+            self._relays = False
+        return self._relays
+
+    def _relayed(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
+        """What the active authority answers, or we, if it becomes our turn meanwhile."""
+        post = self.journal.post
+        if post is None:
+            raise Unavailable(Reason.AUTHORITY_STANDBY, self.journal.who())
+        if self._messenger is None:
+            self._messenger = post.messenger(self._brought.put)
+        seq = self.authority.head.seq
+        errands = [Errand(part, seq) for part in parcels([(door, line) for line, door in lines])]
+        for errand in errands:
+            self._messenger.send(errand)
+        left = len(errands)
+        while left:
+            try:
+                self._brought.get(timeout=LOOK_SECONDS)
+                left -= 1
+            except queue.Empty:
+                if self._is_relaying():
+                    continue
+                post.settle(self._messenger.close())
+                self._messenger = None
+                self._finish(errands)
+                break
+        return [answer for errand in errands for answer in errand.answers if answer is not None]
+
+    def _finish(self, errands: Sequence[Errand]) -> None:
+        """Decide ourselves what has not been decided."""
+        for errand in errands:
+            if missing := errand.missing:
+                runs = [(door, [line]) for door, line in missing]
+                answers = self._followed(self.authority.propose_lines(runs))
+                errand.fill(b"".join(answer + b"\n" for answer in answers))
 
     def _followed(self, proposal: Proposal) -> list[bytes]:
         self.commit(proposal)
@@ -168,16 +228,26 @@ class Office:
 
         Raises `ValueError` for what is no JSON at all; everything else is an answer.
         """
+        is_relaying = self._is_relaying()
+        if is_relaying and "requestId" not in payload and _is_mutation(action):
+            payload = {**payload, "requestId": uuid.uuid4().hex}  # so that it can be asked again
         try:
             data = orjson.dumps({"action": action, "payload": payload, "context": context or {}})
         except orjson.JSONEncodeError as error:
             raise ValueError(f"not JSON: {error}") from None
-        answer: dict[str, Any] = orjson.loads(self.submit([parse(data, Door(transport))])[0])
+        door = Door(transport)
+        if is_relaying:
+            (line,) = self.submit_lines([(data, door)])
+        else:
+            (line,) = self.submit([parse(data, door)])
+        answer: dict[str, Any] = orjson.loads(line)
         return answer
 
     def close(self) -> None:
         """Let go; the SQL tables catch up last, when nobody waits for them any more."""
         with self._opened:
+            if self._messenger is not None:
+                self._messenger.leave()
             if self._wrote and self.journal.leads:
                 self._follow_with_tables()
 
@@ -203,3 +273,8 @@ class Office:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _is_mutation(action: str) -> bool:
+    known = host_actions().get(action)
+    return known is not None and known.mutates

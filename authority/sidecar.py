@@ -16,6 +16,8 @@ and pays for it with a fight over the interpreter's lock at every row.
     I2  The queue, every connection's share of it, every output buffer and, where it is ours to
         write, how far the trajectory may be behind are bounded.
     I3  After a failed commit nothing is answered any more, and the process ends.
+
+Where another authority is active, what waits is not decided here but handed on to it (`relay.py`).
 """
 
 import asyncio
@@ -33,8 +35,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import cast
 
-import orjson
-
 from ..contracts import (
     STRENGTH,
     TOO_LONG,
@@ -47,13 +47,16 @@ from ..contracts import (
     limits,
 )
 from .envelope import refused_garbage, with_mark
+from .errand import mark_of
 from .folder import SOCKET
 from .follower import Follower, Pace
 from .journal import Unavailable
 from .office import LOOK_SECONDS, Office
+from .relay import Relay, runs_of
 
 PROTOCOL = 1
 _LAST_CALL_SECONDS = 0.01  # how long a stop reads on: what was sent before it is taken in
+_LAST_ERRANDS_SECONDS = 9.0  # how long a standby's stop waits for what it has handed on
 _GOODBYE_SECONDS = 5.0  # how long a stop waits for answers to go out
 _EVIDENCE_SECONDS = 0.05  # how long the trajectory may wait; the journal never does
 _IDLE_SECONDS = 1.0  # without a request; then there is time for a snapshot
@@ -77,6 +80,7 @@ class Sidecar:
             "pid": self.pid,
         }
         self._leads = office.leads
+        self._relay = Relay(office, self._turn, frozen_clock=frozen_clock)
         self.ready = threading.Event()  # the socket is there
         self.room = memoryview(bytearray(_READ_BYTES))  # for whoever is read from
         self._askers: deque[Connection] = deque()  # those whose lines wait, in turn
@@ -103,7 +107,9 @@ class Sidecar:
         self.office.follow()  # a crash may have left the trajectory behind
         loop = asyncio.get_running_loop()
         watch: asyncio.Task[None] | None = None
-        if not self._leads:  # else the folder's lock is for good
+        if self._leads:
+            self._relay.open()
+        else:  # else the folder's lock is for good
             await self._look()
             watch = asyncio.create_task(self._stand())
         with socket_path(self.office.state_dir, SOCKET) as path:
@@ -126,14 +132,11 @@ class Sidecar:
 
     @property
     def greeting(self) -> bytes:
-        """What we are; whether we are a standby may change."""
-        standby = {} if self._leads else {"standby": True}
+        """What we are; whether we are a standby, and whom we ask then, may change."""
+        standby: dict[str, object] = {}
+        if not self._leads:
+            standby = {"standby": True, "relaysTo": self.office.journal.who()}
         return canonical.encode({"hello": self._hello | standby})
-
-    @property
-    def standby_for(self) -> str | None:
-        """Who is active, where it is not us."""
-        return None if self._leads else self.office.journal.who()
 
     async def _stand(self) -> None:
         """Wait for our turn, if another authority is at work; then see that it stays ours."""
@@ -151,10 +154,19 @@ class Sidecar:
         """Follow who is active, and take over if nobody is. A standby has time for its database."""
         loop = asyncio.get_running_loop()
         try:
-            self._leads = await loop.run_in_executor(self._evidence, self.office.stand_in)
+            if not await loop.run_in_executor(self._evidence, self.office.stand_in):
+                self._relay.resume()
+                return
+            self._relay.hold()
+            errands = await loop.run_in_executor(self._evidence, self._relay.settle)
         except Unavailable as error:
             if error.reason is not Reason.JOURNAL_UNREACHABLE:
                 raise
+            return
+        self._relay.finish(errands)
+        self._relay.open()
+        self._leads = True
+        self._turn()
         self._show_soon()
 
     def stop(self) -> None:
@@ -213,22 +225,29 @@ class Sidecar:
             self._pump()
 
     def _pump(self) -> None:
-        """Decide, commit and answer what waits, up to a batch."""
+        """Decide, commit and answer what waits, up to a batch; or hand it on."""
         self._pumping = False
-        if not self._askers or self._failure is not None:
+        if not (self._askers or self._relay.waits) or self._failure is not None:
+            return
+        if not self._leads:
+            while self._askers and self._relay.has_room:
+                self._relay.hand_on(self._batch(limits.ERRAND_LINES_MAX))
             return
         if self.office.behind > limits.EVIDENCE_BEHIND_MAX:
             return  # `_followed` calls again
-        batch = self._batch()
+        share = self._relay.share(alone=not self._askers)
+        batch = self._batch(max(1, limits.BATCH_MAX - sum(each.count for each in share)))
         self._together = sum(len(lines) for _, lines in batch)
         try:
             proposal = self.office.authority.propose_lines(
-                [(asker.door, lines) for asker, lines in batch]
+                [*((asker.door, lines) for asker, lines in batch), *runs_of(share)]
             )
+            replies = self._relay.enclose(share, proposal.answers, self._together)
             self.office.commit(proposal)
         except BaseException as error:  # noqa: BLE001 - whatever it is, memory is not the disk
             self._fail(error)
             return
+        self._relay.committed(replies, written=bool(proposal.entries))
         at = 0
         for asker, lines in batch:
             asker.answer(proposal.answers.run(at, at + len(lines)), len(lines))
@@ -236,17 +255,16 @@ class Sidecar:
         self._plan()
         if self.office.authority.snapshot_overdue:
             self._save()
-        if self._askers:
+        if self._askers or self._relay.waits:
             self._turn()
 
-    def _batch(self) -> list[tuple["Connection", list[bytes]]]:
-        """What waits, up to a batch; whoever sent much does not keep those waiting who sent little.
+    def _batch(self, room: int) -> list[tuple["Connection", list[bytes]]]:
+        """What waits, up to so many; whoever sent much does not keep those waiting who sent little.
 
         Connections take turns. Each gives an equal share, and what is left of the room is shared
         out again.
         """
         taken: dict[Connection, list[bytes]] = {}
-        room = limits.BATCH_MAX
         while room and self._askers:
             share = max(1, room // len(self._askers))
             for _ in range(min(room, len(self._askers))):
@@ -257,7 +275,7 @@ class Sidecar:
                 room -= len(lines)
                 if asker.lines:
                     self._askers.append(asker)
-        self._waiting_count -= limits.BATCH_MAX - room
+        self._waiting_count -= sum(map(len, taken.values()))
         self._waiting_bytes -= sum(sum(map(len, lines)) for lines in taken.values())
         return list(taken.items())
 
@@ -285,7 +303,7 @@ class Sidecar:
             return
         if self.office.behind:
             self._plan()
-        if self._askers:
+        if self._askers or self._relay.waits:
             self._turn()
 
     def _show_soon(self, seconds: float = Pace.QUIET_SECONDS) -> None:
@@ -332,9 +350,14 @@ class Sidecar:
 
     async def _drain(self) -> None:
         """Answer what was taken in; then say goodbye to everybody."""
-        while self._askers and self._failure is None:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + _LAST_ERRANDS_SECONDS
+        while (self._askers or self._relay.waits or self._relay.sent) and self._failure is None:
+            if not self._leads and loop.time() > give_up:
+                break
             self._pump()
             await asyncio.sleep(0.001)
+        self._relay.close()
         for timer in self._timers.values():
             timer.cancel()
         self._evidence.shutdown()
@@ -418,10 +441,6 @@ class Connection(asyncio.BufferedProtocol):
             refusals.append(self._greet(lines.pop(0)))
         if not lines or self._leaving:
             return refusals
-        active = self._sidecar.standby_for
-        if active is not None:
-            standby = (Garbage(Reason.AUTHORITY_STANDBY, active, id=_mark(each)) for each in lines)
-            return refusals + [self._refusal(each) for each in standby]
         mine = limits.INFLIGHT_MAX - self._waiting
         taken = self._sidecar.admit(self, lines[:mine]) if mine > 0 else 0
         self._waiting += taken
@@ -429,7 +448,7 @@ class Connection(asyncio.BufferedProtocol):
             detail = f"{self._sidecar.waiting_count} requests wait"
             if self._waiting >= limits.INFLIGHT_MAX:
                 detail = "too many in flight"
-            overloaded = Garbage(Reason.AUTHORITY_OVERLOADED, detail, id=_mark(line))
+            overloaded = Garbage(Reason.AUTHORITY_OVERLOADED, detail, id=mark_of(line))
             refusals.append(self._refusal(overloaded))
         return refusals
 
@@ -464,16 +483,6 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()  # it does not read what it asked for
             return
         self._transport.write(lines)
-
-
-def _mark(line: bytes) -> str | int | None:
-    """The `id` of a line that is refused unread, so that its sender can tell which one it was."""
-    with suppress(orjson.JSONDecodeError):
-        value = orjson.loads(line)
-        mark = value.get("id") if isinstance(value, dict) else None
-        if isinstance(mark, str | int) and not isinstance(mark, bool):
-            return mark
-    return None
 
 
 def peer_of(transport: asyncio.Transport) -> int | None:

@@ -59,6 +59,7 @@ class SqliteJournal:
     """See `Journal` for the promises."""
 
     leads = True  # whoever has the folder's lock
+    post = None  # so there is nobody to send errands to
 
     def __init__(self, path: Path, *, read_only: bool = False, lasting: bool = False) -> None:
         """A journal that is going to be used for long prepares its log."""

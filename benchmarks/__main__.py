@@ -11,7 +11,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks import failover, mcp, report, restart, stage
+from benchmarks import failover, mcp, relay, report, restart, stage
 from benchmarks.bars import BATCH, REFERENCE
 from benchmarks.cycles import CATALOGUE, SHAPES_BY_KEY, Contest
 from benchmarks.kernel import WAYS, decisions_per_second
@@ -21,7 +21,7 @@ from benchmarks.results import Results, machine
 from tests.services.server import Missing, private_folder
 from understudy.authority import native
 
-SECTIONS = ("kernel", "cycles", "latency", "restart", "growth", "stage", "mcp", "failover")
+SECTIONS = ("kernel", "cycles", "latency", "restart", "growth", "stage", "mcp", "failover", "relay")
 _KERNEL_CYCLES = {"reference": 1_024}  # others are faster, and get more
 _KERNEL_CYCLES_FAST = 8_192
 _WARM_UP_SECONDS = 0.3
@@ -121,6 +121,12 @@ def _measure(options: argparse.Namespace, folder: Path) -> Results:
             results.failover = failover.measure(folder / "failover", rounds, progress)
         except Missing as error:
             results.missing["failover"] = str(error)
+    if "relay" in options.sections:
+        try:
+            rounds = min(options.rounds, 3)
+            results.relay = relay.measure(folder / "relay", rounds, options.seconds, progress)
+        except Missing as error:
+            results.missing["relay"] = str(error)
     progress.clear()
     return results
 

@@ -41,6 +41,8 @@ def as_text(results: Results) -> str:
         parts.append(_agents(results.mcp))
     if results.failover:
         parts.append(_failover(results))
+    if results.relay:
+        parts.append(_relay(results))
     parts.append(_checklist(results))
     return "\n\n".join(parts)
 
@@ -176,6 +178,14 @@ def _failover(results: Results) -> str:
     ]
     heads = ["8. fail-over on PostgreSQL, the active one was", "first answer s", "in rounds"]
     return _table(heads, rows)
+
+
+def _relay(results: Results) -> str:
+    rows = [
+        [what, f"{statistics.median(found):.2f}", f"{min(found):.2f} to {max(found):.2f}"]
+        for what, found in results.relay.items()
+    ]
+    return _table(["9. through a standby on PostgreSQL", "times local", "in rounds"], rows)
 
 
 def _checklist(results: Results) -> str:

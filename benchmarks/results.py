@@ -30,6 +30,7 @@ class Results:
     stage: Found = field(default_factory=dict)
     mcp: Agents | None = None
     failover: dict[str, list[float]] = field(default_factory=dict)
+    relay: dict[str, list[float]] = field(default_factory=dict)
 
 
 def machine(folder: Path) -> dict[str, Any]:

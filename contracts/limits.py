@@ -118,6 +118,16 @@ CONNECTIONS_MAX = 4_096
 OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it is cut off
 LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal
 
+# --- errands: what a standby asks of the active authority -----------------------------------------
+ERRAND_LINES_MAX = 256  # requests in one; they are committed together, beside as many of others
+ERRAND_BYTES_MAX = 2_097_152  # the longest request, and room for shorter ones
+ERRANDS_SENT_MAX = 8  # of one standby, on their way at once
+ERRANDS_TAKEN_MAX = 32  # that the active authority has in hand
+ERRAND_PATIENCE_MS = 8_000  # without a reply; a takeover takes less than half of it
+ERRAND_AGE_MS = 15_000  # of an errand that is still taken; whoever asked has given up before
+REPLY_BYTES_MAX = 33_554_432  # answers to one errand
+REPLY_AGE_MS = 60_000  # of a reply that nobody has fetched; then it is thrown away
+
 # --- MCP ----------------------------------------------------------------------------------------
 MCP_INFLIGHT_MAX = 1_024  # requests of one client; each is a task of the gateway
 MCP_HOLDS_MAX = 256  # leases that are renewed for one client

@@ -267,6 +267,9 @@ class Reason(IntEnum):
     JOURNAL_TOO_NEW = 462
     JOURNAL_ENGINE_MISSING = 463
     JOURNAL_URL_INVALID = 464
+    AUTHORITY_OUTCOME_UNKNOWN = 465
+    AUTHORITY_ANSWER_TOO_LONG = 466
+    AUTHORITY_ERRAND_INVALID = 467
     # Specs, and the dispatch of their jobs.
     SPEC_PAYLOAD_INVALID = 470
     SPEC_EXISTS = 471
@@ -997,6 +1000,15 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
     (Reason.JOURNAL_URL_INVALID, "journal_url_invalid", _CALLER, _NEVER, Exit.CONFIG, None,
      "that is no URL for the journal of this state directory",
      "postgresql://HOST/DATABASE; a password comes from ~/.pgpass or UNDERSTUDY_JOURNAL"),
+    (Reason.AUTHORITY_OUTCOME_UNKNOWN, "authority_outcome_unknown", _PEER, _NEVER, Exit.FAILED,
+     None, "it was handed to the active authority without a requestId, and no answer came back",
+     "look whether it was done; with a requestId it is safe to ask again"),
+    (Reason.AUTHORITY_ANSWER_TOO_LONG, "authority_answer_too_long", _CALLER, _NEVER, Exit.USAGE,
+     None, "it was decided, and the answer is longer than what is carried to another host",
+     "ask for less, or on the host that is active"),
+    (Reason.AUTHORITY_ERRAND_INVALID, "authority_errand_invalid", _PEER, _NEVER, Exit.CONFIG,
+     None, "the active authority cannot read what this standby hands on",
+     "run the same version of understudy on all hosts"),
     (Reason.SPEC_PAYLOAD_INVALID, "spec_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
      "the payload of a spec action has a wrong, missing or unknown member",
      "correct the member that is named"),

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from ...contracts import Reason, limits
+from ...contracts import Garbage, Reason, limits
 from .. import place
+from ..errand import Errand, bounded, unpacked
 from ..journal import Unavailable
+from ..office import Office
 from ..sqlite import SqliteJournal
 
 _URL = "postgresql://db.example/work"
@@ -52,10 +54,62 @@ def _another_is_active(_: Path, __: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
+# --- errands --------------------------------------------------------------------------------------
+
+
+def carry(errand: Errand, state_dir: Path) -> None:
+    """An errand to an authority and back, as it is written down on both ways."""
+    runs = unpacked(_there(errand.body()), frozen_clock=True)
+    if isinstance(runs, Garbage):
+        errand.refuse(runs.reason, runs.detail)
+        return
+    with Office(state_dir) as office:
+        lines = [(line, door) for door, lines in runs for line in lines]
+        answers = b"".join(answer + b"\n" for answer in office.submit_lines(lines))
+        reply = _back(bounded(answers, office.authority.head.seq))
+    if not errand.fill(reply):
+        errand.doubt("nobody knows")
+
+
+def _there(body: bytes) -> bytes:
+    return body
+
+
+def _back(lines: bytes) -> bytes:
+    return lines
+
+
+@contextmanager
+def _carried(_: Path, __: Mapping[str, Any]) -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _garbled(_: Path, __: Mapping[str, Any]) -> Iterator[None]:
+    with patch(f"{__name__}._there", lambda body: body[1:]):
+        yield
+
+
+@contextmanager
+def _unanswered(_: Path, __: Mapping[str, Any]) -> Iterator[None]:
+    with patch(f"{__name__}._back", lambda _: b""):
+        yield
+
+
+@contextmanager
+def _answer_long(_: Path, __: Mapping[str, Any]) -> Iterator[None]:
+    with patch.object(limits, "REPLY_BYTES_MAX", 100):
+        yield
+
+
 FAULTS = {
     "another_is_active": _another_is_active,
     "database_gone": _refusing(Reason.JOURNAL_UNREACHABLE),
     "database_too_new": _refusing(Reason.JOURNAL_TOO_NEW),
     "driver_missing": _driver_missing,
+    "errand_answer_long": _answer_long,
+    "errand_carried": _carried,
+    "errand_garbled": _garbled,
+    "errand_unanswered": _unanswered,
     "password_written_down": _password_written_down,
 }

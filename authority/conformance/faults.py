@@ -22,6 +22,7 @@ import orjson
 from ...contracts import BY_WIRE, Door, Reason, canonical, check, documents, limits, parse
 from .. import client, sidecar
 from .. import office as offices
+from ..errand import Errand
 from ..folder import JOURNAL, TRAJECTORY
 from ..journal import Unavailable
 from ..office import Office
@@ -162,8 +163,17 @@ def _probe_client(state_dir: Path) -> Seen:
     return Seen(BY_WIRE[answer["failureClasses"][0]] if answer["failureClasses"] else None)
 
 
+def _probe_errand(state_dir: Path) -> Seen:
+    """Be asked as a standby, and ask the authority of the state directory."""
+    errand = Errand([(Door("mcp", frozen_clock=True), canonical.encode(_PROBE))], 0)
+    databases.carry(errand, state_dir)
+    answer = orjson.loads(errand.run(0, 1))
+    return Seen(BY_WIRE[answer["failureClasses"][0]] if answer["failureClasses"] else None)
+
+
 PROBES: dict[str, Callable[[Path], Seen]] = {
     "client": _probe_client,
+    "errand": _probe_errand,
     "start": _probe_start,
     "replay": _probe_replay,
     "verify": _probe_verify,

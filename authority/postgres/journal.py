@@ -21,16 +21,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 
 from ...contracts import Reason
+from ..errand import Errand, Reply, Taken, reason_of
 from ..failpoint import failpoint
 from ..journal import Entry, Head, Row, Snapshot, Unavailable, unpacked
 from ..place import Place
+from .inbox import REPLY, PostgresInbox, columns
 from .link import ANSWER_SECONDS, Link, Lost, connect, noticing, now_s
+from .messenger import PostgresMessenger
 from .migration import STEPS, migrate, version
 from .pulse import BEAT, HOLD_MS, LAPSE_MS, Pulse
 from .tables import PostgresTables
@@ -49,6 +53,7 @@ FROM unnest(%b::int8[], %b::int8[], %b::int8[], %b::text[], %b::bytea[], %b::byt
             %b::text[], %b::text[])
      AS fresh(seq, wall_ms, counter, node, request, response, changes, digest, state_digest)
 """  # noqa: S608
+_INSERT_WITH_REPLIES = f"WITH said AS ({REPLY}) {_INSERT}"
 _LAST = "SELECT coalesce(max(seq), 0) FROM journal"
 _SNAPSHOT = """
 INSERT INTO snapshot (seq, digest, state_digest, image, image_digest) VALUES (%s, %s, %s, %b, %s)
@@ -92,6 +97,8 @@ class PostgresJournal:
         self._confirmed_s = 0.0  # until when nobody else can be active (I3)
         self._deposed: str | None = None
         self._pulse: Pulse | None = None
+        self._enclosed: Sequence[Reply] = ()
+        self._errand_numbers = count(1)
         self._db = self._connected()
         try:
             self._node = str(self._one("SELECT node FROM head")[0])
@@ -125,14 +132,19 @@ class PostgresJournal:
                 if not ours:
                     raise Unavailable(Reason.JOURNAL_UNREACHABLE, str(error)) from error
                 self._again(error, lambda: self._settled(rows, expected_seq))
+        self._enclosed = ()
         failpoint("append.committed")
 
     def _insert(self, rows: Sequence[Row], epoch: int, expected_seq: int) -> None:
-        seqs, _, *columns = zip(*rows, strict=True)
+        seqs, _, *cells = zip(*rows, strict=True)
         try:
             with noticing(self._db):
-                values = (epoch, list(seqs), *map(list, columns))
-                self._db.execute(_INSERT, values, prepare=True)
+                values = (epoch, list(seqs), *map(list, cells))
+                if self._enclosed:
+                    values = (*columns(self._enclosed), *values)
+                    self._db.execute(_INSERT_WITH_REPLIES, values, prepare=True)
+                else:
+                    self._db.execute(_INSERT, values, prepare=True)
         except psycopg.errors.UniqueViolation as error:
             standing, (last,) = self.standing(), self._one(_LAST)
             if (standing.epoch, last) != (epoch, expected_seq):
@@ -189,6 +201,39 @@ class PostgresJournal:
             self._db.answer_seconds += len(snapshot.image) / _IMAGE_BYTES_PER_SECOND
             self._all(_SNAPSHOT, values)
             self._db.answer_seconds = ANSWER_SECONDS
+
+    # --- errands ------------------------------------------------------------------------------
+
+    @property
+    def post(self) -> "PostgresJournal":
+        """Whoever can reach the journal can hand errands to whoever is active."""
+        return self
+
+    def messenger(self, deliver: Callable[[Errand], None]) -> PostgresMessenger:
+        return PostgresMessenger(self._place, self._me, self._errand_numbers, self.who, deliver)
+
+    def inbox(self, take: Callable[[list[Taken]], None], *, frozen_clock: bool) -> PostgresInbox:
+        return PostgresInbox(self._place, self._me, take, frozen_clock=frozen_clock)
+
+    def enclose(self, replies: Sequence[Reply]) -> None:
+        """They are in the statement of the rows, and so there or not there together with them."""
+        self._enclosed = replies
+
+    def settle(self, errands: Sequence[Errand]) -> None:
+        """Nothing is committed behind our epoch: what has no reply by now was not done."""
+        query = "SELECT number, reason, lines FROM reply WHERE asker = %s"
+        replies = {number: said for number, *said in self._all(query, (self._me,))}
+        query = "DELETE FROM errand WHERE asker = %s RETURNING number"
+        undone = {number for (number,) in self._all(query, (self._me,))}
+        for errand in errands:
+            if errand.is_whole or errand.number is None:
+                continue
+            reason, lines = replies.get(errand.number, (None, b""))
+            known = reason_of(reason)
+            if known is not None:
+                errand.refuse(known, "the active authority did not read it")
+            elif not errand.fill(lines) and errand.number not in undone:
+                errand.doubt("it was handed over, and the database has lost it")
 
     def settings(self, names: Sequence[str]) -> dict[str, str]:
         """How the server is set up for whoever connects, for people."""

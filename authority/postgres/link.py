@@ -23,7 +23,6 @@ from ..place import Place
 ANSWER_SECONDS = 10.0  # without a byte; the slowest commit is far from it
 _CONNECT_SECONDS = 5
 _HABITS = {
-    "connect_timeout": _CONNECT_SECONDS,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
@@ -89,11 +88,12 @@ def _ready(events: int, wanted: Wait) -> Ready:
     return Ready.RW if reads and writes else Ready.R if reads else Ready.W
 
 
-def connect(place: Place) -> Link:
+def connect(place: Place, *, connect_seconds: int = _CONNECT_SECONDS) -> Link:
     """A fresh connection, in autocommit; `Unavailable` where there is none to be had."""
+    habits = _HABITS | {"connect_timeout": connect_seconds}
     try:
         given = conninfo_to_dict(place.url)
-        db = Link.connect(place.url, autocommit=True, **(_HABITS | given))  # type: ignore[arg-type]
+        db = Link.connect(place.url, autocommit=True, **(habits | given))  # type: ignore[arg-type]
         try:
             db.execute(sql.SQL(_SESSION).format(schema=sql.Identifier(place.schema)))
         except BaseException:

@@ -83,6 +83,45 @@ CREATE TRIGGER refuse_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON journal
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_changes();
 """
 
+# What standbys ask of the active one, and its replies (`errand.py`). Unlogged: a crash of the
+# server empties them, and whoever waits notices. Replies are never unique: a row that somebody else
+# wrote must not be able to stop a commit.
+_ERRANDS = """
+CREATE UNLOGGED TABLE errand (
+    place bigint GENERATED ALWAYS AS IDENTITY,
+    asker text NOT NULL CHECK (length(asker) BETWEEN 1 AND 48),
+    number bigint NOT NULL,
+    written timestamptz NOT NULL DEFAULT clock_timestamp(),
+    taker text,
+    body bytea NOT NULL CHECK (octet_length(body) <= 4194304),
+    PRIMARY KEY (asker, number)
+);
+CREATE UNLOGGED TABLE reply (
+    asker text NOT NULL CHECK (length(asker) BETWEEN 1 AND 48),
+    number bigint NOT NULL,
+    written timestamptz NOT NULL DEFAULT clock_timestamp(),
+    reason integer,
+    lines bytea NOT NULL
+);
+CREATE INDEX ON reply (asker, number);
+ALTER TABLE errand ALTER body SET STORAGE EXTERNAL;
+ALTER TABLE reply ALTER lines SET STORAGE EXTERNAL;
+CREATE FUNCTION ring_active() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('understudy_' || TG_TABLE_SCHEMA, '');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER ring_active AFTER INSERT ON errand
+    FOR EACH STATEMENT EXECUTE FUNCTION ring_active();
+CREATE FUNCTION ring_askers() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('understudy_' || asker, '') FROM (SELECT DISTINCT asker FROM fresh) AS heard;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER ring_askers AFTER INSERT ON reply
+    REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION ring_askers();
+"""
+
 # The tables are a projection: whatever they become, they are dropped and made anew, and follow.
 # `follow_to` comes last, so that a takeover waits for hardly more than the commit.
 _TABLES = f"""
@@ -114,7 +153,7 @@ BEGIN
 END $$;
 """  # noqa: S608 - our own names
 
-STEPS: tuple[str, ...] = (_FIRST, _TABLES)
+STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES)
 
 
 def version(db: psycopg.Connection[Any]) -> int:

@@ -46,8 +46,8 @@ def serve(
     answered.
 
     Where the journal is in PostgreSQL and another authority is active, this one is a standby: it
-    follows the journal, refuses requests with `authority_standby`, and takes over when the other
-    ends or gives no sign of life. One that was deposed meanwhile ends with exit code 75.
+    follows the journal, hands requests on to the active one through the database, and takes over
+    when that ends or gives no sign of life. One that was deposed meanwhile ends with exit code 75.
     """
     session.settle(journal_url)
     if session.boundary is None and native.available():
@@ -110,5 +110,7 @@ def status(session: Session) -> None:
     if session.as_json:
         print_json({"result": "accepted", "failureClasses": [], "sidecar": server})
     else:
-        standing = ", as a standby" if server.get("standby") else ""
+        standing = ""
+        if server.get("standby"):
+            standing = f", as a standby: it relays to {server.get('relaysTo', 'another')}"
         click.echo(f"process {server['pid']} serves {session.state_dir}{standing}")

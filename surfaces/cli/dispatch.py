@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from ...contracts import Door, limits, parse
+from ...contracts import Door, limits
 from .session import Session, common, print_bytes
 
 _CHUNK_BYTES = 262_144
@@ -33,9 +33,9 @@ def dispatch(session: Session, *, frozen_clock: bool) -> None:
                 _print(sidecar.relay(lines))
         return
     door = Door("mcp", frozen_clock=frozen_clock)
-    with session.office(writable=True) as office:
+    with session.office(writable=True, standby=True) as office:
         for lines in _batches():
-            _print(office.submit([parse(line, door) for line in lines]))
+            _print(office.submit_lines([(line, door) for line in lines]))
         if office.authority.garbage_count:
             click.echo(f"{office.authority.garbage_count} lines were no requests", err=True)
 

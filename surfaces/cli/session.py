@@ -44,7 +44,7 @@ class Session:
         )
         if not writable and office.authority.state.policy.evidence_reads:
             office.close()
-            return opened(self.state_dir, writable=True)
+            return opened(self.state_dir, writable=True, standby=True)
         return office
 
     def _offices(self) -> type[Office]:
@@ -76,7 +76,7 @@ class Session:
             if sidecar is not None:
                 with sidecar:
                     return sidecar.ask(action, payload, context)
-            with self.office(writable=writable) as office:
+            with self.office(writable=writable, standby=writable) as office:
                 return office.ask(action, payload, context, transport=transport)
         except ValueError as error:
             raise click.UsageError(f"an argument is no text or number: {error}") from None

@@ -152,8 +152,8 @@ def _greeted(hello: dict[str, Any]) -> Finding:
     facts = {"running": True} | {name: said.get(name) for name in names}
     words = f"process {said.get('pid')} serves, with {said.get('boundary')} decisions"
     if said.get("standby"):
-        facts["standby"] = True
-        words += ", as a standby: another authority is active"
+        facts |= {"standby": True, "relaysTo": said.get("relaysTo")}
+        words += f", as a standby: it relays to {said.get('relaysTo', 'another')}"
     if said.get("contractDigest") != contract_digest():
         words += ", by another contract than ours"
         remedy = "stop it, and start it again with the version that is installed"

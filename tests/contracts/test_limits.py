@@ -19,7 +19,7 @@ from tests.fakes.policy import envelope, passed, policy
 from tests.mcp.door.agents import HANDSHAKE, Wire
 from tests.mcp.door.agents import Door as AgentsDoor
 from tests.patience import PATIENCE_SECONDS, eventually
-from understudy.authority import folder
+from understudy.authority import errand, folder
 from understudy.authority.clock import HybridClock
 from understudy.authority.exchange import import_payloads, read_issues
 from understudy.authority.folder import JOURNAL, create_state_dir
@@ -32,6 +32,7 @@ from understudy.authority.outcome import (
     LeasePut,
     SubleasePut,
 )
+from understudy.authority.relay import Relay
 from understudy.authority.sqlite import SqliteJournal
 from understudy.authority.state import State, apply
 from understudy.contracts import (
@@ -1121,6 +1122,77 @@ def test_so_much_may_a_connection_leave_unread(
         slow.send(*(show(mark, "i0") for mark in range(60)))
         assert len(slow.rest()) < 60
         assert results(modest.answers(14)) == dict.fromkeys(range(14))
+
+
+# --- errands --------------------------------------------------------------------------------------
+
+# These take a database to try; `tests/authority/postgres` has one.
+stands_on("ERRANDS_TAKEN_MAX", "ERRAND_AGE_MS", "REPLY_AGE_MS")(
+    test_every_limit_has_a_test_that_stands_on_both_sides_of_it
+)
+
+
+@stands_on("ERRAND_LINES_MAX")
+def test_so_many_lines_are_in_one_errand() -> None:
+    lines = [(Door("mcp"), b"{}")] * (limits.ERRAND_LINES_MAX + 1)
+    assert [len(each) for each in errand.parcels(lines)] == [limits.ERRAND_LINES_MAX, 1]
+    found = errand.unpacked(errand.packed(lines[1:]), frozen_clock=False)
+    assert found == [(Door("mcp"), [b"{}"] * limits.ERRAND_LINES_MAX)]
+    more = errand.unpacked(errand.packed(lines), frozen_clock=False)
+    assert isinstance(more, Garbage)
+    assert more.reason is Reason.AUTHORITY_ERRAND_INVALID
+
+
+@stands_on("ERRAND_BYTES_MAX")
+def test_so_many_bytes_are_in_one_errand() -> None:
+    longest = (Door("mcp"), b"x" * limits.REQUEST_BYTES_MAX)
+    for each in errand.parcels([longest, (Door("cli"), b"{}")] * 5):
+        assert len(errand.packed(each)) <= limits.ERRAND_BYTES_MAX
+    body = errand.packed([longest, longest])
+    fits = body[: limits.ERRAND_BYTES_MAX]
+    assert not isinstance(errand.unpacked(fits, frozen_clock=False), Garbage)
+    assert isinstance(errand.unpacked(body, frozen_clock=False), Garbage)
+
+
+@stands_on("REPLY_BYTES_MAX")
+def test_so_many_bytes_are_in_one_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REPLY_BYTES_MAX", 100)
+    answers = [b'{"id":%d,"x":"%s"}' % (mark, b"x" * 30) for mark in range(2)]
+    fits = b"".join(each + b"\n" for each in answers)
+    assert errand.bounded(fits, 7) == fits
+    over = errand.bounded(fits + b'{"id":2,"x":"12"}\n', 7).splitlines()
+    assert over[:2] == answers
+    assert b'"id":2' in over[2]
+    assert b"authority_answer_too_long" in over[2]
+
+
+@stands_on("ERRAND_PATIENCE_MS")
+def test_an_errand_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = errand.Errand([(Door("mcp"), b"{}")], 0)
+    wait_s = limits.ERRAND_PATIENCE_MS / 1000
+    monkeypatch.setattr("understudy.authority.errand.time.monotonic", lambda: sent.begun_s + wait_s)
+    assert not sent.is_late
+    monkeypatch.setattr(
+        "understudy.authority.errand.time.monotonic", lambda: sent.begun_s + wait_s + 0.001
+    )
+    assert sent.is_late
+
+
+@stands_on("ERRANDS_SENT_MAX")
+def test_so_many_errands_of_a_standby_are_on_their_way(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[errand.Errand] = []
+    post = SimpleNamespace(messenger=lambda _: SimpleNamespace(send=sent.append))
+    monkeypatch.setattr(serving.office.journal, "post", post, raising=False)
+
+    async def fill() -> None:
+        relay = Relay(serving.office, lambda: None, frozen_clock=False)
+        while relay.has_room:
+            relay.hand_on([(SimpleNamespace(door=Door("mcp")), [b"{}"])])
+
+    asyncio.run(fill())
+    assert len(sent) == limits.ERRANDS_SENT_MAX
 
 
 # --- agents ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -213,17 +213,33 @@ def calls_of(logs: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 class Crew:
-    """Some processes with a log each. Leaving the block ends them."""
+    """Some processes with a log each. Leaving the block ends them.
+
+    They share what they know of state directories, or each has its own.
+    """
 
     def __init__(
-        self, state_dir: Path | str, folder: Path, seed: int, names: Sequence[str] = CREW
+        self,
+        state_dir: Path | str | Mapping[str, Path],
+        folder: Path,
+        seed: int,
+        names: Sequence[str] = CREW,
     ) -> None:
         self._logs = {name: folder / f"{name}.log" for name in names}
         self._sizes = dict.fromkeys(names, 0)
         self._heard = 0
-        words: list[str | Path] = [sys.executable, "-m", "tests.faults.crew", state_dir]
+        words: list[str | Path] = [sys.executable, "-m", "tests.faults.crew"]
         self.processes = {
-            name: Program([*words, log, name, str(seed)], cwd=ROOT)
+            name: Program(
+                [
+                    *words,
+                    state_dir[name] if isinstance(state_dir, Mapping) else state_dir,
+                    log,
+                    name,
+                    str(seed),
+                ],
+                cwd=ROOT,
+            )
             for name, log in self._logs.items()
         }
 

@@ -1,14 +1,18 @@
 """State directories that share a journal in PostgreSQL, from the command line."""
 
+from contextlib import closing
 from pathlib import Path
 
+import orjson
 import pytest
 
-from tests.authority.sidecar.peer import Peer, add
+from tests.authority.sidecar.peer import add
 from tests.patience import eventually
 from tests.surfaces.process import UNDERSTUDY, Program, Serve, commanded, report_of, understudy
 from understudy.authority import Office, Unavailable, glance
 from understudy.authority.client import Client
+from understudy.authority.place import parsed
+from understudy.authority.postgres import PostgresJournal
 from understudy.contracts import Exit, Reason, limits
 
 
@@ -118,16 +122,17 @@ def test_a_database_that_does_not_answer_is_named(homes: list[Path], tmp_path: P
 # --- one is active --------------------------------------------------------------------------------
 
 
-def test_a_standby_says_who_is_active_and_takes_over_when_that_one_ends(homes: list[Path]) -> None:
+def test_a_standby_says_whom_it_relays_to_and_takes_over_when_that_one_ends(
+    homes: list[Path],
+) -> None:
     one, two = homes
     with Serve(one).ready() as first, Serve(two).ready() as second:
-        status = commanded("authority", "status", "--state-dir", two).stdout
-        assert b"as a standby" in status
-        with Peer(one) as peer:
-            assert peer.ask(add(1))["result"] == "accepted"
-        words = refusal("issue", "add", "t", "--state-dir", two, code=Exit.TRY_LATER)
-        assert f"process {first.pid}" in words
-        assert "authority_standby" in words
+        for words in ("authority", "status"), ("doctor",):
+            said = commanded(*words, "--state-dir", two).stdout.decode()
+            assert "as a standby: it relays to" in said
+            assert f"process {first.pid}, epoch 1" in said
+        assert report_of("issue", "add", "t", "--id", "a", "--state-dir", two)["seq"] == 1
+        assert report_of("issue", "show", "a", "--state-dir", one)["issue"]["title"] == "t"
         assert first.terminate() == 0
         eventually(lambda: not _is_standby(two))
         assert report_of("issue", "add", "t", "--state-dir", two)["seq"] == 2
@@ -135,6 +140,30 @@ def test_a_standby_says_who_is_active_and_takes_over_when_that_one_ends(homes: l
     for home in homes:
         assert report_of("replay", "--state-dir", home)["rows"] == 2
     assert report_of("verify", "--state-dir", two)["rows"] == 2, "it had followed"
+
+
+def test_a_command_without_a_sidecar_asks_the_active_one_too(homes: list[Path]) -> None:
+    one, two = homes
+    with Serve(one).ready():
+        assert report_of("issue", "add", "t", "--id", "a", "--state-dir", two)["seq"] == 1
+        lines = b"".join(orjson.dumps(add(mark)) + b"\n" for mark in range(300))
+        done = understudy("dispatch", "--state-dir", two, stdin=lines)
+        assert [orjson.loads(line)["id"] for line in done.stdout.splitlines()] == [*range(300)]
+        again = understudy("issue", "add", "t", "--id", "a", "--state-dir", two)
+        assert again.returncode == Exit.CONFLICT
+    assert report_of("replay", "--state-dir", two)["rows"] == 302
+
+
+def test_a_relay_whose_active_one_is_silent_names_it(
+    homes: list[Path], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "ERRAND_PATIENCE_MS", 500)
+    with closing(PostgresJournal(parsed(url))) as silent, Office(homes[1], standby=True) as office:
+        silent.acquire_epoch()
+        answer = office.ask("issue.add", {"title": "t"})
+        assert answer["failureClasses"] == [Reason.AUTHORITY_STANDBY.wire]
+        assert silent.who().rpartition(",")[0] in answer["diagnostic"]
+    assert report_of("replay", "--state-dir", homes[1])["rows"] == 0
 
 
 def test_a_command_waits_for_the_active_one_and_gives_up(
@@ -147,34 +176,33 @@ def test_a_command_waits_for_the_active_one_and_gives_up(
         assert told.value.reason is Reason.AUTHORITY_STANDBY
 
 
-def test_a_client_that_knows_both_follows_and_one_that_knows_a_standby_is_told(
-    homes: list[Path],
-) -> None:
-    with Serve(homes[0]).ready() as first, Serve(homes[1]).ready():
-        with Client(homes[1], "mcp") as told:
-            answer = told.ask("issue.add", {"title": "t"})
-            assert answer["failureClasses"] == [Reason.AUTHORITY_STANDBY.wire]
-        with Client(homes[::-1], "mcp", retry_seconds=60) as client:
-            assert client.server["pid"] == first.pid
-            assert client.ask("issue.add", {"title": "t"})["seq"] == 1
-            first.kill()
-            assert client.ask("issue.add", {"title": "t"})["seq"] == 2
-            assert client.server["pid"] != first.pid
+def test_clients_follow_whatever_they_know(homes: list[Path]) -> None:
+    with (
+        Serve(homes[0]).ready() as first,
+        Serve(homes[1]).ready(),
+        Client(homes[1], "mcp", retry_seconds=60) as relayed,
+        Client(homes[::-1], "mcp", retry_seconds=60) as client,
+    ):
+        assert relayed.server["standby"] is True
+        assert client.server["pid"] == first.pid
+        assert relayed.ask("issue.add", {"title": "t"})["seq"] == 1
+        assert client.ask("issue.add", {"title": "t"})["seq"] == 2
+        first.kill()
+        assert relayed.ask("issue.add", {"title": "t"})["seq"] == 3
+        assert client.ask("issue.add", {"title": "t"})["seq"] == 4
+        assert client.server["pid"] != first.pid
 
 
-def test_a_tree_waits_while_another_host_is_active_and_works_when_it_is_not(
-    homes: list[Path],
-) -> None:
-    report_of("issue", "add", "t", "--id", "a", "--state-dir", homes[0])
+def test_a_tree_works_while_another_host_is_active(homes: list[Path]) -> None:
+    for name in "abc":
+        report_of("issue", "add", "t", "--id", name, "--state-dir", homes[0])
     up = (UNDERSTUDY, "up", "--exec", "true", "--until-done", "--state-dir", homes[1])
     with Serve(homes[0]).ready() as first, Program(up) as tree:
-        eventually(lambda: commanded("status", "--state-dir", homes[1]).returncode == 0)
-        assert _is_standby(homes[1])
-        assert tree.process.poll() is None
-        first.kill()
         assert tree.wait() == 0, tree.complaint()
-    (issue,) = report_of("issue", "list", "--state-dir", homes[1])["issues"]
-    assert issue["status"] == "closed"
+        assert first.process.poll() is None
+        assert not _is_standby(homes[0])
+        issues = report_of("issue", "list", "--state-dir", homes[0])["issues"]
+    assert [each["status"] for each in issues] == ["closed"] * 3
 
 
 def test_whoever_is_started_again_on_its_own_folder_need_not_wait(homes: list[Path]) -> None:
