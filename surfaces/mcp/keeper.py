@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from ...actors.trade import TRADES
+from ...actors import trade
 from ...authority import Unavailable
 from ...contracts import BY_WIRE, Reason, contract_digest, host_actions, limits
 from . import wire
@@ -219,7 +219,9 @@ class Keeper:
         asked_ms = now_ms()
         ttl_seconds = max(limits.TTL_SECONDS_MIN, held.ttl_seconds)
         try:
-            answer = await self._ask(*TRADES[held.family].renewing(held.lease, ttl_seconds), held)
+            answer = await self._ask(
+                *trade.TRADES[held.family].renewing(held.lease, ttl_seconds), held
+            )
         except Unavailable as error:
             _log.warning("%s: %s is not renewed: %s", caller.name, held.resource, error)
             caller.stay.not_now(held, now_ms())
@@ -237,7 +239,9 @@ class Keeper:
     async def _release(self, caller: Caller) -> None:
         for held in caller.stay:
             try:
-                answer = await self._ask(*TRADES[held.family].returning(held.lease, _LEFT), held)
+                answer = await self._ask(
+                    *trade.TRADES[held.family].returning(held.lease, _LEFT), held
+                )
             except Unavailable as error:
                 _log.warning("%s: %s is left to expire: %s", caller.name, held.resource, error)
                 continue
