@@ -88,7 +88,7 @@ def _composed(text: bytes, name: str) -> yaml.Node:
     """The one document of the text, as nodes that know their lines."""
     try:
         _refuse_depth(text, name)
-        node = yaml.compose(text, Loader=_LOADER)
+        node: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""

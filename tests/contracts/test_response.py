@@ -109,8 +109,8 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     _lent(day, patch)
     _fibers(day, patch)
     _checks(day)
+    _specs(day)  # before nodes are registered
     _jobs(day)
-    _specs(day)
     _reads(day)
     _doors(day)
     _garbage(day)
@@ -741,7 +741,8 @@ def widened(value: object, path: str = "$") -> Iterator[tuple[str, Any]]:
     """A value with one unknown member in one of its objects, for each of them."""
     if isinstance(value, dict):
         yield path, {**value, "surprise": 1}
-        for name in value.keys() - {"metadata", "payload"}:  # what we keep without a look at it
+        kept = {"metadata", "payload", "inputs"}  # without a look at it
+        for name in value.keys() - kept:
             for where, new in widened(value[name], f"{path}.{name}"):
                 yield where, {**value, name: new}
     elif isinstance(value, list) and value:
