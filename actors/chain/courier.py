@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from ...contracts import limits
 from ..dispatch.answers import Answer, class_of
 from . import jobfile
 from .hold import Hold
@@ -24,7 +25,6 @@ from .rounds import Post, Rounds, Term
 JOBS_MAX: Final = 32  # held at once
 CLAIMS_MAX: Final = 16  # in one turn
 _WRITES = 8  # between two turns, so that leases are renewed however slow the disk is
-_PAGE = 256  # jobs of one look
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class Courier(Rounds[Delivery]):
     # --- what the rounds ask --------------------------------------------------------------------
 
     def _look(self) -> tuple[str, dict[str, Any]]:
-        return "dispatch.roster", {"limit": _PAGE}
+        return "dispatch.roster", {"limit": limits.ROSTER_PAGE_MAX}
 
     def _ids(self, answer: Answer) -> list[str]:
         return [each["jobId"] for each in answer["jobs"]]

@@ -15,7 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ...authority import client
 from ...contracts import limits
@@ -25,7 +25,6 @@ from .hold import Hold
 from .lookout import Lookout
 from .moment import Moment
 
-TTL_MS_DEFAULT: Final = 60_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LOST = "lease_"  # how the classes begin that say that a lease is not ours any more
 
@@ -39,7 +38,7 @@ class Post:
 
     name: str
     run: str
-    ttl_ms: int = TTL_MS_DEFAULT
+    ttl_ms: int = limits.SPEC_TTL_MS_DEFAULT
 
     def __post_init__(self) -> None:
         for name in (self.name, self.run):

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from ...contracts import limits
 from ..dispatch.answers import Answer, class_of
 from .hold import Hold
 from .moment import Moment
 from .rounds import Post, Rounds, Term
 
 SPECS_MAX: Final = 4  # held at once
-PORTION_MAX: Final = 64  # steps in one request
-_PORTIONS = 4  # of one spec in flight together
+_PORTIONS = 4  # requests for one spec in flight together
 _PAGE = 64  # specs of one look
 
 
@@ -63,8 +63,11 @@ class ChainRunner(Rounds[Chain]):
         return Chain(hold, left=deque(key for key in in_order(steps) if key in bare))
 
     def _work(self, term: Chain, moment: Moment) -> None:
+        if not term.left:
+            term.reason = "every step that the grant named has its job"
         for _ in range(_PORTIONS):
-            portion = [term.left.popleft() for _ in range(min(PORTION_MAX, len(term.left)))]
+            count = min(limits.SPEC_BATCH_MAX, len(term.left))
+            portion = [term.left.popleft() for _ in range(count)]
             if portion:
                 self._under(term, "materialize", {"stepKeys": portion}, self._made, moment)
 
@@ -77,8 +80,6 @@ class ChainRunner(Rounds[Chain]):
         if answer["spec"]["state"] == "materialized":
             self.specs += 1
             del self.terms[term.hold.subject]  # its lease went with it
-        elif not term.left and not term.in_flight:
-            term.reason = "every step that the grant named has its job"
 
 
 def in_order(steps: Sequence[Mapping[str, Any]]) -> list[str]:

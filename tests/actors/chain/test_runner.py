@@ -254,3 +254,13 @@ def test_a_circle_would_come_last_and_nothing_is_left_out() -> None:
         {"stepKey": "c"},
     ]
     assert in_order(steps) == ["c", "a", "b"]
+
+
+def test_a_grant_without_a_step_to_make_is_given_back() -> None:
+    specs = Specs(a=3)
+    door = runner(specs)
+    door.turns(1)
+    specs.made["a"] = list(specs.steps["a"])  # by somebody else, behind the list
+    door.turns(2)
+    assert door.turn() == ["spec.release"]
+    assert of(door).is_idle
