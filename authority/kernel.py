@@ -286,8 +286,8 @@ class NativeAuthority(Authority):
         kernel.set_policy(is_open=state.policy.mutation == "open")
         kernel.head = self._position()
 
-    def _record_count(self) -> int:  # C makes neither, so nothing need be settled
-        return len(self._state.issues) + len(self._state.lane.jobs)
+    def _record_count(self) -> int:  # C makes none of them, so nothing need be settled
+        return len(self._state.issues) + self._state.lane.record_count
 
     def _position(self) -> Position:
         wall_ms, counter = self._clock.position

@@ -85,6 +85,10 @@ class Lane:
         self.unfinished = Waitlist()
         self.dispatches = Waitlist()
 
+    @property
+    def record_count(self) -> int:
+        return len(self.jobs) + len(self.specs)
+
     def missing(self, job: Job) -> list[str]:
         """The operations that a job waits for, in the order in which it names them."""
         return [op_id for op_id in job.causal_deps if not self._is_applied(op_id)]

@@ -150,7 +150,7 @@ class Authority:
         return self.head.seq - self._snapshot_seq
 
     def _record_count(self) -> int:
-        return len(self.state.issues) + len(self.state.lane.jobs)
+        return len(self.state.issues) + self.state.lane.record_count
 
     def snapshot(self) -> None:
         """Save the next start from folding the rows up to here."""

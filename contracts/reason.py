@@ -891,7 +891,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, str, str], ...] 
      "two workers changed the same path, so their sections cannot be joined as they are",
      "let one of them rebase onto the other, or split the paths"),
     (Reason.JOB_PAYLOAD_INVALID, "job_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
-     "the payload of a job, route or node action has a wrong, missing or unknown member",
+     "the payload of a job, dispatch, route or node action has a wrong, missing or unknown member",
      "correct the member that is named"),
     (Reason.JOB_COMPLETED, "job_completed", _PEER, _NEVER, Exit.CONFLICT, None,
      "the job is completed, once and for all",

@@ -16,10 +16,14 @@ from understudy.contracts.job import JOB_TRANSITIONS
 from understudy.contracts.reason import FAILURES, Exit
 from understudy.contracts.registry import host_actions
 from understudy.contracts.retry import retry_policy
+from understudy.contracts.spec import SPEC_TRANSITIONS
 from understudy.contracts.transitions import TRANSITIONS
 from understudy.surfaces.mcp.guide import refusals, tools
 
-PAGES = [Path(__file__).with_name(name) for name in ("protocol.md", "otp.md", "mcp.md", "jobs.md")]
+PAGES = [
+    Path(__file__).with_name(name)
+    for name in ("protocol.md", "otp.md", "mcp.md", "jobs.md", "specs.md")
+]
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -36,6 +40,11 @@ def fibers() -> str:
 def jobs() -> str:
     rows = [f"| {state} | {move} | {after} |" for (state, move), after in JOB_TRANSITIONS.items()]
     return _table("| from | operation | to |", rows)
+
+
+def specs() -> str:
+    rows = [f"| {state} | {move} | {after} |" for (state, move), after in SPEC_TRANSITIONS.items()]
+    return _table("| from | move | to |", rows)
 
 
 def guards() -> str:
@@ -106,6 +115,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
         transitions,
         fibers,
         jobs,
+        specs,
         guards,
         failures,
         retries,

@@ -19,6 +19,12 @@ _holder = stack(
     click.option("--fence", type=int, help="The fence, from the claim."),
 )
 
+_dispatcher = stack(
+    click.option("--dispatcher", help="Who holds the job."),
+    click.option("--lease-id", help="The lease's id, from the claim."),
+    click.option("--fence", type=int, help="The fence, from the claim."),
+)
+
 
 @click.group()
 def job() -> None:
@@ -151,6 +157,64 @@ def roster(session: Session, **options: Any) -> None:  # noqa: ANN401
 
 
 @job.group()
+def dispatch() -> None:
+    """Hand on the jobs of specs that are free to run, each one once.
+
+    Dispatchers do so by themselves: `understudy up --specs`. A lease that has lapsed is taken
+    over by the next claim.
+    """
+
+
+@dispatch.command("claim")
+@click.argument("job_id")
+@click.option("--dispatcher", required=True, help="Who hands it on.")
+@click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [60000]")
+@click.option("--lease-id", help="The lease's id, for more time.")
+@click.option("--fence", type=int, help="The fence of your claim, for more time.")
+@mutation
+@common
+def claim_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Take JOB_ID to hand it on; or, with the fence of your claim, keep it longer."""
+    answer = session.ask("dispatch.claim", payload(options), context(options))
+    session.finish(answer, lambda said: _dispatching(said["job"]))
+
+
+@dispatch.command("complete")
+@click.argument("job_id")
+@click.option("--file", "file", required=True, help="Where the file of the job is.")
+@click.option("--digest", required=True, help="The digest of what it holds.")
+@_dispatcher
+@mutation
+@common
+def complete_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """JOB_ID, which you hold, was handed on."""
+    answer = session.ask("dispatch.complete", payload(options), context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@dispatch.command("release")
+@click.argument("job_id")
+@click.option("--reason", help="Why, for the record.")
+@_dispatcher
+@mutation
+@common
+def release_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Give JOB_ID back, not handed on."""
+    answer = session.ask("dispatch.release", payload(options), context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@dispatch.command("roster")
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
+@common
+def dispatch_roster(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """List the jobs that can be handed on now, the oldest first."""
+    answer = session.ask("dispatch.roster", payload(options), writable=False)
+    session.finish(answer, _page)
+
+
+@job.group()
 def log() -> None:
     """The operations that were admitted: for replicas, and for whoever wants to know."""
 
@@ -193,7 +257,7 @@ def fold_log(session: Session, file: Path) -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @common
 def import_log(session: Session, file: Path) -> None:
-    """Take over the jobs and routes of FILE, which another authority exported.
+    """Take over the jobs, specs and routes of FILE, which another authority exported.
 
     What was completed there is completed here; what was claimed there is pending here. Done again,
     it changes nothing.
@@ -211,6 +275,7 @@ def import_log(session: Session, file: Path) -> None:
         said,
         lambda said: (
             f"scheduled {said['scheduled']}, completed {said['completed']}, routed {said['routes']}"
+            + (f", submitted {said['specs']}" if said["specs"] else "")
         ),
     )
 
@@ -309,6 +374,10 @@ def _line(one: dict[str, Any]) -> str:
     words = [one["jobId"], one["state"], one["kind"]]
     if lease := one.get("lease"):
         words.append(f"[{lease['owner']}, fence {lease['fence']}, {lease['state']}]")
+    if lease := one.get("dispatchLease"):
+        words.append(f"(handed on by {lease['owner']}, fence {lease['fence']}, {lease['state']})")
+    if mark := one.get("dispatched"):
+        words.append(f"dispatched to {mark['file']}")
     if waits := one.get("waitsFor"):
         words.append(f"waits for {', '.join(waits)}")
     return "  ".join([*words, *([one["reason"]] if "reason" in one else [])])
@@ -327,6 +396,12 @@ def _claimed(one: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _dispatching(one: dict[str, Any]) -> str:
+    lease = one["dispatchLease"]
+    lines = [_line(one), f"  fence   {lease['fence']}", f"  lease   {lease['leaseId']}"]
+    return "\n".join(lines)
+
+
 def _completed(said: dict[str, Any]) -> str:
     freed = f"; free now: {', '.join(said['freed'])}" if "freed" in said else ""
     return f"completed {said['job']['jobId']}{freed}"
@@ -340,7 +415,7 @@ def _detail(one: dict[str, Any]) -> str:
 
 def _page(said: dict[str, Any]) -> str:
     lines = [_line(each) for each in said["jobs"]] or ["nothing"]
-    if said["coordinator"]["quiet"]:
+    if said.get("coordinator", {}).get("quiet"):
         lines.append(f"the coordinator {said['coordinator']['node']} is quiet")
     if "cursor" in said:
         lines.append(f"more: --cursor {said['cursor']}")

@@ -30,6 +30,7 @@ _COMMANDS = {
     "required": ("required", "required", "Which checks a change requires, and that they passed."),
     "coherence": ("check", "coherence", "Do contract, routes and policies fit together?"),
     "job": ("job", "job", "Schedule, claim and complete the jobs of a mesh."),
+    "spec": ("spec", "spec", "Submit specs, whose steps become jobs, and see how far they are."),
     "route": ("job", "route", "Say which node gets which kind of job."),
     "coordinator": ("job", "coordinator", "Say which node runs the derivation pass."),
     "node": ("job", "node", "Say which nodes take part, and what each may do."),

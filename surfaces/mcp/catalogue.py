@@ -23,7 +23,7 @@ _UNNAMED = ("issue.", "fiber.")
 # Verbs that take nothing away, and verbs that do more each time.
 _ADDITIVE = frozenset(
     {"add", "append", "claim", "claim_next", "discover", "grant", "handover", "join"}
-    | {"lease_renew", "open", "spawn"}
+    | {"lease_renew", "materialize", "open", "spawn", "submit"}
 )
 _GROWING = frozenset({"add", "append", "claim_next", "discover", "grant", "run", "spawn"})
 

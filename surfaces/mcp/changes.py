@@ -19,7 +19,7 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, Serv
 
 from ...actors import evidence
 from ...authority import Unavailable, journal, open_journal
-from ...contracts import issue_of, rfc3339
+from ...contracts import is_issue, issue_of, rfc3339
 
 STATUS = ResourceUpdated("mesh://status")
 READY = ResourceUpdated("mesh://ready")  # there may be work now that was not there before
@@ -149,6 +149,10 @@ class Changes:
                 yield from (ResourceUpdated(f"issue://{issue_id}"), ResourcesListChanged())
             case {"change": "issue.set", "id": issue_id}:
                 yield ResourceUpdated(f"issue://{issue_id}")
+            case {"lease": {"resource": resource}} | {"resource": str(resource)} if not is_issue(
+                resource
+            ):
+                pass  # a lease on a job or a spec, which nobody can watch
             case {"change": "lease.put", "lease": {"resource": resource, "deadline_ms": ms}}:
                 self._deadlines[issue_of(resource)] = ms
                 yield from _leased(issue_of(resource))

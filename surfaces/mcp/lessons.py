@@ -235,6 +235,56 @@ LESSONS: dict[str, Lesson] = {
         "Jobs by state, kind and worker, a page at a time.",
         ("jobs", "count", "cursor", "jobCounts", "coordinator"),
     ),
+    "spec.submit": Lesson(
+        "Submit a spec",
+        "A document of steps, each of which becomes one job, named <specId>:<stepKey>. dependsOn "
+        "names steps that must be completed first. The same document twice is one spec; another "
+        "one needs another specId. Runners make the jobs, not you.",
+        ("spec",),
+    ),
+    "spec.claim": Lesson(
+        "Claim a spec",
+        "For runners: takes a spec to make its jobs, for leaseDurationMs, a minute if left out. "
+        "More time is the same call with the fence. `missing` says which steps lack a job. Keep "
+        "leaseId and fence.",
+        ("spec",),
+    ),
+    "spec.materialize": Lesson(
+        "Make the jobs of steps",
+        "For runners: makes the jobs of up to 64 steps under your fence. A job that exists is left "
+        "as it is. With the last one the spec is materialized and your lease ends.",
+        ("created", "existing", "spec"),
+    ),
+    "spec.release": Lesson(
+        "Give a spec back", "Another runner can go on with it at once.", ("spec",)
+    ),
+    "spec.show": Lesson(
+        "See one spec", "A spec whole, with the state of the job of every step.", ("spec",)
+    ),
+    "spec.list": Lesson(
+        "See the specs",
+        "The specs that a runner can claim now, or with query: all every one, a page at a time.",
+        ("specs", "count", "cursor", "specCounts"),
+    ),
+    "dispatch.claim": Lesson(
+        "Claim a job to hand it on",
+        "For dispatchers, not for workers: takes a spec's job that is free to run, to write its "
+        "file. Workers use job_claim. Keep leaseId and fence.",
+        ("job",),
+    ),
+    "dispatch.complete": Lesson(
+        "Mark a job as handed on",
+        "For dispatchers: the file is written, at `file`, with this digest. A job is marked once.",
+        ("job",),
+    ),
+    "dispatch.release": Lesson(
+        "Give a job back to dispatchers", "It was not handed on; another can do it.", ("job",)
+    ),
+    "dispatch.roster": Lesson(
+        "See what can be handed on",
+        "Jobs of specs that a dispatcher can claim now, the oldest first, a page at a time.",
+        ("jobs", "count", "cursor"),
+    ),
     "observe.latest": Lesson("See how things are", "The newest decision, and totals.", ("latest",)),
     "observe.needs_attention": Lesson(
         "See what needs attention", "What is stuck, failed or contended, and why.", ("attention",)
@@ -296,6 +346,9 @@ NEXT: dict[str, str] = {
     "lease_issue_blocked": "issue_blocked says what it waits for. Take other work with work_next.",
     "lease_not_found": "issue_list shows what there is.",
     "issue_not_found": "issue_list shows what there is.",
+    "spec_exists": "Take another specId, or submit the very document that is there.",
+    "spec_materialized": "Every step has its job. spec_show shows how they stand.",
+    "job_not_dispatchable": "dispatch_roster shows what can be handed on now.",
     "lease_capability_missing": "Ask the holder of the lease to do it, or to widen your sublease.",
     "fiber_scope_open": "Join or cancel the fibers that are named, then ask again.",
     "request_id_conflict": "Choose a new requestId, or leave it out.",

@@ -4,6 +4,7 @@
     lease://ID            the lease on an issue, as long as there is one
     trajectory://WHICH    rows of evidence, newest first: latest, failed, or those of one issue
     job://ID              one job
+    spec://ID             one spec, with the state of the job of every step
     mesh://ready          what work_next would hand out
     mesh://status         this state directory in numbers, and its tree, if one runs
 
@@ -43,6 +44,7 @@ _TEMPLATES = {
     "lease://{id}": "The lease on an issue; subscribe to hear when it is lost.",
     "trajectory://{which}": "Rows of evidence: latest, failed, or an issue's id.",
     "job://{id}": "One job.",
+    "spec://{id}": "One spec, with the state of the job of every step.",
 }
 
 
@@ -97,6 +99,8 @@ async def read(desk: Desk, uri: str) -> dict[str, Any]:
                 raise _missing(uri)
         case "job", job_id:
             value = await _shown(desk, "job", {"jobId": job_id}, uri)
+        case "spec", spec_id:
+            value = await _shown(desk, "spec", {"specId": spec_id}, uri)
         case "trajectory", str(which) if which:
             value = await asyncio.to_thread(_steps, desk, which)
         case _:

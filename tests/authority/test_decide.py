@@ -130,6 +130,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "issue.show": {"id": "a"},
     "world.route_binding": {"operationAction": "x"},
     "job.show": {"jobId": "a"},
+    "spec.show": {"specId": "a"},
     "harness.session.read": {"worker": "w"},
     "harness.session.bootstrap": {"worker": "w"},
     "harness.feature.read": {"worker": "w"},

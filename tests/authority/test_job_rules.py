@@ -30,7 +30,7 @@ MUTANTS = [
      "resolution_09_a_stamp_that_was_used_before"),
     (directive, "_matching", "range(len(kind), 0, -1)", "range(1, len(kind) + 1)",
      "resolution_10_exact_then_the_longest_prefix"),
-    (job, "_derives", "node == coordinator(turn)", "True",
+    (job, "derives", "node == coordinator(turn)", "True",
      "resolution_11_derivation_is_the_coordinators"),
     (job, "claim", "if missing := turn.lane.missing(job):", "if missing := []:",
      "resolution_12_waiting_has_an_age_and_an_end"),

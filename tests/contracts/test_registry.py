@@ -85,6 +85,16 @@ OURS = {
     "route.set": "op/cli.route_set",
     "coordinator.designate": "op/cli.coordinator_designate",
     "node.register": "op/cli.node_register",
+    "spec.submit": "op/mcp.spec_submit",
+    "spec.claim": "op/mcp.spec_claim",
+    "spec.materialize": "op/mcp.spec_materialize",
+    "spec.release": "op/mcp.spec_release",
+    "spec.show": "op/mcp.spec_show",
+    "spec.list": "op/mcp.spec_list",
+    "dispatch.claim": "op/mcp.dispatch_claim",
+    "dispatch.complete": "op/mcp.dispatch_complete",
+    "dispatch.release": "op/mcp.dispatch_release",
+    "dispatch.roster": "op/mcp.dispatch_roster",
     "policy.set": "op/cli.policy_set",
     "world.route_binding": "op/transport.world_route_binding",
 }
@@ -106,7 +116,7 @@ READS = {
     "observe.instruction", "observe.latest", "observe.needs_attention", "observe.projection",
     "coherence.check", "instruction.check", "required.decision_verify", "required.delta",
     "required.gate_ref", "required.projection", "required.witness_verify",
-    "job.show", "job.roster",
+    "job.show", "job.roster", "spec.show", "spec.list", "dispatch.roster",
 }  # fmt: skip
 
 

@@ -109,6 +109,7 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     _lent(day, patch)
     _fibers(day, patch)
     _checks(day)
+    _specs(day)  # before nodes are registered
     _jobs(day)
     _reads(day)
     _doors(day)
@@ -380,6 +381,63 @@ def _fibers(day: Day, patch: pytest.MonkeyPatch) -> None:
     day.grant("issue.show", id="fib")
 
 
+def _specs(day: Day) -> None:
+    steps = [
+        {"stepKey": "root", "kind": "k", "inputs": {"n": 1}},
+        {"stepKey": "b:2", "kind": "k", "dependsOn": ["root"]},
+    ]
+    spec = {"specId": "s", "title": "T", "steps": steps}
+    for _ in range(2):
+        day.grant("spec.submit", **spec)
+    day.grant("spec.submit", specId="t", steps=steps)
+    day.refuse(Reason.SPEC_EXISTS, "spec.submit", specId="s", steps=steps)
+    day.refuse(Reason.SPEC_STEP_DUPLICATE, "spec.submit", specId="u", steps=[steps[0]] * 2)
+    day.refuse(Reason.SPEC_STEP_DEPENDENCY, "spec.submit", specId="u", steps=steps[1:])
+    circle = [{"stepKey": a, "kind": "k", "dependsOn": [b]} for a, b in ("ab", "ba")]
+    day.refuse(Reason.SPEC_STEP_CYCLE, "spec.submit", specId="u", steps=circle)
+    held = _ran(day, reason="tired")
+    day.refuse(Reason.SPEC_STEP_UNKNOWN, "spec.materialize", **held, stepKeys=["x"])
+    day.grant("spec.materialize", **held, stepKeys=["root"])
+    day.grant("spec.materialize", **held, stepKeys=["root"])
+    for query in ("open", "all"):
+        day.grant("spec.list", query=query, limit=1)
+    day.grant("spec.materialize", **held, stepKeys=["root", "b:2"])
+    day.refuse(Reason.SPEC_MATERIALIZED, "spec.release", **held)
+    _dispatched(day)
+    day.grant("spec.show", specId="s")
+    day.refuse(Reason.SPEC_NOT_FOUND, "spec.show", specId="x")
+
+
+def _ran(day: Day, **release: object) -> Document:
+    """Claimed, given back and claimed again: what the runner has to show."""
+    for _ in range(2):
+        lease = day.grant("spec.claim", specId="s", runner="ann")["spec"]["lease"]
+        held = {"specId": "s", "runner": "ann"}
+        held |= {"leaseId": lease["leaseId"], "fence": lease["fence"]}
+        if release:
+            day.grant("spec.release", **held, **release)
+            release = {}
+    day.refuse(Reason.LEASE_CONTENDED, "spec.claim", specId="s", runner="bob")
+    day.grant("spec.claim", specId="s", runner="ann", fence=held["fence"])
+    return held
+
+
+def _dispatched(day: Day) -> None:
+    day.grant("dispatch.roster", limit=1)
+    day.refuse(Reason.JOB_NOT_DISPATCHABLE, "dispatch.claim", jobId="s:b:2", dispatcher="ann")
+    for _ in range(2):
+        claim = day.grant("dispatch.claim", jobId="s:root", dispatcher="ann")
+        lease = claim["job"]["dispatchLease"]
+        held = {"jobId": "s:root", "dispatcher": "ann"}
+        held |= {"leaseId": lease["leaseId"], "fence": lease["fence"]}
+        if _ == 0:
+            day.grant("dispatch.release", **held)
+    day.grant("job.show", jobId="s:root")
+    for _ in range(2):
+        day.grant("dispatch.complete", **held, file="f", digest="d")
+    day.refuse(Reason.JOB_DISPATCHED, "dispatch.claim", jobId="s:root", dispatcher="ann")
+
+
 def _jobs(day: Day) -> None:
     artifact = {"artifactId": "x", "artifactType": "t"}
     stamp = {"wallMs": day.time.wall_ms, "counter": 0, "node": "ann"}
@@ -512,7 +570,9 @@ def _invalid(action: str) -> Reason:
         return Reason.CHECK_PAYLOAD_INVALID
     if family == "dep":
         return Reason.DEPENDENCY_PAYLOAD_INVALID
-    if family in ("job", "route", "coordinator", "node"):
+    if family == "spec":
+        return Reason.SPEC_PAYLOAD_INVALID
+    if family in ("job", "route", "coordinator", "node", "dispatch"):
         return Reason.JOB_PAYLOAD_INVALID
     if family == "fiber":
         return Reason.FIBER_PAYLOAD_INVALID
@@ -681,7 +741,8 @@ def widened(value: object, path: str = "$") -> Iterator[tuple[str, Any]]:
     """A value with one unknown member in one of its objects, for each of them."""
     if isinstance(value, dict):
         yield path, {**value, "surprise": 1}
-        for name in value.keys() - {"metadata", "payload"}:  # what we keep without a look at it
+        kept = {"metadata", "payload", "inputs"}  # without a look at it
+        for name in value.keys() - kept:
             for where, new in widened(value[name], f"{path}.{name}"):
                 yield where, {**value, name: new}
     elif isinstance(value, list) and value:

@@ -201,7 +201,9 @@ def test_the_policy_agrees_with_the_table_of_failures(failure: Failure) -> None:
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=lambda failure: failure.wire)
 def test_every_class_that_a_request_can_meet_has_a_rule_of_its_own(failure: Failure) -> None:
-    prefixes = ("lease_", "transport_", "clock_", "authority_", "journal_", "fiber_", "job_")
+    prefixes = (
+        "lease_", "transport_", "clock_", "authority_", "journal_", "fiber_", "job_", "spec_",
+    )  # fmt: skip
     if failure.wire.startswith(prefixes):
         assert failure.wire in retry_policy().rules
 

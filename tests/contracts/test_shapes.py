@@ -147,6 +147,8 @@ LETTERS = "ABCXYZabcxyz019"
 ID = st.builds(
     str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + "._-", max_size=127)
 )  # as `shapes.ID_PATTERN` has it
+STEP_KEY = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + "._:-", max_size=127))
+JOB_ID = ID | st.builds("{}:{}".format, ID, STEP_KEY)
 ANY_CHARACTER = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 LINE_CHARACTER = st.characters(
     exclude_categories=["Cs"], exclude_characters="".join(map(chr, [*range(32), 127]))
@@ -169,7 +171,8 @@ def _sound(branch: Node) -> st.SearchStrategy[Any]:
             required = {name: parts.pop(name) for name in branch.get("required", ())}
             return st.fixed_dictionaries(required, optional=parts)
         case "array":
-            return st.lists(sound(branch["items"]), max_size=2)
+            least = branch.get("minItems", 0)
+            return st.lists(sound(branch["items"]), min_size=least, max_size=2)
         case "string":
             return _sound_string(branch)
         case "integer":
@@ -187,6 +190,10 @@ def _sound_string(branch: Node) -> st.SearchStrategy[str]:
     pattern = branch.get("pattern")
     if pattern == shapes.ID_PATTERN:
         return ID
+    if pattern == shapes.STEP_KEY_PATTERN:
+        return STEP_KEY
+    if pattern == shapes.JOB_ID_PATTERN:
+        return JOB_ID
     assert pattern in (shapes.LINE_PATTERN, None), f"teach the test {pattern}"
     alphabet = LINE_CHARACTER if pattern else ANY_CHARACTER
     return st.text(alphabet, min_size=branch.get("minLength", 0), max_size=8)
@@ -344,7 +351,12 @@ def test_every_definition_is_used_and_objects_are_closed() -> None:
 def test_patterns_are_those_of_the_decoder() -> None:
     nodes = [branch for node in SCHEMA["$defs"].values() for branch in branches(node)]
     patterns = {node["pattern"] for node in nodes if "pattern" in node}
-    assert patterns == {shapes.ID_PATTERN, shapes.LINE_PATTERN}
+    assert patterns == {
+        shapes.ID_PATTERN,
+        shapes.JOB_ID_PATTERN,
+        shapes.LINE_PATTERN,
+        shapes.STEP_KEY_PATTERN,
+    }
 
 
 # --- and judges as the schema judges ------------------------------------------------------------

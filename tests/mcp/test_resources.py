@@ -71,11 +71,23 @@ async def test_everything_can_be_read_by_name(desk: Desk, era: str) -> None:
         assert [row["action"] for row in rows] == ["dep.add", "issue.add"]
 
 
+async def test_a_spec_and_its_jobs_can_be_read(desk: Desk) -> None:
+    steps = [{"stepKey": "root", "kind": "k"}, {"stepKey": "b:2", "kind": "k"}]
+    await desk.ask("spec.submit", {"specId": "s", "steps": steps})
+    lease = (await desk.ask("spec.claim", {"specId": "s", "runner": "r"}))["spec"]["lease"]
+    held = {"runner": "r", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    await desk.ask("spec.materialize", {"specId": "s", "stepKeys": ["b:2"], **held})
+    async with connect(desk, Guest()) as client:
+        spec = await _read(client, "spec://s")
+        assert [each.get("state") for each in spec["steps"]] == [None, "pending"]
+        assert (await _read(client, "job://s:b:2"))["stepKey"] == "b:2"
+
+
 async def test_what_does_not_exist_is_said_not_to(desk: Desk) -> None:
     await _add(desk, "a")
-    missing = ("issue://nowhere", "lease://a", "job://1", "mesh://moon", "file:///etc/passwd")
+    missing = ("issue://nowhere", "lease://a", "job://1", "spec://1", "mesh://moon")
     async with connect(desk, Guest()) as client:
-        for uri in (*missing, "issue://", "trajectory://", "x"):
+        for uri in (*missing, "file:///etc/passwd", "issue://", "trajectory://", "x"):
             with pytest.raises(MCPError, match="Resource not found"):
                 await client.read_resource(uri)
 
@@ -112,6 +124,7 @@ async def test_templates_say_what_can_be_named(desk: Desk, era: str) -> None:
         "lease",
         "trajectory",
         "job",
+        "spec",
     ]
 
 

@@ -22,12 +22,15 @@ pytestmark = pytest.mark.anyio
 class World:
     """`a` is ready, `b` waits for it, `c` is ready, `w` is held with all that can hang on it.
 
-    The job `i` is pending, `j` is held.
+    The job `i` is pending, `j` is held. The spec `s` is held and has the job of its first step,
+    which is being handed on; `t` is free.
     """
 
     prefix: str  # of all ids: worlds share an authority
     proof: dict[str, Any]  # of who holds `w`
     job: dict[str, Any]  # of who holds the job `j`
+    run: dict[str, Any]  # of who holds the spec `s`
+    hand: dict[str, Any]  # of who hands on its first job
 
     def __getattr__(self, name: str) -> str:
         return f"{self.prefix}-{name}"
@@ -43,6 +46,10 @@ Case = tuple[Callable[[World], dict[str, Any]], Callable[[World], dict[str, Any]
 
 
 _HALF = {"checkpoint": {"summary": "half of it"}}
+_STEPS = [
+    {"stepKey": "one", "kind": "test.one"},
+    {"stepKey": "two", "kind": "test.one", "dependsOn": ["one"]},
+]
 _SCOPE = {"holder": "sub", "capabilityScope": ["issue.update"]}
 
 
@@ -175,6 +182,46 @@ CASES: dict[str, Case] = {
     "job_roster": (
         _anything, lambda w: {"cursor": "nowhere"}, "job_cursor_invalid",
     ),
+    "spec_submit": (
+        lambda w: {"specId": w.new, "steps": _STEPS},
+        lambda w: {"specId": w.new, "steps": _STEPS[1:]},
+        "spec_step_dependency_invalid",
+    ),
+    "spec_claim": (
+        lambda w: {"specId": w.t, "runner": "bob"},
+        lambda w: {"specId": w.s, "runner": "bob"},
+        "lease_contention_active",
+    ),
+    "spec_materialize": (
+        lambda w: w.run | {"stepKeys": ["one", "two"]},
+        lambda w: w.run | {"stepKeys": ["none"]},
+        "spec_step_unknown",
+    ),
+    "spec_release": (
+        lambda w: w.run | {"reason": "tired"}, lambda w: w.run | {"fence": 0}, "lease_fence_stale",
+    ),
+    "spec_show": (
+        lambda w: {"specId": w.s}, lambda w: {"specId": w.none}, "spec_not_found",
+    ),
+    "spec_list": (
+        _anything, lambda w: {"cursor": "nowhere"}, "job_cursor_invalid",
+    ),
+    "dispatch_claim": (
+        lambda w: {"jobId": f"{w.s}:one", "dispatcher": "ada-1", "fence": w.hand["fence"]},
+        lambda w: {"jobId": w.i, "dispatcher": "bob"},
+        "job_not_dispatchable",
+    ),
+    "dispatch_complete": (
+        lambda w: w.hand | {"file": "f", "digest": "d"},
+        lambda w: w.hand | {"file": "f", "digest": "d", "fence": 0},
+        "lease_fence_stale",
+    ),
+    "dispatch_release": (
+        lambda w: w.hand, lambda w: w.hand | {"fence": 0}, "lease_fence_stale",
+    ),
+    "dispatch_roster": (
+        _anything, lambda w: {"cursor": "nowhere"}, "job_cursor_invalid",
+    ),
 }  # fmt: skip
 
 
@@ -206,7 +253,20 @@ async def _world(desk: Desk, tool: str) -> World:
     taken = await desk.ask("job.claim", mine | {"leaseDurationMs": 60_000})
     lease = taken["job"]["lease"]
     job = mine | {"leaseId": lease["leaseId"], "fence": lease["fence"]}
-    return World(prefix, proof, job)
+    if not tool.startswith(("spec_", "dispatch_")):
+        return World(prefix, proof, job, {}, {})
+    for each in ("s", "t"):
+        await desk.ask("spec.submit", {"specId": f"{prefix}-{each}", "steps": _STEPS})
+    runner = {"specId": f"{prefix}-s", "runner": "ada-1"}
+    run = runner | _shown((await desk.ask("spec.claim", runner))["spec"]["lease"])
+    await desk.ask("spec.materialize", run | {"stepKeys": ["one"]})
+    dispatcher = {"jobId": f"{prefix}-s:one", "dispatcher": "ada-1"}
+    hand = (await desk.ask("dispatch.claim", dispatcher))["job"]["dispatchLease"]
+    return World(prefix, proof, job, run, dispatcher | _shown(hand))
+
+
+def _shown(lease: dict[str, Any]) -> dict[str, Any]:
+    return {"leaseId": lease["leaseId"], "fence": lease["fence"]}
 
 
 @pytest.mark.parametrize("tool", sorted(set(CASES) & set(entries())))

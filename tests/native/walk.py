@@ -164,6 +164,11 @@ class Walk:
             ("job.schedule", {"jobId": one, "kind": "k"}),
             ("job.claim", {"jobId": one, "worker": "ada"}),
             ("job.roster", {"query": "overdue"}),
+            ("spec.submit", {"specId": one, "steps": [{"stepKey": "a", "kind": "k"}]}),
+            ("spec.claim", {"specId": one, "runner": "ada"}),
+            ("spec.materialize", {"specId": one, "runner": "ada", "stepKeys": ["a"]}),
+            ("dispatch.claim", {"jobId": f"{one}:a", "dispatcher": "ada"}),
+            ("dispatch.roster", {}),
         ]
         if rng.random() < 0.02:
             self.strict = True

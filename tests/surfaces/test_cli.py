@@ -79,6 +79,22 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "job log export": (["log.jsonl"], "wrote 3 operations"),
     "job log fold": (["log.jsonl"], "3 operations: 1 pending, 1 claimed"),
     "job log import": (["log.jsonl"], "scheduled 0, completed 0, routed 0"),
+    "spec submit": (["n.yaml", "--id", "m"], "m  pending  0/2 jobs  Nightly"),
+    "spec status": (["n"], "  root  pending  s.build\n  test  -  s.test  after root"),
+    "spec list": (["--query", "all"], "n  in_progress  1/2 jobs  [ada, fence 18, active]"),
+    "spec claim": (["n", "SPEC"], "lease    spec/n/18"),
+    "spec materialize": (["n", "root", "test", "SPEC"], "existed  n:root\nn  materialized"),
+    "spec release": (
+        ["n", "SPEC", "--reason", "tired"],
+        "n  in_progress  1/2 jobs  Nightly  tired",
+    ),
+    "job dispatch claim": (["n:root", "DISPATCH"], "lease   dispatch/n:root/20"),
+    "job dispatch complete": (
+        ["n:root", "DISPATCH", "--file", "f.json", "--digest", "d"],
+        "n:root  pending  s.build  dispatched to f.json",
+    ),
+    "job dispatch release": (["n:root", "DISPATCH"], "n:root  pending  s.build\n"),
+    "job dispatch roster": ([], "nothing"),
     "route set": (["k.", "--to", "gpu", "--audited"], "k.  to gpu  audited"),
     "route clear": (["k."], "k.  to anybody"),
     "coordinator designate": (["ann"], "coordinator: ann"),
@@ -114,6 +130,22 @@ EXIT_CODES = (
 )  # fmt: skip
 
 
+def _specs(scene: Scene, tmp_path: Path) -> None:
+    """A spec with one of its two jobs, which is being handed on: rows 17 to 20."""
+    (tmp_path / "n.yaml").write_text(
+        "specId: n\ntitle: Nightly\nsteps:\n  - {stepKey: root, kind: s.build}\n"
+        "  - {stepKey: test, kind: s.test, dependsOn: [root]}\n"
+    )
+    held = ("--runner", "ada", "--lease-id", "spec/n/18", "--fence", "18")
+    for words in (
+        ("spec", "submit", "n.yaml"),
+        ("spec", "claim", "n", "--runner", "ada"),
+        ("spec", "materialize", "n", "root", *held),
+        ("job", "dispatch", "claim", "n:root", "--dispatcher", "ada"),
+    ):
+        assert scene.run(*words).code == 0
+
+
 def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
     (tmp_path / "more.jsonl").write_bytes(b'{"id":"m","title":"more"}\n')
     (tmp_path / "ops.jsonl").write_bytes(
@@ -122,11 +154,22 @@ def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
     )
     if name in ("job log fold", "job log import"):
         assert scene.run("job", "log", "export", "log.jsonl").code == 0
+    if name.startswith(("spec ", "job dispatch ")):
+        _specs(scene, tmp_path)
     words = name.split()
     known = {
         "HOLDER": scene.holder,
         "TORN": scene.torn_holder,
         "FENCE": (str(scene.fence),),
+        "SPEC": ("--runner", "ada", "--lease-id", "spec/n/18", "--fence", "18"),
+        "DISPATCH": (
+            "--dispatcher",
+            "ada",
+            "--lease-id",
+            "dispatch/n:root/20",
+            "--fence",
+            "20",
+        ),
         "JOB": ("--worker", "ada", "--lease-id", "claim/j/16", "--fence", "16"),
     }
     for word in COMMANDS[name][0]:
