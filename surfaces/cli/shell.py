@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ...authority import asking
+from ...authority import Unavailable, asking
 from .sheet import Form
 from .sql import put, said
 
@@ -55,7 +55,7 @@ class Shell:
         try:
             fresh = self._inquiry.freshen()
             count = put(self._inquiry, statement, self._form)
-        except asking.BadQuery as error:
+        except (asking.BadQuery, Unavailable) as error:
             click.echo(f"error: {error}", err=True)
         else:
             click.echo(said(fresh, count), err=True)
