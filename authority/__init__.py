@@ -1,9 +1,9 @@
 """The law: the only room where a lease changes hands.
 
-Other rooms take what they need from here; `client`, `exchange`, `glance`, `kernel`, `native`,
-`oplog`, `place`, `replay`, `sidecar`, `tables`, `takeover`, `trajectory` and `conformance` are
-modules that a command loads when it needs them. The names below are imported when they are first
-used, so that `glance` stays cheap.
+Other rooms take what they need from here; `asking`, `client`, `exchange`, `glance`, `kernel`,
+`native`, `oplog`, `place`, `removal`, `replay`, `sidecar`, `tables`, `takeover`, `trajectory` and
+`conformance` are modules that a command loads when it needs them. The names below are imported when
+they are first used, so that `glance` stays cheap.
 """
 
 from importlib import import_module

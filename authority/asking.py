@@ -14,7 +14,10 @@ import apsw
 
 from . import place
 from .folder import TABLES, open_journal
-from .tables.inquiry import FileReader, Reader
+from .tables import SCHEMA
+from .tables.inquiry import BadQuery, FileReader, Reader, bare, split
+
+__all__ = ["SCHEMA", "BadQuery", "Freshness", "Inquiry", "bare", "brought_up", "opened", "split"]
 
 _LOOK_SECONDS = 0.05
 

@@ -74,6 +74,12 @@ def given() -> str | None:
     return None if not url else _PASSWORD.sub(r"\1@", url)
 
 
+def completed(url: str) -> Place:
+    """The place that a URL names; with the password, where the environment names it in full."""
+    whole = os.environ.get(VARIABLE)
+    return parsed(whole if whole and parsed(given() or "") == parsed(url) else url)
+
+
 def remember(state_dir: Path, url: str) -> None:
     """Write down where a folder's journal is; one that is elsewhere already stays there."""
     refuse_secret(url, "the URL")

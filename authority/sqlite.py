@@ -7,7 +7,7 @@ meta       node, epoch, format version
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from .failpoint import failpoint
 from .journal import Entry, Head, Packed, Row, Snapshot, Unavailable
 
 if TYPE_CHECKING:
+    from .removal import Load
     from .tables import Tables
 
 _APPLICATION_ID = 0x75_6E_64_73  # "unds": `file` and we can tell the journal from other databases
@@ -111,6 +112,22 @@ class SqliteJournal:
             raise _unavailable(error, path) from error
         finally:
             db.close()
+
+    @classmethod
+    def fill(cls, path: Path, load: "Load") -> None:
+        """Make a journal that holds what another one held; on disk when this returns."""
+        cls.create(path, load.node)
+        with _naming(Reason.JOURNAL_WRITE_FAILED), closing(apsw.Connection(str(path))) as db:
+            db.pragma("synchronous", "FULL")
+            with db:
+                db.executemany(_INSERT, load.rows)
+                db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(load.epoch),))
+                if (snapshot := load.snapshot()) is not None:
+                    head = snapshot.head
+                    values = (head.seq, head.digest, head.state_digest, snapshot.image)
+                    query = "INSERT INTO snapshot VALUES (1, ?, ?, ?, ?, ?)"
+                    db.execute(query, (*values, snapshot.digest))
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def node(self) -> str:
         return self._meta("node")

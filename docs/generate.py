@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.actors.otp.restart import AFFECTED, VERDICTS
+from understudy.authority.tables import SCHEMA
 from understudy.contracts import limits
 from understudy.contracts.fiber import FIBER_TRANSITIONS
 from understudy.contracts.job import JOB_TRANSITIONS
@@ -22,7 +23,7 @@ from understudy.surfaces.mcp.guide import refusals, tools
 
 PAGES = [
     Path(__file__).with_name(name)
-    for name in ("protocol.md", "otp.md", "mcp.md", "jobs.md", "specs.md")
+    for name in ("protocol.md", "otp.md", "mcp.md", "jobs.md", "specs.md", "sql.md")
 ]
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -109,6 +110,15 @@ def strategies() -> str:
     return _table("| strategy | who is stopped and started again |", rows)
 
 
+def tables() -> str:
+    rows = []
+    for table in SCHEMA:
+        cells = [f"**`{name}`**" if name in table.key else f"`{name}`" for name, _ in table.columns]
+        unique = f" Unique: `{', '.join(table.unique)}`." if table.unique else ""
+        rows.append(f"| `{table.name}` | {table.about}{unique} | {' '.join(cells)} |")
+    return _table("| table | what it shows | columns |", rows)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     each.__name__: each
     for each in (
@@ -125,6 +135,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
         bounds,
         restarts,
         strategies,
+        tables,
         tools,
         refusals,
     )

@@ -21,9 +21,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import psycopg
 
@@ -38,6 +38,9 @@ from .messenger import PostgresMessenger
 from .migration import STEPS, migrate, version
 from .pulse import BEAT, HOLD_MS, LAPSE_MS, Pulse
 from .tables import PostgresTables
+
+if TYPE_CHECKING:
+    from ..removal import Load
 
 _RETRY_SECONDS = 30.0  # how long an active one waits for a database that is lost
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.02, 1.0  # between two tries
@@ -54,6 +57,12 @@ FROM unnest(%b::int8[], %b::int8[], %b::int8[], %b::text[], %b::bytea[], %b::byt
      AS fresh(seq, wall_ms, counter, node, request, response, changes, digest, state_digest)
 """  # noqa: S608
 _INSERT_WITH_REPLIES = f"WITH said AS ({REPLY}) {_INSERT}"
+_FILL = f"""
+INSERT INTO journal ({_COLUMNS})
+SELECT * FROM unnest(%b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::text[], %b::bytea[],
+                     %b::bytea[], %b::bytea[], %b::text[], %b::text[])
+"""  # noqa: S608
+_FILL_ROWS = 500  # at once
 _LAST = "SELECT coalesce(max(seq), 0) FROM journal"
 _SNAPSHOT = """
 INSERT INTO snapshot (seq, digest, state_digest, image, image_digest) VALUES (%s, %s, %s, %b, %s)
@@ -112,6 +121,35 @@ class PostgresJournal:
         """Make an empty journal; an existing one is brought to this version. Whether it is new."""
         with _naming(Reason.JOURNAL_WRITE_FAILED), closing(connect(place)) as db:
             return migrate(db, place.schema, node)
+
+    @classmethod
+    def fill(cls, place: Place, load: "Load") -> int:
+        """Make a journal that holds what another one held, or none; its epoch.
+
+        Rows keep the epochs that they were written under, so the trigger that lets in the newest
+        one only is off as long as nobody else sees the table.
+        """
+        with (
+            _naming(Reason.JOURNAL_WRITE_FAILED),
+            closing(connect(place)) as db,
+            db.transaction(),
+        ):
+            migrate(db, place.schema, load.node)
+            epoch = _refuse_occupied(db, place)
+            db.execute("ALTER TABLE journal DISABLE TRIGGER refuse_strangers")
+            rows = iter(load.rows)
+            while part := list(islice(rows, _FILL_ROWS)):
+                db.execute(_FILL, tuple(map(list, zip(*part, strict=True))))
+            db.execute("ALTER TABLE journal ENABLE TRIGGER refuse_strangers")
+            snapshot = load.snapshot()
+            if snapshot is not None and len(snapshot.image) <= _IMAGE_BYTES_MAX:
+                head = snapshot.head
+                db.answer_seconds += len(snapshot.image) / _IMAGE_BYTES_PER_SECOND
+                values = (head.seq, head.digest, head.state_digest, snapshot.image)
+                db.execute(_SNAPSHOT, (*values, snapshot.digest))
+            epoch = max(epoch + 1, load.epoch)
+            db.execute("UPDATE head SET node = %s, epoch = %s", (load.node, epoch))
+        return epoch
 
     def node(self) -> str:
         return self._node
@@ -409,6 +447,20 @@ class PostgresJournal:
 
 
 _UNREACHABLE = Reason.JOURNAL_UNREACHABLE
+
+
+def _refuse_occupied(db: Link, place: Place) -> int:
+    """The epoch of a journal that nobody has written to; nobody begins to while we look."""
+    db.execute("LOCK TABLE journal IN SHARE ROW EXCLUSIVE MODE")
+    found = db.execute(f"SELECT epoch, holder, place, ({_LAST}) FROM head FOR UPDATE").fetchone()  # noqa: S608
+    assert found is not None, "`head` has one row"
+    epoch, holder, who, last = found
+    if last:
+        detail = f"{place} has {last} rows already, and a copy needs a place of its own"
+        raise Unavailable(Reason.JOURNAL_URL_INVALID, detail)
+    if holder is not None:
+        raise Unavailable(Reason.AUTHORITY_BUSY, f"{who} is active in {place}")
+    return int(epoch)
 
 
 @contextmanager

@@ -46,6 +46,7 @@ _COMMANDS = {
     "import": ("exchange", "import_file", "Take over an issues.jsonl file."),
     "export": ("exchange", "export_file", "Write an issues.jsonl file."),
     "sql": ("sql", "sql", "Ask the SQL tables: jobs, specs, leases, issues. Read-only."),
+    "journal": ("journal", "journal", "Say where the journal is; copy it to another engine."),
     "replay": ("proof", "replay", "Decide the whole journal again and compare the bytes."),
     "verify": ("proof", "verify", "Hold the trajectory's chain against the journal."),
     "rebuild": ("proof", "rebuild", "Make the tables and the trajectory anew."),

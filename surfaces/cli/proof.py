@@ -1,10 +1,7 @@
 """`understudy replay`, `verify` and `rebuild`: the journal is the truth, and can be proved."""
 
-import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Mapping
+from contextlib import closing
 
 import click
 
@@ -21,6 +18,7 @@ from ...authority import (
 )
 from ...authority import replay as replaying
 from ...contracts import Exit, Reason
+from .progress import bar
 from .session import Leave, Session, common, print_json
 
 
@@ -34,9 +32,9 @@ def replay(session: Session) -> None:
     # The journal alone: proof must not lean on the state that it is to prove.
     with (
         open_journal(session.state_dir, read_only=True) as journal,
-        _progress(journal.last_seq()) as bar,
+        bar(journal.last_seq(), "replaying") as step,
     ):
-        result = replaying.replay(journal, _stepper(bar.update))
+        result = replaying.replay(journal, step)
     wrong = [] if result.reason is None else [result.reason.wire]
     report = {
         "result": "rejected" if wrong else "accepted",
@@ -103,20 +101,3 @@ def _finish(session: Session, report: Mapping[str, object], said: str) -> None:
         click.echo(said if accepted else f"error: {said}", err=not accepted)
     if not accepted:
         raise Leave(Exit.CHECK_FAILED)
-
-
-def _progress(rows: int) -> AbstractContextManager[Any]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        return nullcontext(SimpleNamespace(update=lambda _: None))
-    return click.progressbar(length=rows, label="replaying", file=sys.stderr)
-
-
-def _stepper(update: Callable[[int], None]) -> Callable[[int], None]:
-    """A bar that moves a thousand rows at a time; each row would cost more than deciding it."""
-
-    def step(seq: int) -> None:
-        if seq % 1000 == 0:
-            update(1000)
-
-    return step

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from ...authority.asking import Inquiry
-from ...authority.tables import SCHEMA
-from ...authority.tables.inquiry import BadQuery, bare, split
+from ...authority import Unavailable, asking
 from .sheet import Form
 from .sql import put, said
 
@@ -25,7 +23,7 @@ Moments are milliseconds since 1970. Nothing can be changed here."""
 class Shell:
     """Reads, asks, prints; whatever goes wrong is said, and the next question is waited for."""
 
-    def __init__(self, inquiry: Inquiry, form: Form) -> None:
+    def __init__(self, inquiry: asking.Inquiry, form: Form) -> None:
         self._inquiry, self._form = inquiry, form
 
     def run(self) -> None:
@@ -34,7 +32,7 @@ class Shell:
             rest = ""
             while True:
                 try:
-                    line = input("    ...> " if bare(rest) else "understudy> ")
+                    line = input("    ...> " if asking.bare(rest) else "understudy> ")
                     statements, rest = self._taken(rest, line)
                     for statement in statements:
                         self._ask(statement)
@@ -48,16 +46,16 @@ class Shell:
                     return
 
     def _taken(self, rest: str, line: str) -> tuple[list[str], str]:
-        if not bare(rest) and line.lstrip().startswith("."):
+        if not asking.bare(rest) and line.lstrip().startswith("."):
             self._obey(line.split())
             return [], ""
-        return split(f"{rest}{line}\n")
+        return asking.split(f"{rest}{line}\n")
 
     def _ask(self, statement: str) -> None:
         try:
             fresh = self._inquiry.freshen()
             count = put(self._inquiry, statement, self._form)
-        except BadQuery as error:
+        except (asking.BadQuery, Unavailable) as error:
             click.echo(f"error: {error}", err=True)
         else:
             click.echo(said(fresh, count), err=True)
@@ -69,11 +67,13 @@ class Shell:
             case [".help"]:
                 click.echo(_HELP)
             case [".tables"]:
-                for table in SCHEMA:
+                for table in asking.SCHEMA:
                     click.echo(f"{table.name:<15} {table.about}")
             case [".schema"]:
-                click.echo("\n".join(table.ddl("sqlite").rstrip() for table in SCHEMA))
-            case [".schema", name] if found := [each for each in SCHEMA if each.name == name]:
+                click.echo("\n".join(table.ddl("sqlite").rstrip() for table in asking.SCHEMA))
+            case [".schema", name] if found := [
+                each for each in asking.SCHEMA if each.name == name
+            ]:
                 click.echo(found[0].ddl("sqlite").rstrip())
             case [".schema", name]:
                 click.echo(f"error: there is no table `{name}`; see .tables", err=True)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from ...authority.asking import Freshness, Inquiry, opened
-from ...authority.tables.inquiry import BadQuery, bare, split
+from ...authority import asking
 from .session import Session, common, print_bytes, print_json
 from .sheet import Form, csv_lines, json_lines, table
 
@@ -58,7 +57,7 @@ def sql(
     if session.as_json and as_csv:
         raise click.UsageError("--json and --csv are two forms of one answer: name one")
     form = json_lines if session.as_json else csv_lines if as_csv else table
-    with opened(session.state_dir, timeout_s, wait_s) as inquiry:
+    with asking.opened(session.state_dir, timeout_s, wait_s) as inquiry:
         if query is None and sys.stdin is not None and sys.stdin.isatty():
             from .shell import Shell  # noqa: PLC0415 - most ask one thing
 
@@ -72,11 +71,11 @@ def sql(
             for statement in statements:
                 count = put(inquiry, statement, form)
                 _tell(session, fresh, count)
-        except BadQuery as error:
+        except asking.BadQuery as error:
             raise click.ClickException(f"{error} (`understudy sql --help` has examples)") from None
 
 
-def put(inquiry: Inquiry, statement: str, form: Form) -> int:
+def put(inquiry: asking.Inquiry, statement: str, form: Form) -> int:
     """Ask, and print the answer as it comes; how many rows there were."""
     answer = inquiry.reader.ask(statement)
     count = 0
@@ -99,14 +98,14 @@ def put(inquiry: Inquiry, statement: str, form: Form) -> int:
     return count
 
 
-def said(fresh: Freshness, count: int) -> str:
+def said(fresh: asking.Freshness, count: int) -> str:
     """How much that was, and how old it is."""
     rows = "1 row" if count == 1 else f"{count} rows"
     behind = f", {fresh.behind} behind the journal" if fresh.behind else ""
     return f"({rows}; as of row {fresh.watermark}{behind})"
 
 
-def _tell(session: Session, fresh: Freshness, count: int) -> None:
+def _tell(session: Session, fresh: asking.Freshness, count: int) -> None:
     if session.as_json:
         facts = {"rows": count, "watermark": fresh.watermark, "head": fresh.head}
         print_json(facts | {"behind": fresh.behind}, to=sys.stderr)
@@ -117,5 +116,5 @@ def _tell(session: Session, fresh: Freshness, count: int) -> None:
 def _statements(query: str | None) -> list[str]:
     if query is None:
         query = "" if sys.stdin is None else sys.stdin.buffer.read().decode(errors="replace")
-    found, rest = split(query)
-    return [*found, rest.strip()] if bare(rest) else found
+    found, rest = asking.split(query)
+    return [*found, rest.strip()] if asking.bare(rest) else found

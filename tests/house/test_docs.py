@@ -18,7 +18,9 @@ def _generator() -> object:
     return module
 
 
-@pytest.mark.parametrize("name", ["jobs.md", "mcp.md", "otp.md", "protocol.md", "specs.md"])
+@pytest.mark.parametrize(
+    "name", ["jobs.md", "mcp.md", "otp.md", "protocol.md", "specs.md", "sql.md"]
+)
 def test_a_page_is_generated_from_the_tables(name: str) -> None:
     page = (ROOT / "docs" / name).read_text()
     assert page == _generator().generated(page), "run `make docs`"  # type: ignore[attr-defined]

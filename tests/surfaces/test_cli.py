@@ -105,6 +105,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "agent-guide": ([], "# Understudy for agents"),
     "import": (["more.jsonl"], "imported 1, skipped 0"),
     "export": (["out.jsonl"], "wrote 4 issues"),
+    "journal where": ([], "active: whoever has the lock"),
+    "journal copy": (["--to", "copy"], "understudy replay --state-dir copy"),
     "replay": ([], "rows replay to the same bytes"),
     "verify": ([], "rows are chained without a gap"),
     "rebuild": ([], "rebuilt from "),
