@@ -84,7 +84,7 @@ def _term(key: str, lease: Lease) -> dict[str, Any]:
 
 
 def _cell(value: object) -> str | int | None:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):  # a list where it was read from a row
         return "\n".join(value)
     if isinstance(value, str):
         return str(value)
