@@ -40,7 +40,7 @@ def claim(turn: Turn, request: ClaimDispatch) -> Outcome:
     )
     if isinstance(wanted, Refused):
         return refused_for(wanted, job_id=job_id)
-    job = _find(turn, job_id)
+    job = find(turn, job_id)
     if isinstance(job, Refused):
         return job
     denied = may(turn, wanted.owner, "job.complete", job_id)
@@ -122,7 +122,7 @@ def _obstacle(turn: Turn, job: Job) -> str | None:
     return None
 
 
-def _find(turn: Turn, job_id: str) -> Job | Refused:
+def find(turn: Turn, job_id: str) -> Job | Refused:
     """The job, where it can still be handed on."""
     name = f"job {job_id}"
     job = turn.lane.jobs.get(job_id)
@@ -137,7 +137,7 @@ def _find(turn: Turn, job_id: str) -> Job | Refused:
 
 def _hold(turn: Turn, request: HeldDispatch) -> tuple[Job, Lease] | Refused:
     """The job and its lease, where the request comes from the dispatcher that holds it."""
-    job = _find(turn, request.job_id)
+    job = find(turn, request.job_id)
     if isinstance(job, Refused):
         return job
     denied = may(turn, (request.dispatcher or "").strip(), "job.complete", job.job_id)

@@ -31,8 +31,14 @@ if TYPE_CHECKING:
 _JOURNAL = "journal.db"
 _SOCKET = "authority.sock"
 _FORMAT = (0x75_6E_64_73, 1)  # as in `sqlite`
-# What can be held: how a sidecar is asked for it, by which member, and where its answer has it.
-_FAMILIES = {"issue": ("issue.show", "id", "issue"), "job": ("job.show", "jobId", "job")}
+# What can be held: how a sidecar is asked for it, by which member, and where its answer has it and
+# its lease.
+_FAMILIES = {
+    "issue": ("issue.show", "id", "issue", "lease"),
+    "job": ("job.show", "jobId", "job", "lease"),
+    "spec": ("spec.show", "specId", "spec", "lease"),
+    "dispatch": ("job.show", "jobId", "job", "dispatchLease"),
+}
 _PATIENCE_SECONDS = 1.0  # a sidecar answers at once, or it is stopped
 _BUSY_MS = 1_000
 _HELLO = b'{"hello":{"protocol":1,"transport":"cli","frozenClock":false}}\n'
@@ -176,7 +182,7 @@ def _asked(folder: str, resource: str) -> dict[str, Any] | None:
     import socket  # noqa: PLC0415
 
     family, _, name = resource.partition("/")
-    action, member, _ = _FAMILIES[family]
+    action, member, *_ = _FAMILIES[family]
     request = {"action": action, "payload": {member: name}}
     try:
         line = json.dumps(request).encode() + b"\n"
@@ -210,8 +216,9 @@ def _two_lines(channel: Any) -> tuple[bytes, bytes]:  # noqa: ANN401
 
 
 def _shown(answer: dict[str, Any], resource: str, fence: int) -> Standing | None:
-    shown = answer.get(_FAMILIES[resource.partition("/")[0]][2])
-    lease = shown.get("lease") if isinstance(shown, dict) else None
+    *_, record, member = _FAMILIES[resource.partition("/")[0]]
+    shown = answer.get(record)
+    lease = shown.get(member) if isinstance(shown, dict) else None
     if lease is None or lease["fence"] != fence or lease["state"] != "active":
         return None
     if "deadlineMs" in lease:
@@ -246,9 +253,10 @@ def _judged(folder: str, resource: str, fence: int, told_ms: int) -> Standing:
 
 def _held(state: State, resource: str, fence: int, stamp: Stamp) -> Lease | Refused:
     """As if the one who holds it now had shown that fence: only the fence is in question."""
-    from ..contracts import Held, HeldJob  # noqa: PLC0415
-    from . import job, lease  # noqa: PLC0415
+    from ..contracts import Held  # noqa: PLC0415
+    from . import dispatching, job, lease, spec  # noqa: PLC0415
     from .directive import Turn  # noqa: PLC0415
+    from .outcome import Refused  # noqa: PLC0415
 
     family, _, name = resource.partition("/")
     held = state.leases.get(resource)
@@ -256,5 +264,8 @@ def _held(state: State, resource: str, fence: int, stamp: Stamp) -> Lease | Refu
     if family == "issue":
         request = Held(id=name, assignee=owner, lease_id=lease_id, fence=fence)
         return lease.hold(state, request, "issue.show", stamp)
-    shown = HeldJob(job_id=name, worker=owner, lease_id=lease_id, fence=fence)
-    return job.hold(Turn(state, stamp), shown)
+    find = {"job": job.find, "spec": spec.find, "dispatch": dispatching.find}[family]
+    found = find(Turn(state, stamp), name)
+    if isinstance(found, Refused):
+        return found
+    return lease.fenced(held, lease.Shown(owner, lease_id, fence), stamp, f"{family} {name}")

@@ -137,7 +137,7 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
     ttl_ms = limits.TTL_SECONDS_DEFAULT * 1000 if ttl_ms is None else ttl_ms
     if not limits.TTL_SECONDS_MIN * 1000 <= ttl_ms <= limits.TTL_SECONDS_MAX * 1000:
         return Refused(Reason.TTL_INVALID, f"{name}: {ttl_ms} milliseconds", job_id=job_id)
-    job = _find(turn, job_id)
+    job = find(turn, job_id)
     if isinstance(job, Refused):
         return job
     denied = _admitted(turn, job, worker, "job.claim")
@@ -265,7 +265,7 @@ def expire(turn: Turn, request: ExpireJob) -> Outcome:
 
 def complete(turn: Turn, request: CompleteJob) -> Outcome:
     """The job is done, once and for all. A result after the deadline is refused, and kept."""
-    job = _find(turn, request.job_id)
+    job = find(turn, request.job_id)
     if isinstance(job, Refused):
         return job
     worker = (request.worker or "").strip()
@@ -299,7 +299,7 @@ def complete(turn: Turn, request: CompleteJob) -> Outcome:
 
 def give_back(turn: Turn, request: YieldJob) -> Outcome:
     """The holder cannot finish it: the job is pending again, and the reason is remembered."""
-    job = _find(turn, request.job_id)
+    job = find(turn, request.job_id)
     if isinstance(job, Refused):
         return job
     worker = (request.worker or "").strip()
@@ -314,14 +314,8 @@ def give_back(turn: Turn, request: YieldJob) -> Outcome:
     return _moved(turn, job, None, JobMove.YIELD, worker, body=body)
 
 
-def hold(turn: Turn, request: HeldJob) -> Lease | Refused:
-    """The lease, where the request comes from its live holder; else the first reason why not."""
-    job = _find(turn, request.job_id)
-    return job if isinstance(job, Refused) else _hold(turn, job, request)
-
-
 def _hold(turn: Turn, job: Job, request: HeldJob) -> Lease | Refused:
-    """The rest of the ladder; `_find` has climbed 1 and 2."""
+    """The rest of the ladder; `find` has climbed 1 and 2."""
     shown = Shown(request.worker, request.lease_id, request.fence)
     lease = turn.state.leases.get(job_resource(job.job_id))
     held = fenced(lease, shown, turn.stamp, f"job {job.job_id}")
@@ -380,7 +374,7 @@ def _artifact_problem(
 # --- what they share ----------------------------------------------------------------------------
 
 
-def _find(turn: Turn, job_id: str) -> Job | Refused:
+def find(turn: Turn, job_id: str) -> Job | Refused:
     """The job, where something can still become of it."""
     name = f"job {job_id}"
     job = turn.lane.jobs.get(job_id)

@@ -170,7 +170,7 @@ def claim(turn: Turn, request: ClaimSpec) -> Outcome:
     wanted = asked(request.runner, request.lease_duration_ms, request.lease_id, request.fence, name)
     if isinstance(wanted, Refused):
         return refused_for(wanted, spec_id=spec_id)
-    spec = _find(turn, spec_id)
+    spec = find(turn, spec_id)
     if isinstance(spec, Refused):
         return spec
     denied = may(turn, wanted.owner, "job.schedule", None)
@@ -395,7 +395,7 @@ def _steps(turn: Turn, spec: Spec) -> dict[str, Any]:
 # --- what they share ----------------------------------------------------------------------------
 
 
-def _find(turn: Turn, spec_id: str) -> Spec | Refused:
+def find(turn: Turn, spec_id: str) -> Spec | Refused:
     """The spec, where something can still become of it."""
     name = f"spec {spec_id}"
     spec = turn.lane.specs.get(spec_id)
@@ -408,7 +408,7 @@ def _find(turn: Turn, spec_id: str) -> Spec | Refused:
 
 def _hold(turn: Turn, request: HeldSpec) -> tuple[Spec, Lease] | Refused:
     """The spec and its lease, where the request comes from the runner that holds it."""
-    spec = _find(turn, request.spec_id)
+    spec = find(turn, request.spec_id)
     if isinstance(spec, Refused):
         return spec
     denied = may(turn, (request.runner or "").strip(), "job.schedule", None)

@@ -7,12 +7,11 @@ command has ended well, and all of its descendants are gone.
 from dataclasses import replace
 from pathlib import Path
 
-from ...authority import SOCKET
 from ...contracts import Reason, job_resource
 from ..artifacts import VARIABLE, ArtifactsInvalid, members, read_artifacts
 from ..dispatch.orders import Holder, WorkerExited
 from ..otp.port import Ended
-from .plan import Plan
+from ..trade import Held
 from .worker import Begin, Worker
 
 
@@ -31,7 +30,10 @@ class JobWorker(Worker):
         return words
 
     def _environment(self, order: Begin) -> dict[str, str]:
-        return environment(self._plan, order) | {VARIABLE: str(self._left())}
+        node, holder = self._plan.job_settings("any").name, order.holder
+        lease = (holder.lease_id, holder.fence)
+        held = Held(holder.issue_id, node, *lease, order.attempt, "job", order.issue["kind"])
+        return held.environment(self._plan.state_dir) | {VARIABLE: str(self._left())}
 
     def _exit_of(self, ended: Ended) -> WorkerExited:
         exited = super()._exit_of(ended)
@@ -49,19 +51,3 @@ class JobWorker(Worker):
         """Where the command says what it produced; it goes when the log goes."""
         assert self._attempt is not None
         return self._attempt.path.with_name(f"{self._attempt.path.name}.artifacts")
-
-
-def environment(plan: Plan, order: Begin) -> dict[str, str]:
-    """How a command is told which job it works on, and under which lease."""
-    folder, holder = plan.state_dir.absolute(), order.holder
-    node = plan.job_settings("any").name
-    return {
-        "UNDERSTUDY_JOB": holder.issue_id,
-        "UNDERSTUDY_KIND": order.issue["kind"],
-        "UNDERSTUDY_WORKER": node,
-        "UNDERSTUDY_ASSIGNEE": node,
-        "UNDERSTUDY_LEASE": holder.lease_id,
-        "UNDERSTUDY_FENCE": str(holder.fence),
-        "UNDERSTUDY_SOCKET": str(folder / SOCKET),
-        "UNDERSTUDY_STATE_DIR": str(folder),
-    }

@@ -20,22 +20,13 @@ from ..attempts import Attempt, begun, write_record
 from ..dispatch.orders import Holder, WorkerExited
 from ..otp import Caller, Exited, GenServer, Next, Readable, Reason, Word
 from ..otp.port import Command, Ended, ProcessGroup, keeper
-from ..runner import Held
+from ..trade import Held, without_work
 from .plan import Plan
 
 UNAVAILABLE: Final = "executor_unavailable"  # as the retry policy knows it
 _LOOK_MS = 25  # between looks whether it has ended, where nobody tells us
 _WATCHED_MS = 1_000  # where somebody does
 _SAY_AGAIN_MS = 1_000
-_NAMES = frozenset(
-    {
-        "UNDERSTUDY_ARTIFACTS",
-        "UNDERSTUDY_ISSUE",
-        "UNDERSTUDY_JOB",
-        "UNDERSTUDY_KIND",
-        "UNDERSTUDY_WORKER",
-    }
-)
 _TAIL_BYTES = 400  # of what it printed, for whoever reads why it failed
 
 
@@ -210,7 +201,7 @@ class Worker(GenServer):
         assert self._attempt is not None
         return Command(
             self._words(order),
-            env={**_plain_environment(), **self._environment(order)},
+            env=without_work(os.environ) | self._environment(order),
             cwd=plan.cwd,
             stdin=orjson.dumps(dict(order.issue), option=orjson.OPT_APPEND_NEWLINE),
             log=self._attempt.path,
@@ -309,11 +300,6 @@ class Worker(GenServer):
         group = self._group
         pids = (None, None) if group is None else (group.pid, group.warden_pid)
         return Doing(self._holder, *pids, self._exited)
-
-
-def _plain_environment() -> dict[str, str]:
-    """Ours, without what names the work that this tree itself may have been started by."""
-    return {name: value for name, value in os.environ.items() if name not in _NAMES}
 
 
 def _not_started(name: str, detail: str) -> WorkerExited:

@@ -13,8 +13,8 @@ from .session import Leave, Session, common, print_bytes, print_json
 @click.command()
 @click.option(
     "--resource",
-    metavar="issue/ID|job/ID",
-    help="What is held.  [default: UNDERSTUDY_ISSUE or _JOB]",
+    metavar="FAMILY/ID",
+    help="issue/ID, job/ID, spec/ID or dispatch/JOB.  [default: UNDERSTUDY_ISSUE or _JOB]",
 )
 @click.option(
     "--fence",

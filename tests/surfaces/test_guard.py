@@ -44,6 +44,30 @@ def guarded(state_dir: Path, resource: str, fence: object, *more: str) -> tuple[
 # --- what it says ---------------------------------------------------------------------------------
 
 
+def test_leases_of_specs_and_dispatches_are_guarded_too(state_dir: Path) -> None:
+    steps = [{"stepKey": "root", "kind": "k"}]
+    with Office(state_dir) as office:
+        office.ask("spec.submit", {"specId": "s", "steps": steps}, transport="cli")
+        lease = office.ask("spec.claim", {"specId": "s", "runner": "r"}, transport="cli")["spec"][
+            "lease"
+        ]
+        assert glance.glance(state_dir, "spec/s", lease["fence"]).failure is None
+        assert glance.glance(state_dir, "spec/s", 99).failure == "lease_fence_unknown"
+        held = {"specId": "s", "runner": "r", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+        office.ask("spec.materialize", held | {"stepKeys": ["root"]}, transport="cli")
+        assert glance.glance(state_dir, "spec/s", lease["fence"]).failure == "spec_materialized"
+        answer = office.ask(
+            "dispatch.claim", {"jobId": "s:root", "dispatcher": "d"}, transport="cli"
+        )
+        fence = answer["job"]["dispatchLease"]["fence"]
+        assert glance.glance(state_dir, "dispatch/s:root", fence).failure is None
+        assert glance.glance(state_dir, "dispatch/s:root", 1).failure == "lease_fence_stale"
+        assert glance.glance(state_dir, "job/s:root", fence).failure == "lease_missing"
+    with Serve(state_dir) as running:
+        running.ready()
+        assert guarded(state_dir, "dispatch/s:root", fence)[0] == 0
+
+
 @pytest.mark.parametrize("served", [False, True], ids=["direct", "sidecar"])
 def test_a_fence_is_guarded_with_and_without_a_sidecar(
     call: Run, held: int, state_dir: Path, served: bool
