@@ -83,6 +83,21 @@ def _held(name: str, job: dict[str, Any]) -> dict[str, Any]:
     return {"jobId": job["jobId"], "worker": name} | proof
 
 
+def _ended(pids: list[int]) -> list[int]:
+    """How they ended; where whoever started us is gone, so are they."""
+    parent, left, ends = os.getppid(), set(pids), []
+    while left:
+        for pid in sorted(left):
+            if os.getppid() != parent:
+                os.kill(pid, signal.SIGKILL)
+            found, end = os.waitpid(pid, os.WNOHANG)
+            if found:
+                left.remove(pid)
+                ends.append(end)
+        time.sleep(_PAUSE_SECONDS)
+    return ends
+
+
 def main(state_dir: str, folder: str, *counts: str) -> None:
     """Fork all hands, say who they are, and wait for them; the worst of their ends is ours."""
     pids: dict[str, int] = {}
@@ -96,7 +111,7 @@ def main(state_dir: str, folder: str, *counts: str) -> None:
             pids[name] = pid
     sys.stdout.write(orjson.dumps(pids).decode() + "\n")
     sys.stdout.flush()
-    ends = [os.waitpid(pid, 0)[1] for pid in pids.values()]
+    ends = _ended(list(pids.values()))
     wrong = [end for end in ends if end not in (0, signal.SIGKILL)]
     sys.exit(1 if wrong else 0)
 
