@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..authority.job import snapshot_id
+from ..authority import job
 from ..contracts import SNAPSHOT_TYPE, Artifact, canonical, limits
 
 VARIABLE: Final = "UNDERSTUDY_ARTIFACTS"
@@ -87,7 +87,7 @@ def _snapshot(artifact: Artifact, job_id: str) -> Artifact:
             wire = msgspec.structs.fields(Artifact)
             said = next(each.encode_name for each in wire if each.name == name)
             raise ValueError(f"a snapshot needs `{said}`")
-    named = snapshot_id(artifact)
+    named = job.snapshot_id(artifact)
     if artifact.artifact_id not in (_UNNAMED, named):
         raise ValueError(f"`artifactId` is not {named}, which follows from the rest; leave it out")
     return msgspec.structs.replace(artifact, artifact_id=named)
