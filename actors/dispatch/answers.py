@@ -12,7 +12,7 @@ Answer = dict[str, Any]
 Call = client.Call
 
 # Nothing was decided, or nobody knows: to be asked again, under the same name.
-_UNDECIDED = frozenset(
+UNDECIDED = frozenset(
     {
         Reason.AUTHORITY_BUSY,
         Reason.AUTHORITY_OVERLOADED,
@@ -33,7 +33,7 @@ def class_of(answer: Answer) -> str | None:
 
 def failed(token: str, failure_class: str, answer: Answer) -> Event:
     """A refusal, or nothing where nobody has decided."""
-    if BY_WIRE.get(failure_class) in _UNDECIDED:
+    if BY_WIRE.get(failure_class) in UNDECIDED:
         return orders.Unanswered(token)
     return orders.Refused(token, failure_class, answer["diagnostic"])
 
