@@ -19,8 +19,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from ...contracts import Reason, RetryPolicy, limits
-from ...contracts.retry import Rule
+from ...contracts import Reason, RetryPolicy, limits, retry
 from . import orders
 from .answers import Answer, Call, class_of, refusal, renewed
 from .escalation import BLOCKED
@@ -171,7 +170,7 @@ def policy_of(policy: RetryPolicy) -> RetryPolicy:
     """
     pause = policy.rules[LOST[0]].backoff_class
 
-    def patient(rule: Rule) -> Rule:
+    def patient(rule: retry.Rule) -> retry.Rule:
         return replace(
             rule,
             max_attempts=limits.JOB_ATTEMPTS_MAX,
