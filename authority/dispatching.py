@@ -24,6 +24,7 @@ from ..contracts import (
     job_resource,
     limits,
 )
+from . import job as jobs
 from .directive import Turn, heard, may, permits
 from .lease import Shown, fenced, refused_for
 from .outcome import Accepted, Change, JobPut, LeaseDropped, LeasePut, Outcome, Refused
@@ -101,8 +102,8 @@ def roster(turn: Turn, request: DispatchRoster) -> Outcome:
         return Refused(Reason.JOB_CURSOR_INVALID, str(request.cursor))
     found = lane.dispatches.claimable(turn.stamp.wall_ms, start)
     page = list(islice(found, request.limit + 1))
-    jobs = [job_view(turn, lane.jobs[job_id], None) for _, job_id in page[: request.limit]]
-    body: dict[str, Any] = {"jobs": jobs, "count": len(jobs)}
+    views = [job_view(turn, lane.jobs[job_id], None) for _, job_id in page[: request.limit]]
+    body: dict[str, Any] = {"jobs": views, "count": len(views)}
     if len(page) > request.limit:
         seq, job_id = page[request.limit - 1]
         body["cursor"] = f"{seq}/{job_id}"
@@ -124,15 +125,11 @@ def _obstacle(turn: Turn, job: Job) -> str | None:
 
 def find(turn: Turn, job_id: str) -> Job | Refused:
     """The job, where it can still be handed on."""
-    name = f"job {job_id}"
-    job = turn.lane.jobs.get(job_id)
-    if job is None:  # 1
-        return Refused(Reason.LEASE_NOT_FOUND, name, job_id=job_id)
-    if job.state is JobState.COMPLETED:  # 2
-        return Refused(Reason.JOB_COMPLETED, f"{name}: by {job.completed_by}", job_id=job_id)
-    if job.dispatched is not None:  # 2 as well
-        return Refused(Reason.JOB_DISPATCHED, f"{name}: by {job.dispatched.by}", job_id=job_id)
-    return job
+    found = jobs.find(turn, job_id)
+    if isinstance(found, Refused) or found.dispatched is None:
+        return found
+    detail = f"job {job_id}: by {found.dispatched.by}"
+    return Refused(Reason.JOB_DISPATCHED, detail, job_id=job_id)  # 2 as well
 
 
 def _hold(turn: Turn, request: HeldDispatch) -> tuple[Job, Lease] | Refused:

@@ -7,9 +7,8 @@
     close     job.complete, with what was produced
     release   job.yield, with the reason
 
-I1  All workers of a node claim under the node's name, since that is what routes go by. Each job has
-    its own lease and fence; among ourselves a worker still has a name of its own.
-I2  What comes back as another fence than that which was to be renewed is another lease.
+All workers of a node claim under the node's name, since that is what routes go by. Each job has its
+own lease and fence; among ourselves a worker still has a name of its own.
 """
 
 import hashlib
@@ -94,7 +93,7 @@ class Jobs:
     def events_of(self, ask: Ask, answers: Sequence[Answer]) -> list[Event]:
         """What the answers to `calls_of` mean."""
         if isinstance(ask, orders.RenewMany):
-            return self._renewed(ask, answers)
+            return renewed(ask, answers)
         if isinstance(ask, orders.AskIssues):
             answers = [each for each in answers if class_of(each) != Reason.JOB_NOT_FOUND.wire]
         refused = refusal(ask.token, answers)
@@ -145,22 +144,6 @@ class Jobs:
         holder = _holder(job, f"{self.node}/{job['lease']['fence']}")
         remaining_ms = job["lease"]["deadlineMs"] - answer["stamp"]["wallMs"]
         return orders.HeldIssue(holder, job["attempts"], remaining_ms)
-
-    def _renewed(self, ask: orders.RenewMany, answers: Sequence[Answer]) -> list[Event]:
-        """A claim of a job that somebody has expired meanwhile is a new grant (I2)."""
-        events: list[Event] = []
-        kept, said = [], []
-        for renewal, answer in zip(ask.renewals, answers, strict=True):
-            fence = answer["job"]["lease"]["fence"] if class_of(answer) is None else None
-            if fence in (None, renewal.holder.fence):
-                kept.append(renewal)
-                said.append(answer)
-                continue
-            job, detail = answer["job"], f"it was granted anew, with fence {fence}"
-            holder = _holder(job, f"{self.node}/{fence}")
-            events.append(orders.Refused(renewal.token, Reason.FENCE_STALE.wire, detail))
-            events.append(orders.Claimed(renewal.token, holder, job["attempts"], job))
-        return renewed(orders.RenewMany(tuple(kept)), said) + events
 
 
 def policy_of(policy: RetryPolicy) -> RetryPolicy:
