@@ -110,20 +110,16 @@ def test_a_renewal_is_a_claim_with_the_fence(mesh: Mesh) -> None:
     assert lost.failure_class == "job_claim_lapsed"
 
 
-def test_a_renewal_that_comes_back_with_another_fence_is_another_lease(mesh: Mesh) -> None:
-    mesh.schedule("a", "b")
-    holder, other = mesh.claims("a").holder, mesh.claims("b", "t2").holder
-    renew = orders.RenewMany(
-        (orders.Renewal("r1", holder, 60), orders.Renewal("r2", other, 60)),
-    )
-    answers = [mesh.says("job.show", jobId=name) for name in ("a", "b")]
-    answers[0]["job"]["lease"]["fence"] += 5
-    kept, lost, found = mesh.node.events_of(renew, answers)
-    assert kept == orders.Renewed(("r2",))
+def test_a_renewal_that_comes_after_an_expiry_is_no_new_claim(mesh: Mesh) -> None:
+    mesh.schedule("a")
+    holder = mesh.claims("a").holder
+    mesh.time.passes(60_001)
+    lease = mesh.job("a")["lease"]
+    mesh.one(orders.Expire("e1", "a", lease["claim"], lease["fence"]))
+    (lost,) = mesh.ask(orders.RenewMany((orders.Renewal("r1", holder, 60),)))
     assert isinstance(lost, orders.Refused)
-    assert (lost.token, lost.failure_class) == ("r1", "lease_fence_stale")
-    assert isinstance(found, orders.Claimed)
-    assert found.holder.fence == holder.fence + 5
+    assert (lost.token, lost.failure_class) == ("r1", "lease_missing")
+    assert mesh.job("a")["state"] == "pending"
 
 
 def test_lapsed_claims_of_our_kinds_are_expired_before_they_are_claimed(mesh: Mesh) -> None:

@@ -10,7 +10,7 @@ from understudy.authority.conformance.vectors import load_vectors, run_vector
 
 VECTORS = {vector.name: vector for vector in load_vectors() if vector.suite == "job"}
 MUTANTS = [
-    (job, "_find", "job.state is JobState.COMPLETED", "False", "guard_02_completed"),
+    (job, "find", "job.state is JobState.COMPLETED", "False", "guard_02_completed"),
     (job, "_renewed", "turn.stamp.wall_ms > lease.deadline_ms", "False",
      "guard_07_deadline_passed"),
     (job, "claim", "job.attempts >= limits.JOB_ATTEMPTS_MAX", "False",
@@ -30,7 +30,7 @@ MUTANTS = [
      "resolution_09_a_stamp_that_was_used_before"),
     (directive, "_matching", "range(len(kind), 0, -1)", "range(1, len(kind) + 1)",
      "resolution_10_exact_then_the_longest_prefix"),
-    (job, "derives", "node == coordinator(turn)", "True",
+    (job, "_derives", "node == coordinator(turn)", "True",
      "resolution_11_derivation_is_the_coordinators"),
     (job, "claim", "if missing := turn.lane.missing(job):", "if missing := []:",
      "resolution_12_waiting_has_an_age_and_an_end"),

@@ -13,7 +13,7 @@ VECTORS = {
     (vector.suite, vector.name): vector for vector in load_vectors() if vector.suite in SUITES
 }
 MUTANTS = [
-    (spec, "_find", "spec.state is SpecState.MATERIALIZED", "False", "spec",
+    (spec, "find", "spec.state is SpecState.MATERIALIZED", "False", "spec",
      "guard_02_materialized"),
     (spec, "submit", "known.digest != digest", "False", "spec", "another_document_under_the_id"),
     (spec, "_flaw", "step.step_key in known", "False", "spec", "steps_with_the_same_key"),
@@ -30,9 +30,9 @@ MUTANTS = [
     (tenure, "renewed", "claim.owner != lease.owner", "False", "spec", "only_its_holder_renews"),
     (tenure, "renewed", "claim.fence is None and", "", "spec", "guard_07_deadline_passed"),
     (tenure, "asked", "if not owner:", "if False:", "dispatch", "arguments_of_a_claim"),
-    (dispatching, "_find", "job.dispatched is not None", "False", "dispatch",
+    (dispatching, "find", "found.dispatched is None", "True", "dispatch",
      "guard_02_completed_or_dispatched"),
-    (dispatching, "_find", "job.state is JobState.COMPLETED", "False", "dispatch",
+    (job, "find", "job.state is JobState.COMPLETED", "False", "dispatch",
      "guard_02_completed_or_dispatched"),
     (dispatching, "_obstacle", "job.state is JobState.CLAIMED", "False", "dispatch",
      "what_is_not_free_to_run"),

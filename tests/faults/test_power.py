@@ -40,7 +40,6 @@ from understudy.authority import (
     Unavailable,
     create_state_dir,
     open_journal,
-    service,
 )
 from understudy.authority.journal import Row
 from understudy.authority.replay import replay
@@ -64,7 +63,7 @@ _startup_check = cache(startup_check)
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of starts: what is installed stays the same, and tables have their own test."""
-    monkeypatch.setattr(service, "startup_check", _startup_check)
+    monkeypatch.setattr("understudy.authority.office.startup_check", _startup_check)
     monkeypatch.setattr(Office, "_follow_with_tables", lambda _: None)
 
 
@@ -369,7 +368,7 @@ def test_a_power_cut_leaves_tables_that_follow_or_say_that_they_cannot(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(service, "startup_check", _startup_check)
+    monkeypatch.setattr("understudy.authority.office.startup_check", _startup_check)
     state_dir, load = folder / "state", Load(3)
     create_state_dir(state_dir, "local")
     tape = Tape(state_dir, ignore=[TRAJECTORY])

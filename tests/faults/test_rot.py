@@ -17,7 +17,7 @@ import pytest
 from tests.faults.served import Caller, Callers, Served
 from tests.patience import eventually
 from tests.surfaces.process import commanded, journal_rows
-from understudy.authority import TRAJECTORY, Office, Unavailable, service
+from understudy.authority import TRAJECTORY, Office, Unavailable
 from understudy.contracts import Reason, startup_check
 
 JOURNAL, LOG = "journal.db", "journal.db-wal"
@@ -68,7 +68,7 @@ def _flip(path: Path, place: int, chance: random.Random) -> None:
 def test_a_log_that_lost_rows_is_refused(
     killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr(service, "startup_check", cache(startup_check))
+    monkeypatch.setattr("understudy.authority.office.startup_check", cache(startup_check))
     rows = journal_rows(Path(shutil.copytree(killed, tmp_path / "whole")))
     assert len(rows) == 40
     chance = random.Random(way)

@@ -164,7 +164,7 @@ def test_a_database_without_tables_gets_them_from_the_first_that_writes(
 ) -> None:
     for table in SCHEMA:
         raw.execute(f"DROP TABLE {table.name}")
-    raw.execute("UPDATE head SET version = 1")
+    raw.execute("UPDATE head SET version = 2")
     with (
         closing(PostgresJournal(place, read_only=True)) as reader,
         closing(reader.tables(HERE)) as tables,
