@@ -185,5 +185,63 @@ def _given(members: dict[str, Any]) -> dict[str, Any]:
 
 def read_log(data: bytes) -> list[Operation]:
     """The operations of a file, a JSON object a line. Raises `msgspec.MsgspecError` for others."""
-    decoder = msgspec.json.Decoder(Operation)
-    return [decoder.decode(line) for line in data.splitlines() if line.strip()]
+    decoder, log = msgspec.json.Decoder(Operation), list[Operation]()
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            operation = decoder.decode(line)
+            msgspec.convert(operation.body, _BODIES[operation.kind])
+        except KeyError as error:
+            raise msgspec.ValidationError(f"line {number}: unknown kind {error}") from None
+        except msgspec.MsgspecError as error:
+            raise msgspec.ValidationError(f"line {number}: {error}") from error
+        log.append(operation)
+    return log
+
+
+class _OfJob(Struct, rename="camel"):
+    job_id: str
+
+
+class _Schedule(_OfJob, rename="camel"):
+    kind: str
+    payload: dict[str, Any]
+
+
+class _Claim(_OfJob, rename="camel"):
+    worker: str
+    fence: int
+    deadline_ms: int
+
+
+class _Complete(_OfJob, rename="camel"):
+    artifacts: list[dict[str, Any]]
+
+
+class _Route(Struct):
+    kind: str
+
+
+class _OfNode(Struct):
+    node: str
+
+
+class _Submit(Struct, rename="camel"):
+    spec_id: str
+    steps: list[dict[str, Any]]
+
+
+# What the body of an operation has at least, for it to be folded.
+_BODIES: dict[str, type[Struct]] = {
+    JobMove.SCHEDULE: _Schedule,
+    JobMove.CLAIM: _Claim,
+    JobMove.COMPLETE: _Complete,
+    JobMove.YIELD: _OfJob,
+    JobMove.EXPIRE: _OfJob,
+    JobMove.FAULT: _OfJob,
+    "RouteKind": _Route,
+    "DesignateCoordinator": _OfNode,
+    "RegisterNode": _OfNode,
+    "SubmitSpec": _Submit,
+}

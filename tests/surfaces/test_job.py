@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import orjson
+import pytest
 
 from .conftest import Run
 
@@ -109,3 +110,26 @@ def test_a_log_is_taken_over_with_its_nodes(call: Run, bare: Run, tmp_path: Path
     assert "job_node_unknown" in bare(*taking, "u").err
     shown = bare("job", "roster", "--state-dir", there, "--json").json
     assert shown["coordinator"]["node"] == "v"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "said"),
+    [
+        ("ScheduleJob", {}, "line 2: Object missing required field `jobId`"),
+        ("ClaimWork", {"jobId": "a", "worker": "w", "fence": "1"}, "line 2: Expected `int`"),
+        ("CompleteJob", {"jobId": "a", "artifacts": [1]}, "line 2: Expected `object`"),
+        ("SubmitSpec", {"specId": 7, "steps": []}, "line 2: Expected `str`"),
+        ("RouteKind", {}, "line 2: Object missing required field `kind`"),
+        ("PourTea", {}, "line 2: unknown kind 'PourTea'"),
+    ],
+)
+def test_a_log_with_operations_that_nobody_can_have_written_is_refused(
+    call: Run, tmp_path: Path, kind: str, body: dict[str, object], said: str
+) -> None:
+    stamp = {"wallMs": 1, "counter": 0, "node": "n"}
+    line = {"op_id": "x", "kind": kind, "author": "n", "stamp": stamp, "body": body}
+    (tmp_path / "log").write_bytes(b"\n" + orjson.dumps(line))
+    for command in ("fold", "import"):
+        done = call("job", "log", command, tmp_path / "log")
+        assert done.code == 2
+        assert said in done.err
