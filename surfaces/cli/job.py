@@ -1,15 +1,12 @@
 """`understudy job`, `route`, `coordinator` and `node`: jobs of a mesh, and who does which."""
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
-from ...authority import exchange, open_journal, oplog, takeover
-from ...contracts import Operation
+from .joblog import log
 from .options import context, mutation, payload, stack, with_holder
 from .session import Session, common
 
@@ -214,155 +211,10 @@ def dispatch_roster(session: Session, **options: Any) -> None:  # noqa: ANN401
     session.finish(answer, _page)
 
 
-@job.group()
-def log() -> None:
-    """The operations that were admitted: for replicas, and for whoever wants to know."""
-
-
-@log.command("export")
-@click.argument("file", type=click.Path(path_type=Path))
-@common
-def export_log(session: Session, file: Path) -> None:
-    """Write every operation to FILE, a JSON object a line, in the order of their admission."""
-    with open_journal(session.state_dir, read_only=True) as journal:
-        lines = [msgspec.json.encode(each, order="sorted") for each in oplog.operations(journal)]
-    exchange.write_file(file, b"".join(line + b"\n" for line in lines))
-    said = {"result": "accepted", "failureClasses": [], "file": str(file), "count": len(lines)}
-    session.finish(said, lambda said: f"wrote {said['count']} operations to {file}")
-
-
-@log.command("fold")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@common
-def fold_log(session: Session, file: Path) -> None:
-    """Say what the operations in FILE come to, whatever their order, with a digest of it."""
-    log = _read_log(file)
-    folded = oplog.fold(log)
-    counts = Counter(each.state.value for each in folded.entries.values())
-    said = {
-        "result": "accepted",
-        "failureClasses": [],
-        "operations": len(log),
-        "jobs": dict(sorted(counts.items())),
-        "waiting": folded.waiting,
-        "refused": folded.refused,
-        "digest": folded.digest,
-    }
-    states = ", ".join(f"{counts[name]} {name}" for name in ("pending", "claimed", "completed"))
-    more = f"{len(folded.waiting)} wait, {len(folded.refused)} refused, {folded.digest}"
-    session.finish(said, lambda said: f"{said['operations']} operations: {states}; {more}")
-
-
-@log.command("import")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option(
-    "--with-nodes", is_flag=True, help="Register its nodes and designate its coordinator too."
-)
-@common
-def import_log(session: Session, file: Path, *, with_nodes: bool) -> None:
-    """Take over the jobs, specs and routes of FILE, which another authority exported.
-
-    What was completed there is completed here; what was claimed there is pending here. Done again,
-    it changes nothing. Nodes and the coordinator are taken over where you say so: whoever wrote
-    FILE decides then who may work here.
-    """
-    log = _read_log(file)
-    with session.office(writable=True) as office:
-        try:
-            taken = takeover.take_over(office, log, with_nodes=with_nodes)
-        except takeover.Unsound as error:
-            raise click.UsageError(f"{file} contradicts itself: {error}") from None
-    said = {"result": "accepted", "failureClasses": [], **msgspec.to_builtins(taken)}
-    for each in taken.problems if not session.as_json else ():
-        click.echo(f"left out: {each}", err=True)
-    session.finish(said, lambda said: _taken(said, with_nodes=with_nodes))
-
-
-# --- what the owner says --------------------------------------------------------------------------
-
-
-@click.group()
-def route() -> None:
-    """Say which node gets which kind of job."""
-
-
-@route.command("set")
-@click.argument("kind")
-@click.option("--to", "route", metavar="NODE", help="The node that gets them.")
-@click.option("--derivation", is_flag=True, help="Only the coordinator may do them.")
-@click.option("--audited", is_flag=True, help="They are completed with a snapshot of inference.")
-@mutation
-@common
-def set_(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """Route or mark KIND; with a dot at its end, every kind below it."""
-    answer = session.ask("route.set", payload(options), context(options))
-    session.finish(answer, _directed)
-
-
-@route.command()
-@click.argument("kind")
-@mutation
-@common
-def clear(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """Take back what was said about KIND: any worker may claim."""
-    answer = session.ask("route.set", payload(options), context(options))
-    session.finish(answer, _directed)
-
-
-@click.group()
-def coordinator() -> None:
-    """Say which node runs the derivation pass."""
-
-
-@coordinator.command()
-@click.argument("node")
-@mutation
-@common
-def designate(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """NODE is the coordinator from now on."""
-    answer = session.ask("coordinator.designate", payload(options), context(options))
-    session.finish(answer, lambda said: f"coordinator: {said['coordinator']['node']}")
-
-
-@click.group()
-def node() -> None:
-    """Say which nodes take part, and what each may do."""
-
-
-@node.command()
-@click.argument("node")
-@click.option("--public-key", metavar="HEX", help="Its Ed25519 key; then it has to sign.")
-@click.option(
-    "--may",
-    "capabilities",
-    multiple=True,
-    type=click.Choice(["job.schedule", "job.claim", "job.complete"]),
-    help="What it may do.",
-)
-@click.option(
-    "--kinds",
-    "kind_prefixes",
-    multiple=True,
-    metavar="KIND",
-    help="Only with jobs of this kind, or with a dot at its end of all below it.  [all]",
-)
-@click.option("--quarantined", is_flag=True, help="Listen to it no longer.")
-@mutation
-@common
-def register(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """Let NODE take part. From the first one on, only registered nodes may."""
-    answer = session.ask("node.register", payload(options), context(options))
-    session.finish(answer, lambda said: _member(said["member"]))
+job.add_command(log)
 
 
 # --- text for people ------------------------------------------------------------------------------
-
-
-def _read_log(file: Path) -> list[Operation]:
-    try:
-        return takeover.read_log(file.read_bytes())
-    except msgspec.MsgspecError as error:
-        raise click.UsageError(f"{file}: no operation log: {error}") from None
 
 
 def _parsed(text: str, kind: type) -> Any:  # noqa: ANN401
@@ -427,30 +279,5 @@ def _page(said: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _taken(said: dict[str, Any], *, with_nodes: bool) -> str:
-    words = [f"scheduled {said['scheduled']}", f"completed {said['completed']}"]
-    words.append(f"routed {said['routes']}")
-    if said["specs"]:
-        words.append(f"submitted {said['specs']}")
-    if with_nodes:
-        words.append(f"registered {said['nodes']}")
-    if said["coordinator"]:
-        words.append(f"designated {said['coordinator']}")
-    return ", ".join(words)
-
-
 def _admitted(one: dict[str, Any]) -> str:
     return "  ".join([one["result"], one["kind"], one["author"], *one["failureClasses"]])
-
-
-def _directed(said: dict[str, Any]) -> str:
-    one = said["directive"]
-    marks = [name for name in ("derivation", "audited") if one[name]]
-    return "  ".join([one["kind"], f"to {one['route']}" if one["route"] else "to anybody", *marks])
-
-
-def _member(one: dict[str, Any]) -> str:
-    words = [one["node"], ", ".join(one["capabilities"]) or "may do nothing"]
-    if one["kindPrefixes"]:
-        words.append(f"only {', '.join(one['kindPrefixes'])}")
-    return "  ".join([*words, *(["quarantined"] if one["quarantined"] else [])])
