@@ -81,7 +81,7 @@ hosts: $(READY) ## play every vector through a sidecar and on PostgreSQL, and ev
 
 worlds: $(READY) ## run WORLDS worlds in each simulator, and as many walks beside the model
 	@UNDERSTUDY_SEEDS=$(WORLDS) UNDERSTUDY_WALKS=34 $(PYTEST) tests/authority/test_simulator.py \
-	    tests/authority/test_model.py tests/actors/test_dispatch_simulator.py \
+	    tests/authority/test_model.py tests/actors/test_dispatch_simulator.py tests/actors/test_job_simulator.py \
 	    tests/native/test_kernel.py $(ARGS)
 
 pairs: $(READY) ## run every combination of what make test combines once

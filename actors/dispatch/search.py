@@ -150,7 +150,9 @@ class Search:
         return reach
 
     def granted(self, issue_id: str) -> None:
+        """It is in our hands, perhaps by a claim of an earlier run: nobody picks it from a list."""
         self._due.pop(issue_id, None)
+        self.candidates = [each for each in self.candidates if each.issue_id != issue_id]
 
     def contended(self, now_ms: int, dice: Dice) -> None:
         """Somebody was faster. The list is old, and others have the same one."""

@@ -35,7 +35,7 @@ def test_every_issue_ends_as_it_should_whatever_dies_on_the_way(seeds: range) ->
         run(seed)
 
 
-@pytest.mark.parametrize("seed", [111, 152, 319, 638, 1380, 2069])
+@pytest.mark.parametrize("seed", [111, 152, 319, 638, 1380, 2069, 2302])
 def test_seeds_that_once_found_something_find_nothing(seed: int) -> None:
     run(seed)
 
