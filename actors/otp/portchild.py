@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from .calls import Call, Reply
 from .cell import Cell, Exited, Reason
+from .inspection import Statistics
 from .port import Command, Ended, ProcessGroup
 from .ward.kin import now_ms
 
@@ -65,9 +67,11 @@ class PortChild:
         self._has_begun = self._was_well = False
         self._why: Reason | None = None  # why it is being ended, and so the cell
         self._look_ms = _FIRST_LOOK_MS
+        self._started_ms = 0
 
     def start(self, cell: Cell) -> bool:
         cell.trap_exits = True
+        self._started_ms = cell.now_ms()
         self._group = ProcessGroup(self._command)
         cell.after(self._look_ms, _Look())
         return False
@@ -80,6 +84,12 @@ class PortChild:
                 self._examine(cell, self._health)
             case Exited(ref, reason) if ref == cell.parent or not reason.is_clean:
                 self._end(reason)
+            case Call(caller, Statistics()):
+                up_ms = cell.now_ms() - self._started_ms
+                known = {"up_ms": up_ms, "mailbox": cell.backlog()}
+                cell.send(caller.ref, Reply(caller.question, known))
+            case Call(caller):
+                cell.send(caller.ref, Reply(caller.question, self.summary()))
             case _:
                 pass  # nobody has anything else to say to a process
 

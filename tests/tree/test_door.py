@@ -24,6 +24,8 @@ def test_a_tree_without_workers_serves_agents_and_claims_nothing(state_dir: Path
         held = agent.greet().take()
         assert up.picture()["gateway"]["leases"] == 1
         assert up.picture()["gateway"]["house"] == "tree"
+        found = {child["id"]: child for child in up.picture()["tree"]}
+        assert found["gateway"]["upMs"] > 0, "a picture is no reason to wait for an answer"
         said = understudy("status", "--state-dir", state_dir).stdout.decode()
         assert "1 agents with 1 leases" in said
         drawn = understudy("tree", "--state-dir", state_dir).stdout.decode()
