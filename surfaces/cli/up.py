@@ -222,15 +222,19 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
 
 def _labour_of(plan: Plan) -> str:
     """What a tree does, in a line."""
-    words = [f"{plan.slots} workers, {shlex.join(plan.argv)}"] if plan.argv else []
+    words = [f"{_workers(plan.slots)}, {shlex.join(plan.argv)}"] if plan.argv else []
     if plan.kinds:
         settings = plan.job_settings("any")
         kinds = " ".join(kind or "*" for kind, _ in plan.kinds.handlers)
-        words.append(f"{settings.slots} workers for jobs as {settings.name}: {kinds}")
+        words.append(f"{_workers(settings.slots)} for jobs as {settings.name}: {kinds}")
     words = words or ["no workers"]
     words += ["agents on mcp.sock"] if plan.door else []
     words += [f"job files in {plan.job_files}"] if plan.job_files else []
     return ", ".join(words)
+
+
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count} workers"
 
 
 def _make_room(plan: Plan) -> None:
