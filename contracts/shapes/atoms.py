@@ -87,3 +87,18 @@ class TimedHeld(Held, frozen=True, kw_only=True):
 
 class Nothing(Shape, frozen=True, kw_only=True):
     """A read without arguments."""
+
+
+class TermClaim(Mutation, frozen=True, kw_only=True):
+    """A first claim, or with the fence of the live lease more time for its holder."""
+
+    lease_duration_ms: Integer | None = None
+    lease_id: OperationName | None = None
+    fence: Natural | None = None
+
+
+class TermHeld(Mutation, frozen=True, kw_only=True):
+    """A mutation by the holder of such a lease, who must be named in full."""
+
+    lease_id: OperationName | None = None
+    fence: Natural | None = None

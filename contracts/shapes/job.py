@@ -7,16 +7,16 @@ from msgspec import Meta, Struct, field
 from .. import limits
 from .atoms import (
     Id,
-    Integer,
     JobId,
     Mark,
     Mutation,
     Name,
     Natural,
     OperationMark,
-    OperationName,
     ReasonText,
     Shape,
+    TermClaim,
+    TermHeld,
 )
 from .context import CallerStamp
 
@@ -52,23 +52,14 @@ class ScheduleJob(Mutation, frozen=True, kw_only=True):
     author: Mark | None = None
 
 
-class ClaimJob(Mutation, frozen=True, kw_only=True):
-    """A first claim, or with the fence of the live lease more time for its holder."""
-
+class ClaimJob(TermClaim, frozen=True, kw_only=True):
     job_id: JobId
     worker: Name = ""
-    lease_duration_ms: Integer | None = None
-    lease_id: OperationName | None = None
-    fence: Natural | None = None
 
 
-class HeldJob(Mutation, frozen=True, kw_only=True):
-    """A mutation by the holder of a job's lease, who must be named in full."""
-
+class HeldJob(TermHeld, frozen=True, kw_only=True):
     job_id: JobId
     worker: Name | None = None
-    lease_id: OperationName | None = None
-    fence: Natural | None = None
 
 
 class CompleteJob(HeldJob, frozen=True, kw_only=True):

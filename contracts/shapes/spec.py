@@ -7,18 +7,17 @@ from msgspec import Meta, Struct, field
 from .. import limits
 from .atoms import (
     Id,
-    Integer,
     JobId,
     Mark,
     Mutation,
     Name,
-    Natural,
     OperationMark,
-    OperationName,
     ReasonText,
     RefMark,
     Shape,
     StepKey,
+    TermClaim,
+    TermHeld,
     Title,
 )
 from .job import JobPayload
@@ -44,23 +43,14 @@ class SubmitSpec(Mutation, frozen=True, kw_only=True):
     author: Mark | None = None
 
 
-class ClaimSpec(Mutation, frozen=True, kw_only=True):
-    """A first claim, or with the fence of the live lease more time for its holder."""
-
+class ClaimSpec(TermClaim, frozen=True, kw_only=True):
     spec_id: Id
     runner: Name = ""
-    lease_duration_ms: Integer | None = None
-    lease_id: OperationName | None = None
-    fence: Natural | None = None
 
 
-class HeldSpec(Mutation, frozen=True, kw_only=True):
-    """A mutation by the holder of a spec's lease, who must be named in full."""
-
+class HeldSpec(TermHeld, frozen=True, kw_only=True):
     spec_id: Id
     runner: Name | None = None
-    lease_id: OperationName | None = None
-    fence: Natural | None = None
 
 
 class MaterializeSpec(HeldSpec, frozen=True, kw_only=True):
@@ -88,23 +78,14 @@ class ListSpecs(Shape, frozen=True, kw_only=True):
 # --- dispatch -----------------------------------------------------------------------------------
 
 
-class ClaimDispatch(Mutation, frozen=True, kw_only=True):
-    """As `ClaimSpec`, for the job that a dispatcher wants to hand on."""
-
+class ClaimDispatch(TermClaim, frozen=True, kw_only=True):
     job_id: JobId
     dispatcher: Name = ""
-    lease_duration_ms: Integer | None = None
-    lease_id: OperationName | None = None
-    fence: Natural | None = None
 
 
-class HeldDispatch(Mutation, frozen=True, kw_only=True):
-    """A mutation by the dispatcher that holds the job, which must be named in full."""
-
+class HeldDispatch(TermHeld, frozen=True, kw_only=True):
     job_id: JobId
     dispatcher: Name | None = None
-    lease_id: OperationName | None = None
-    fence: Natural | None = None
 
 
 class CompleteDispatch(HeldDispatch, frozen=True, kw_only=True):
