@@ -4,29 +4,20 @@ A failing seed is printed. `UNDERSTUDY_SEED=1234 pytest tests/actors/test_job_si
 that world alone; `UNDERSTUDY_SEEDS=10000` runs as many.
 """
 
-import os
 from types import ModuleType
 
 import pytest
 
 from tests.actors.job_world import JobWorld
 from tests.fakes.mutant import break_rule
+from tests.fakes.seeds import chunks, noted
 from understudy.actors.dispatch import dispatcher, verdict
 
-CHUNK = 12
-COUNT = int(os.environ.get("UNDERSTUDY_SEEDS", "24"))
-ONLY = os.environ.get("UNDERSTUDY_SEED")
-CHUNKS = [range(int(ONLY), int(ONLY) + 1)] if ONLY else [
-    range(first, first + CHUNK) for first in range(0, COUNT, CHUNK)
-]  # fmt: skip
+CHUNKS = chunks(24, 12)
 
 
 def run(seed: int) -> str:
-    try:
-        return JobWorld(seed).run()
-    except BaseException as error:
-        error.add_note(f"seed {seed}: run it again with UNDERSTUDY_SEED={seed}")
-        raise
+    return noted(lambda: JobWorld(seed).run(), seed)
 
 
 @pytest.mark.parametrize("seeds", CHUNKS, ids=lambda seeds: f"{seeds.start}+{len(seeds)}")

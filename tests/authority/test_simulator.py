@@ -4,29 +4,20 @@ A failing seed is printed. `UNDERSTUDY_SEED=1234 pytest tests/authority/test_sim
 that world alone; `make worlds` runs thousands.
 """
 
-import os
 from types import ModuleType
 
 import pytest
 
 from tests.authority.simulator import World
 from tests.fakes.mutant import break_rule
+from tests.fakes.seeds import chunks, noted
 from understudy.authority import clock, decide, lease, service, state, work
 
-CHUNK = 50
-COUNT = int(os.environ.get("UNDERSTUDY_SEEDS", "600"))
-ONLY = os.environ.get("UNDERSTUDY_SEED")
-CHUNKS = [range(int(ONLY), int(ONLY) + 1)] if ONLY else [
-    range(first, first + CHUNK) for first in range(0, COUNT, CHUNK)
-]  # fmt: skip
+CHUNKS = chunks(600, 50)
 
 
 def run(seed: int) -> str:
-    try:
-        return World(seed).run()
-    except BaseException as error:
-        error.add_note(f"seed {seed}: run it again with UNDERSTUDY_SEED={seed}")
-        raise
+    return noted(lambda: World(seed).run(), seed)
 
 
 @pytest.mark.parametrize("seeds", CHUNKS, ids=lambda seeds: f"{seeds.start}+{len(seeds)}")
