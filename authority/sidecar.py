@@ -23,16 +23,12 @@ Where another authority is active, what waits is not decided here but handed on 
 import asyncio
 import os
 import resource
-import socket
-import struct
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import accumulate
-from pathlib import Path
 from typing import cast
 
 from ..contracts import (
@@ -53,6 +49,7 @@ from .follower import Follower, Pace
 from .journal import Unavailable
 from .office import LOOK_SECONDS, Office
 from .relay import Relay, runs_of
+from .sockets import bound, peer_of, socket_path
 
 PROTOCOL = 1
 _LAST_CALL_SECONDS = 0.01  # how long a stop reads on: what was sent before it is taken in
@@ -483,33 +480,3 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()  # it does not read what it asked for
             return
         self._transport.write(lines)
-
-
-def peer_of(transport: asyncio.Transport) -> int | None:
-    """The process at the other end of a Unix socket; None where it is another user's."""
-    peer = transport.get_extra_info("socket")
-    pid, uid, _ = struct.unpack(
-        "3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    )
-    return pid if uid in (os.geteuid(), 0) else None
-
-
-def bound(path: Path) -> socket.socket:
-    """A socket that only its owner can open."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(str(path))
-    finally:
-        os.umask(before)
-    return listener
-
-
-@contextmanager
-def socket_path(state_dir: Path, name: str) -> Iterator[Path]:
-    """A socket's path, short enough for `sun_path` however deep the directory is."""
-    folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield Path(f"/proc/self/fd/{folder}") / name
-    finally:
-        os.close(folder)

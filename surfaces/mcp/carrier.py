@@ -24,7 +24,7 @@ import orjson
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from ...authority import sidecar
+from ...authority import sockets
 from ...contracts import limits
 from . import wire
 from .keeper import Caller, Process, now_ms
@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by descent
-        pid = sidecar.peer_of(self._transport)
+        pid = sockets.peer_of(self._transport)
         if pid is None or not self._gateway.joined(self):
             self._transport.abort()
             return

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 
 from mcp.server.lowlevel import Server
 
-from ...authority import sidecar
+from ...authority import sockets
 from ...contracts import limits
 from . import wire
 from .carrier import Connection, Outbox
@@ -74,9 +74,9 @@ class Gateway:
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        with sidecar.socket_path(self._state_dir, wire.SOCKET) as path:
+        with sockets.socket_path(self._state_dir, wire.SOCKET) as path:
             path.unlink(missing_ok=True)  # I1
-            listener = sidecar.bound(path)
+            listener = sockets.bound(path)
             server = await loop.create_unix_server(
                 lambda: Connection(self), sock=listener, backlog=_BACKLOG
             )
