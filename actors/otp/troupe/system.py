@@ -371,7 +371,10 @@ class Troupe:
             left_ms = None if deadline is None else (deadline - time.monotonic()) * 1000
             if (left_ms is not None and left_ms <= 0) or not poll.poll(left_ms):
                 return None
-            data = self._control.recv(65_536)
+            try:
+                data = self._control.recv(65_536)
+            except ConnectionResetError:
+                return None  # it ended before it had read what we said
             if not data:
                 return None
             self._said += data

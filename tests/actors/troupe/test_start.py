@@ -240,3 +240,13 @@ def test_output_of_cells_goes_to_the_log(stage: Stage) -> None:
     eventually(lambda: "that is the question" in log.read_text())
     stage.tell(cell, "leave")
     eventually(lambda: "to be or not" in log.read_text())
+
+
+def test_a_process_that_ends_before_it_reads_what_it_was_told_has_ended(tmp_path: Path) -> None:
+    system = Troupe(tmp_path / "run")
+    system._said = bytearray()
+    system._control, theirs = socket.socketpair()
+    with system._control:
+        system._control.sendall(b"stop\n")
+        theirs.close()
+        assert system._heard(None) is None
