@@ -170,7 +170,7 @@ lock: ## regenerate requirements.lock
 	$(PYTHON) -m venv "$$scratch" && \
 	"$$scratch/bin/python" -m pip -qq install uv && \
 	"$$scratch/bin/uv" pip compile pyproject.toml --extra test --extra dev --quiet \
-	    --universal --python-version 3.11 --generate-hashes \
+	    --universal --python-version 3.11 --generate-hashes --no-strip-extras \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    --output-file requirements.lock $(LOCK_FLAGS) && \
 	echo "lock: $$(grep -c '==' requirements.lock) pins in requirements.lock"
