@@ -186,7 +186,7 @@ clean: ## remove .venv and everything built
 $(READY): $(LOCKED) pyproject.toml setup.py native/build_ffi.py $(C_SOURCES) $(C_HEADERS)
 	@rm -f authority/_lease*.so
 	@$(PIP) install --no-index --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -c 'from understudy.authority import native as n; n.available() or print("setup:", n.why_not())'
+	@$(BIN)/python -c 'from understudy.authority.engine import ffi as n; n.available() or print("setup:", n.why_not())'
 	@$(BIN)/python -m compileall -q actors authority contracts surfaces src
 	@touch $@
 

@@ -1,4 +1,6 @@
 """The stage: OTP on Thespian, and the coordinator's supervision tree on it.
 
-Doors load `attempts`, `checks` and `runner` from here when they need them.
+What other rooms may load is in `__all__`, here and in the rooms within.
 """
+
+__all__ = ["tree"]

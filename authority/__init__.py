@@ -1,43 +1,42 @@
 """The law: the only room where a lease changes hands.
 
-Other rooms take what they need from here; `asking`, `client`, `exchange`, `glance`, `kernel`,
-`native`, `oplog`, `place`, `removal`, `replay`, `sidecar`, `tables`, `takeover`, `trajectory` and
-`conformance` are modules that a command loads when it needs them. The names below are imported when
-they are first used, so that `glance` stays cheap.
+Other rooms take what they need from here, and from the rooms within: the law, the journal, the
+engine, the service and the views. The names below are imported when they are first used, so that
+`service.fence_check` stays cheap.
 """
 
 from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .folder import SOCKET as SOCKET
-    from .folder import TABLES as TABLES
-    from .folder import TRAJECTORY as TRAJECTORY
-    from .folder import create_state_dir as create_state_dir
-    from .folder import evidence_locked as evidence_locked
-    from .folder import held as held
-    from .folder import locked as locked
-    from .folder import open_journal as open_journal
-    from .journal import GENESIS as GENESIS
-    from .journal import Storage as Storage
-    from .journal import Unavailable as Unavailable
-    from .office import Evidence as Evidence
-    from .office import Office as Office
+    from .journal.journal import GENESIS as GENESIS
+    from .journal.journal import Storage as Storage
+    from .journal.journal import Unavailable as Unavailable
+    from .journal.state_dir import SOCKET as SOCKET
+    from .journal.state_dir import TABLES as TABLES
+    from .journal.state_dir import TRAJECTORY as TRAJECTORY
+    from .journal.state_dir import create_state_dir as create_state_dir
+    from .journal.state_dir import evidence_locked as evidence_locked
+    from .journal.state_dir import held as held
+    from .journal.state_dir import locked as locked
+    from .journal.state_dir import open_journal as open_journal
+    from .service.local import Evidence as Evidence
+    from .service.local import Office as Office
 
 _HOMES = {
-    "GENESIS": ".journal",
-    "SOCKET": ".folder",
-    "TABLES": ".folder",
-    "TRAJECTORY": ".folder",
-    "Evidence": ".office",
-    "Office": ".office",
-    "Storage": ".journal",
-    "Unavailable": ".journal",
-    "create_state_dir": ".folder",
-    "evidence_locked": ".folder",
-    "held": ".folder",
-    "locked": ".folder",
-    "open_journal": ".folder",
+    "GENESIS": ".journal.journal",
+    "SOCKET": ".journal.state_dir",
+    "TABLES": ".journal.state_dir",
+    "TRAJECTORY": ".journal.state_dir",
+    "Evidence": ".service.local",
+    "Office": ".service.local",
+    "Storage": ".journal.journal",
+    "Unavailable": ".journal.journal",
+    "create_state_dir": ".journal.state_dir",
+    "evidence_locked": ".journal.state_dir",
+    "held": ".journal.state_dir",
+    "locked": ".journal.state_dir",
+    "open_journal": ".journal.state_dir",
 }
 
 __all__ = [

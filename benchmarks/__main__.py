@@ -19,7 +19,7 @@ from benchmarks.load import Pace
 from benchmarks.progress import Progress
 from benchmarks.results import Results, machine
 from tests.services.server import Missing, private_folder
-from understudy.authority import native
+from understudy.authority.engine import ffi
 
 SECTIONS = ("kernel", "cycles", "latency", "restart", "growth", "stage", "mcp", "failover", "relay")
 _KERNEL_CYCLES = {"reference": 1_024}  # others are faster, and get more
@@ -95,8 +95,8 @@ def _options() -> argparse.Namespace:
 def _measure(options: argparse.Namespace, folder: Path) -> Results:
     progress = Progress()
     results = Results(machine(folder), options.rounds, options.seconds)
-    if not native.available():
-        results.missing["native"] = str(native.why_not())
+    if not ffi.available():
+        results.missing["native"] = str(ffi.why_not())
     if "kernel" in options.sections:
         _measure_kernel(results, options.rounds, progress)
     if {"cycles", "latency"} & set(options.sections):

@@ -13,7 +13,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from understudy.surfaces.mcp.gateway import Gateway, loop_factory, serve
+from understudy.surfaces.mcp.gateway.gateway import Gateway, loop_factory, serve
 from understudy.surfaces.mcp.household import Household
 
 

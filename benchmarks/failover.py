@@ -20,7 +20,7 @@ from benchmarks.systems.system import Refused
 from tests.services import postgres
 from tests.services.shared import url_of
 from understudy.authority import create_state_dir
-from understudy.authority.client import Client
+from understudy.authority.service.client import Client
 
 WAYS = {"told to end": signal.SIGTERM, "killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 _SCHEMA = f"understudy_failover_{os.getpid()}"

@@ -16,13 +16,13 @@ import orjson
 
 from benchmarks.systems.system import TTL_SECONDS, Refused, names
 from tests.fakes.journal import MemoryJournal
-from understudy.authority import native
-from understudy.authority.answers import Answers
-from understudy.authority.journal import Entry
-from understudy.authority.kernel import NativeAuthority
-from understudy.authority.outcome import IssueAdded
-from understudy.authority.service import Authority, Proposal
-from understudy.authority.state import apply
+from understudy.authority.engine import ffi
+from understudy.authority.engine.answers import Answers
+from understudy.authority.engine.engine import Authority, Proposal
+from understudy.authority.engine.native_engine import NativeAuthority
+from understudy.authority.journal.journal import Entry
+from understudy.authority.law.outcome import IssueAdded
+from understudy.authority.law.state import apply
 from understudy.contracts import Door, Issue, parse
 
 BATCHES = (16, 256, 512)
@@ -65,7 +65,7 @@ def _native(batch: int) -> Callable[[int, int], float]:
 
 
 WAYS: dict[str, Callable[[int, int], float]] = {"reference": _reference}
-if native.available():
+if ffi.available():
     WAYS["native single"] = _native(1)
     WAYS |= {f"native batch {size}": _native(size) for size in BATCHES}
 

@@ -29,7 +29,7 @@ from benchmarks.systems import understudy
 from benchmarks.systems.system import Refused, names
 from tests.services.server import Server, ends_with_parent
 from understudy.actors.tree import gateway
-from understudy.authority.client import Client
+from understudy.authority.service.client import Client
 
 Work = Generator[tuple[str, dict[str, Any]], bytes | None, None]  # calls; it is sent the answers
 

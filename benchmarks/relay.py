@@ -20,7 +20,7 @@ from benchmarks.systems.system import Refused
 from tests.services import postgres
 from tests.services.shared import url_of
 from understudy.authority import create_state_dir
-from understudy.authority.client import AsyncClient, Client
+from understudy.authority.service.client import AsyncClient, Client
 
 LATENCY, RATE = "latency, one client", "requests a second, 64 clients"
 _CLIENTS = 64

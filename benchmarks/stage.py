@@ -35,10 +35,10 @@ from understudy.actors.otp import (
     supervise,
 )
 from understudy.actors.otp import supervise_dynamic as dynamic
-from understudy.actors.otp.inline import Inline
-from understudy.actors.otp.troupe import Troupe, mooring
+from understudy.actors.otp.carriers.inline.system import Inline
+from understudy.actors.otp.carriers.process import Troupe, process_id
 from understudy.actors.tree import Plan, Tree, handler_command, shell_command
-from understudy.authority import client
+from understudy.authority.service import client
 
 OURS, INLINE, ERLANG, PYKKA, RAY = "ours", "ours, one thread", "Erlang", "Pykka", "Ray"
 SYSTEMS = (OURS, INLINE, ERLANG, PYKKA, RAY)
@@ -115,7 +115,7 @@ def _restart(system: Troupe) -> float:
     before = _until(lambda: child() if child().pid else None)
     assert before.pid is not None
     begun = time.perf_counter()
-    mooring.identity(before.pid).kill()
+    process_id.identity(before.pid).kill()
     _until(lambda: child().pid not in (None, before.pid) or None)
     return (time.perf_counter() - begun) * 1000
 
@@ -198,7 +198,7 @@ def _broken(tree: Tree) -> float:
         terms = tree.picture()["dispatcher"].get("terms", [])
         return terms[0]["pid"] if terms else None
 
-    command = mooring.identity(_until(pid))
+    command = process_id.identity(_until(pid))
     with client.Client(tree.plan.state_dir, "cli") as door:
         begun = time.perf_counter()
         answer = door.ask("issue.lease_break", {"id": "i0", "reason": "bench"})

@@ -3,9 +3,8 @@
 Other rooms take what they need from here, and reach no further in.
 """
 
-from . import canonical, check, documents, jsonl, limits, pins, rfc3339, shapes
-from .check import check_all, startup_check
-from .checks import (
+from . import canonical, jsonl, limits, retry, rfc3339
+from .checks.check_policy import (
     NORMALIZER_ID,
     Check,
     CheckPolicy,
@@ -17,10 +16,12 @@ from .checks import (
     typed_core,
     verdict,
 )
-from .coherence import coherence_report
-from .evidence import evidence_routes, factor, parse_routes, route_findings
-from .fiber import FIBER_TRANSITIONS, FiberMove, FiberState
-from .harness import (
+from .checks.instruction import Instruction, read_instruction
+from .checks.join import Joined, Section, Unreadable, join_check
+from .jsonl import record_problem
+from .reason import BY_WIRE, FAILURES, Exit, Reason
+from .records.fiber import FIBER_TRANSITIONS, FiberMove, FiberState
+from .records.harness import (
     BOOTSTRAP_KIND,
     LEDGER_CHECK_KIND,
     LEDGER_KIND,
@@ -37,8 +38,7 @@ from .harness import (
     next_feature,
     normal_refs,
 )
-from .instruction import Instruction, read_instruction
-from .job import (
+from .records.job import (
     JOB_TRANSITIONS,
     SNAPSHOT_TYPE,
     Author,
@@ -54,11 +54,7 @@ from .job import (
     is_job,
     job_resource,
 )
-from .join import Joined, Section, Unreadable, join_check
-from .jsonl import record_problem
-from .operation import Operation, is_signed_by, position, sign, signed_bytes
-from .reason import BY_WIRE, FAILURES, Exit, Reason
-from .records import (
+from .records.records import (
     BLOCKING_TYPES,
     Decision,
     Dependency,
@@ -74,7 +70,28 @@ from .records import (
     issue_of,
     issue_resource,
 )
-from .registry import (
+from .records.spec import (
+    SPEC_TRANSITIONS,
+    Dispatched,
+    Spec,
+    SpecMove,
+    SpecState,
+    Step,
+    dispatch_resource,
+    is_dispatch,
+    is_spec,
+    job_step,
+    spec_resource,
+    step_job,
+)
+from .records.transitions import TRANSITIONS, LeaseState, Move
+from .registry import check, documents, pins
+from .registry.check import check_all, startup_check
+from .registry.coherence import coherence_report
+from .registry.evidence_routes import evidence_routes, factor, parse_routes, route_findings
+from .registry.worlds import world_registry_check
+from .requests import shapes
+from .requests.host_actions import (
     DISPATCH_KIND,
     PROFILE_ID,
     HostAction,
@@ -82,19 +99,9 @@ from .registry import (
     host_actions,
     semantic_digest,
 )
-from .request import TOO_LONG, Door, Garbage, Request, build, journaled, parse, restore
-from .retry import (
-    PolicyRefused,
-    RetryDecision,
-    RetryPolicy,
-    backoff_ms,
-    load_policy,
-    parse_policy,
-    policy_digest,
-    retry_decision,
-    retry_policy,
-)
-from .shapes import (
+from .requests.operation import Operation, is_signed_by, position, sign, signed_bytes
+from .requests.request import TOO_LONG, Door, Garbage, Request, build, journaled, parse, restore
+from .requests.shapes import (
     STRENGTH,
     AddDependency,
     AddIssue,
@@ -178,22 +185,17 @@ from .shapes import (
     WriteSession,
     YieldJob,
 )
-from .spec import (
-    SPEC_TRANSITIONS,
-    Dispatched,
-    Spec,
-    SpecMove,
-    SpecState,
-    Step,
-    dispatch_resource,
-    is_dispatch,
-    is_spec,
-    job_step,
-    spec_resource,
-    step_job,
+from .retry import (
+    PolicyRefused,
+    RetryDecision,
+    RetryPolicy,
+    backoff_ms,
+    load_policy,
+    parse_policy,
+    policy_digest,
+    retry_decision,
+    retry_policy,
 )
-from .transitions import TRANSITIONS, LeaseState, Move
-from .worlds import world_registry_check
 
 __all__ = [
     "BLOCKING_TYPES",
@@ -390,6 +392,7 @@ __all__ = [
     "read_instruction",
     "record_problem",
     "restore",
+    "retry",
     "retry_decision",
     "retry_policy",
     "rfc3339",

@@ -2,6 +2,6 @@
 
 import sys
 
-from .pins import main
+from .registry.pins import main
 
 sys.exit(main(sys.argv[1:]))

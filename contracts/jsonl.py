@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from . import limits
-from .shapes import RecordedDependency, RecordedIssue, RecordedLease
+from .requests.shapes import RecordedDependency, RecordedIssue, RecordedLease
 
 KNOWN = frozenset(RecordedIssue.__struct_fields__) - {"extra", "comments"}
 KNOWN_LEASE = frozenset(RecordedLease.__struct_fields__)

@@ -11,7 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from . import canonical, documents, limits
+from . import canonical, limits
+from .registry import documents
 
 POLICY_KIND = "ci.harness.retry.policy.v1"
 ESCALATIONS = ("issue_discover", "mark_blocked", "stop")

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.actors.otp.restart import AFFECTED, VERDICTS
-from understudy.authority.tables import SCHEMA
+from understudy.authority.journal.tables import SCHEMA
 from understudy.contracts import limits
-from understudy.contracts.fiber import FIBER_TRANSITIONS
-from understudy.contracts.job import JOB_TRANSITIONS
 from understudy.contracts.reason import FAILURES, Exit
-from understudy.contracts.registry import host_actions
+from understudy.contracts.records.fiber import FIBER_TRANSITIONS
+from understudy.contracts.records.job import JOB_TRANSITIONS
+from understudy.contracts.records.spec import SPEC_TRANSITIONS
+from understudy.contracts.records.transitions import TRANSITIONS
+from understudy.contracts.requests.host_actions import host_actions
 from understudy.contracts.retry import retry_policy
-from understudy.contracts.spec import SPEC_TRANSITIONS
-from understudy.contracts.transitions import TRANSITIONS
-from understudy.surfaces.mcp.guide import refusals, tools
+from understudy.surfaces.mcp.reading.guide import refusals, tools
 
 PAGES = [
     Path(__file__).with_name(name)

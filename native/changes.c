@@ -1,4 +1,4 @@
-/* Changes as bytes: those of one decision, as `authority/outcome.py` writes them, and those of all
+/* Changes as bytes: those of one decision, as `authority/law/outcome.py` writes them, and those of all
  * decisions since the last settlement, taken together.
  */
 

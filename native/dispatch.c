@@ -1,5 +1,5 @@
 /* Many lines in one call: read, stamp, decide, write, apply. The mirror of `Authority._answer` in
- * `authority/service.py`, of `HybridClock.next_stamp`, and of `decide`. */
+ * `authority/engine/engine.py`, of `HybridClock.next_stamp`, and of `decide`. */
 
 #include "kernel.h"
 

@@ -4,8 +4,8 @@
  *     request.c   lease.c, work.c     envelope.c, changes.c,  state.c
  *                                     view.c
  *
- * The four steps are those of `contracts/request.py`, `authority/lease.py` and `work.py`,
- * `authority/envelope.py`, `outcome.py` and `view.py`, and `authority/state.py`. The first three
+ * The four steps are those of `contracts/requests/request.py`, `authority/law/lease.py` and `work.py`,
+ * `authority/engine/envelope.py`, `outcome.py` and `view.py`, and `authority/law/state.py`. The first three
  * change nothing but their results, so that a line can still turn out to be cold, or its row too
  * long.
  *

@@ -1,5 +1,5 @@
 /* Who may act on a leased resource, and how a lease changes hands: the mirror of
- * `authority/lease.py`, in its order, with its names and its guard numbers.
+ * `authority/law/lease.py`, in its order, with its names and its guard numbers.
  *
  * Torn records, subleases and open blockers never get here. Nothing here changes the kernel; what
  * is granted stands in the outcome until `us_apply` makes it so.

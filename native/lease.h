@@ -112,8 +112,8 @@ US_CHECKED int64_t us_parse_ms(const char *text, uint64_t len);
 
 /* ---- the kernel -------------------------------------------------------------------------------
  * The hot actions, whole: many request lines in one call, and for each the journal's row, the
- * answer, and the line of the trajectory, byte for byte what `authority/service.py` and
- * `authority/trajectory.py` give.
+ * answer, and the line of the trajectory, byte for byte what `authority/engine/engine.py` and
+ * `authority/views/trajectory.py` give.
  *
  *     us_open -> us_put_issue*, us_remember*, us_set_head ->
  *     (us_reserve -> us_dispatch)* -> us_settle -> ... -> us_close
@@ -340,7 +340,7 @@ US_CHECKED int64_t us_dispatch(us_kernel *kernel, us_batch *batch, const uint8_t
                                const uint32_t *lens, const us_room *room);
 
 /* The changes of all rows since the last call, taken together: of each issue and of each lease the
- * last word, as the JSON of `authority/outcome.py`; without the answers that are remembered. The
+ * last word, as the JSON of `authority/law/outcome.py`; without the answers that are remembered. The
  * length of the text in `out`, or a flaw. What does not fit waits for the next call; `[]` says that
  * there is no more. An issue that is put is settled. */
 US_CHECKED int64_t us_settle(us_kernel *kernel, uint8_t *out, uint64_t out_max);

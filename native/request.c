@@ -1,4 +1,4 @@
-/* From a line to a request, where it is plainly hot: the mirror of `contracts/request.py`.
+/* From a line to a request, where it is plainly hot: the mirror of `contracts/requests/request.py`.
  *
  * What is refused there is cold here; so is what is merely unusual. The texts of a request stay in
  * the line or in its document, and live until the document is used again.

@@ -1,6 +1,6 @@
 /* What is: the records that decisions depend on, and the only functions that change them.
  *
- * The mirror of `authority/state.py`, of which it keeps what the hot actions look at.
+ * The mirror of `authority/law/state.py`, of which it keeps what the hot actions look at.
  */
 
 #include "kernel.h"

@@ -1,4 +1,4 @@
-/* How records look in an answer: the mirror of `authority/view.py`. */
+/* How records look in an answer: the mirror of `authority/law/view.py`. */
 
 #include "kernel.h"
 

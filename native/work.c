@@ -1,4 +1,4 @@
-/* How issues end: the mirror of `close` in `authority/work.py`. */
+/* How issues end: the mirror of `close` in `authority/law/issues/work.py`. */
 
 #include "kernel.h"
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...authority import client
+from ...authority.service import client
 from ...contracts import BY_WIRE, Reason
 from . import orders
 from .orders import Ask, Event

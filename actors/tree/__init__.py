@@ -18,12 +18,12 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..chain.jobfile import JOB_FOLDER as JOB_FOLDER
-    from ..dispatch.clerk import listing as listing
+    from ..dispatch.issue_calls import listing as listing
     from ..dispatch.kinds import Kinds as Kinds
     from ..dispatch.search import Wanted as Wanted
-    from ..otp.troupe import AlreadyRunning as AlreadyRunning
-    from ..otp.troupe import end_by_force as end_by_force
+    from ..otp.carriers.process import AlreadyRunning as AlreadyRunning
+    from ..otp.carriers.process import end_by_force as end_by_force
+    from ..specs.job_file_format import JOB_FOLDER as JOB_FOLDER
     from .control import NoTree as NoTree
     from .control import ask as ask
     from .launcher import Occupied as Occupied
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .plan import shell_command as shell_command
 
 _HOMES = {
-    "AlreadyRunning": "..otp.troupe",
-    "JOB_FOLDER": "..chain.jobfile",
+    "AlreadyRunning": "..otp.carriers.process",
+    "JOB_FOLDER": "..specs.job_file_format",
     "Kinds": "..dispatch.kinds",
     "NoTree": ".control",
     "Occupied": ".launcher",
@@ -45,10 +45,10 @@ _HOMES = {
     "Tree": ".launcher",
     "Wanted": "..dispatch.search",
     "ask": ".control",
-    "end_by_force": "..otp.troupe",
+    "end_by_force": "..otp.carriers.process",
     "handler_command": ".plan",
     "left_of": ".launcher",
-    "listing": "..dispatch.clerk",
+    "listing": "..dispatch.issue_calls",
     "shell_command": ".plan",
 }
 
@@ -64,6 +64,8 @@ __all__ = [
     "Wanted",
     "ask",
     "end_by_force",
+    "evidence_process",
+    "gateway",
     "handler_command",
     "left_of",
     "listing",

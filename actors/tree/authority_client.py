@@ -15,11 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...authority import Unavailable, client, open_journal
+from ...authority import Unavailable, open_journal
+from ...authority.service import client
 from ..otp import LATER, Caller, GenServer, Next, Readable, Reason, Stop, Word
-from ..otp.port import Command, Ended, ProcessGroup
 from ..otp.restart import Window
-from ..otp.ward.kin import now_ms
+from ..process.guard.descendants import now_ms
+from ..process.port import Command, Ended, ProcessGroup
 from .plan import Plan
 
 NAME: Final = "authority_client"

@@ -3,12 +3,12 @@
 import secrets
 from typing import Final
 
-from ..chain.rounds import Post
-from ..chain.runner import ChainRunner
-from ..chain.shift import Shift
 from ..otp import ChildSpec, Start
+from ..specs.lease_loop import Post
+from ..specs.runner import ChainRunner
+from ..specs.shell import Shift
+from .lease_loop_cell import SHUTDOWN_MS, RoundsCell
 from .plan import Plan
-from .rounds import SHUTDOWN_MS, RoundsCell
 
 NAME: Final = "chain_runner"
 

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...authority import Unavailable, journal
+from ...authority import Unavailable
+from ...authority.journal import journal
 from ...contracts import Reason as Failure
 from ..dispatch.orders import Doubt, Wake
-from ..evidence import (
+from ..otp import Caller, GenServer, Next, Reason, Word
+from . import chain_runner, job_dispatcher
+from .evidence_process import (
     JOB_NEWS,
     SPEC_NEWS,
     TURN_ROWS_MAX,
@@ -21,8 +24,6 @@ from ..evidence import (
     stirs,
     stirs_jobs,
 )
-from ..otp import Caller, GenServer, Next, Reason, Word
-from . import chain_runner, job_dispatcher
 from .plan import Plan
 
 NAME: Final = "evidence_writer"

@@ -14,8 +14,8 @@ from typing import Any, Final
 import orjson
 
 from ..otp import ChildSpec, Start
-from ..otp.port import Command
-from ..otp.portchild import Health, PortChild
+from ..process.port import Command
+from ..process.portchild import Health, PortChild
 from .plan import Plan
 
 NAME: Final = "gateway"

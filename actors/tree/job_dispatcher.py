@@ -3,12 +3,12 @@
 import secrets
 from typing import Final
 
-from ..chain.courier import Courier
-from ..chain.rounds import Post
-from ..chain.shift import Round
 from ..otp import ChildSpec, Start
+from ..specs.job_files import Courier
+from ..specs.lease_loop import Post
+from ..specs.shell import Round
+from .lease_loop_cell import SHUTDOWN_MS, RoundsCell
 from .plan import Plan
-from .rounds import SHUTDOWN_MS, RoundsCell
 
 NAME: Final = "job_dispatcher"
 

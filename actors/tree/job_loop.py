@@ -11,9 +11,9 @@ from typing import Final
 
 from ...contracts import retry_policy
 from ..dispatch import orders
-from ..dispatch.clerk import Clerk
 from ..dispatch.dispatcher import Dispatcher
-from ..dispatch.jobs import Jobs, policy_of
+from ..dispatch.issue_calls import Clerk
+from ..dispatch.job_calls import Jobs, policy_of
 from ..otp import Start
 from .job_worker import JobWorker
 from .lease_dispatcher import LeaseDispatcher

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...contracts import Reason, job_resource
-from ..artifacts import VARIABLE, ArtifactsInvalid, members, read_artifacts
 from ..dispatch.orders import Holder, WorkerExited
-from ..otp.port import Ended
-from ..trade import Held
+from ..leasing.work_kind import Held
+from ..process.port import Ended
+from ..run.artifacts import VARIABLE, ArtifactsInvalid, members, read_artifacts
 from .worker import Begin, Worker
 
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ...authority import Unavailable, client
+from ...authority import Unavailable
+from ...authority.service import client
 from ..dispatch import orders
 from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, Statistics, Target, WhichChildren
-from ..otp.troupe import SystemEnded, Troupe, mooring
+from ..otp.carriers.process import SystemEnded, Troupe, process_id
 from . import (
     authority_client,
     chain_runner,
@@ -28,7 +29,7 @@ from . import (
     job_dispatcher,
     job_loop,
     lease_dispatcher,
-    rounds,
+    lease_loop_cell,
     tree,
 )
 from .plan import Plan
@@ -133,7 +134,7 @@ class Tree:
         if self.plan.job_files is None:
             return None
         names = {"runner": chain_runner.NAME, "dispatcher": job_dispatcher.NAME}
-        return {role: self._asked(name, rounds.Look()) for role, name in names.items()}
+        return {role: self._asked(name, lease_loop_cell.Look()) for role, name in names.items()}
 
     def _told_to_stop(self, drain_ms: int | None) -> None:
         self._drain_ms = drain_ms
@@ -218,4 +219,4 @@ def _refuse_served(state_dir: Path) -> None:
 
 def left_of(system: str) -> list[int]:
     """Processes of a tree that has stopped, of which there should be none."""
-    return [each.pid for each in mooring.members(system)]
+    return [each.pid for each in process_id.members(system)]

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from ...contracts import retry_policy
 from ..dispatch import orders
-from ..dispatch.clerk import Clerk
 from ..dispatch.dispatcher import Dispatcher
+from ..dispatch.issue_calls import Clerk
 from ..dispatch.orders import Effect, Event
 from ..otp import (
     KILL,
@@ -42,8 +42,8 @@ from ..otp import (
     Word,
     report,
 )
-from ..otp.troupe.mooring import Identity, ticks_of
-from ..otp.ward.kin import now_ms
+from ..otp.carriers.process.process_id import Identity, ticks_of
+from ..process.guard.descendants import now_ms
 from . import worker
 from .plan import Plan
 

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import orjson
 
-from ..attempts import Attempt, begun, write_record
 from ..dispatch.orders import Holder, WorkerExited
+from ..leasing.work_kind import Held, without_work
 from ..otp import Caller, Exited, GenServer, Next, Readable, Reason, Word
-from ..otp.port import Command, Ended, ProcessGroup, keeper
-from ..trade import Held, without_work
+from ..process.port import Command, Ended, ProcessGroup, keeper
+from ..run.attempts import Attempt, begun, write_record
 from .plan import Plan
 
 UNAVAILABLE: Final = "executor_unavailable"  # as the retry policy knows it

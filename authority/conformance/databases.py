@@ -11,11 +11,11 @@ from typing import Any
 from unittest.mock import patch
 
 from ...contracts import Garbage, Reason, limits
-from .. import place
-from ..errand import Errand, bounded, unpacked
-from ..journal import Unavailable
-from ..office import Office
-from ..sqlite import SqliteJournal
+from ..journal import journal_url
+from ..journal.journal import Unavailable
+from ..journal.relay_message import Errand, bounded, unpacked
+from ..journal.sqlite import SqliteJournal
+from ..service.local import Office
 
 _URL = "postgresql://db.example/work"
 
@@ -23,14 +23,14 @@ _URL = "postgresql://db.example/work"
 @contextmanager
 def _password_written_down(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
     secret = _URL.replace("//", "//ada:secret@")
-    (state_dir / place.URL_FILE).write_text(f"{secret}\n")
+    (state_dir / journal_url.URL_FILE).write_text(f"{secret}\n")
     yield
 
 
 @contextmanager
 def _driver_missing(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
-    place.remember(state_dir, _URL)
-    engine = f"{place.__package__}.postgres"
+    journal_url.remember(state_dir, _URL)
+    engine = f"{journal_url.__package__}.postgres"
     with patch.dict(sys.modules, {engine: None}):
         yield
 
@@ -40,9 +40,9 @@ def _refusing(reason: Reason) -> Callable[..., AbstractContextManager[None]]:
 
     @contextmanager
     def inflicted(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
-        place.remember(state_dir, _URL)
+        journal_url.remember(state_dir, _URL)
         error = Unavailable(reason, _URL)
-        with patch.object(place, "engine", side_effect=error):
+        with patch.object(journal_url, "engine", side_effect=error):
             yield
 
     return inflicted

@@ -20,16 +20,16 @@ import apsw
 import orjson
 
 from ...contracts import BY_WIRE, Door, Reason, canonical, check, documents, limits, parse
-from .. import client, sidecar
-from .. import office as offices
-from ..errand import Errand
-from ..folder import JOURNAL, TRAJECTORY
-from ..journal import Unavailable
-from ..office import Office
-from ..replay import replay
-from ..service import Authority
-from ..sqlite import SqliteJournal
-from ..trajectory import verify
+from ..engine.engine import Authority
+from ..journal.journal import Unavailable
+from ..journal.relay_message import Errand
+from ..journal.sqlite import SqliteJournal
+from ..journal.state_dir import JOURNAL, TRAJECTORY
+from ..service import client, sidecar
+from ..service import local as offices
+from ..service.local import Office
+from ..views.replay import replay
+from ..views.trajectory import verify
 from . import databases
 from .scene import make_state, play, proof, scratch
 from .served import Served

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...contracts import BLOCKING_TYPES, Job, JobState, Lease, Spec, is_dispatch, is_spec
-from ..state import State
-from ..tables import SCHEMA, Shown
+from ..journal.tables import SCHEMA, Shown
+from ..law.state import State
 
 Rows = list[tuple[Any, ...]]
 

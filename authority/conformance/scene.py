@@ -22,15 +22,15 @@ from typing import Any, Protocol
 import orjson
 
 from ...contracts import Door, canonical, contract_digest, parse
-from .. import native
-from ..exchange import import_payloads, read_issues
-from ..folder import TRAJECTORY, create_state_dir, open_journal
-from ..kernel import NativeOffice
-from ..office import Office
-from ..replay import replay
-from ..service import recover
-from ..state import State, check_invariants, dump, load
-from ..trajectory import verify
+from ..engine import ffi
+from ..engine.engine import recover
+from ..engine.native_engine import NativeOffice
+from ..journal.state_dir import TRAJECTORY, create_state_dir, open_journal
+from ..law.state import State, check_invariants, dump, load
+from ..service.local import Office
+from ..views.issues_file import import_payloads, read_issues
+from ..views.replay import replay
+from ..views.trajectory import verify
 from .picture import faults
 from .served import Served
 
@@ -77,7 +77,7 @@ class Native:
 
 
 BOUNDARIES: dict[str, Callable[[Path], Boundary]] = {"reference": Reference, "sidecar": Served}
-if native.available():
+if ffi.available():
     BOUNDARIES["native"] = Native
 
 

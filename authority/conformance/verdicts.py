@@ -25,9 +25,9 @@ from ...contracts import (
     startup_check,
     world_registry_check,
 )
-from ..exchange import export_issues, import_payloads, read_issues
-from ..folder import open_journal
-from ..service import recover
+from ..engine.engine import recover
+from ..journal.state_dir import open_journal
+from ..views.issues_file import export_issues, import_payloads, read_issues
 from .pointer import patched
 from .scene import make_state, play, scratch
 

@@ -26,7 +26,7 @@ from tests.services import postgres
 from tests.services.server import Server
 from tests.services.shared import url_of
 from understudy.authority import Office, Unavailable, create_state_dir
-from understudy.authority.client import Call, Client
+from understudy.authority.service.client import Call, Client
 from understudy.contracts import Door, limits, parse
 
 PROGRAM = Path(sys.executable).with_name("understudy")

@@ -10,20 +10,20 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` would be a third of a fast command
 if TYPE_CHECKING:
-    from .authority.folder import create_state_dir as create_state_dir
-    from .authority.journal import Unavailable as Unavailable
-    from .authority.office import Office as Office
-    from .authority.replay import replay as replay
+    from .authority.journal.journal import Unavailable as Unavailable
+    from .authority.journal.state_dir import create_state_dir as create_state_dir
+    from .authority.service.local import Office as Office
+    from .authority.views.replay import replay as replay
     from .contracts.reason import Reason as Reason
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Office": ".authority.office",
+    "Office": ".authority.service.local",
     "Reason": ".contracts.reason",
-    "Unavailable": ".authority.journal",
-    "create_state_dir": ".authority.folder",
-    "replay": ".authority.replay",
+    "Unavailable": ".authority.journal.journal",
+    "create_state_dir": ".authority.journal.state_dir",
+    "replay": ".authority.views.replay",
 }
 
 __all__ = ["Office", "Reason", "Unavailable", "__version__", "create_state_dir", "replay"]

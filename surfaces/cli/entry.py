@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...authority import glance
+    from ...authority.service import fence_check
 
 _OPTIONS = ("--resource", "--fence", "--state-dir")
 _MCP_OPTIONS = ("--name", "--state-dir")
@@ -43,16 +43,16 @@ def _is_current(words: list[str]) -> bool:
     given = _plain([word for word in words if word != "--json"], _OPTIONS)
     if given is None:
         return False
-    from ...authority import glance  # noqa: PLC0415
+    from ...authority.service import fence_check  # noqa: PLC0415
 
     resource, fence = given.get("--resource", ""), given.get("--fence", "")
     if not given.keys() & {"--resource", "--fence"}:
-        resource, *more = glance.own_resources() or [""]
+        resource, *more = fence_check.own_resources() or [""]
         fence = "" if more else os.environ.get("UNDERSTUDY_FENCE", "")
     plain = fence.isascii() and fence.isdecimal() and len(fence) <= _DIGITS_MAX
-    if not plain or not glance.is_resource(resource):
+    if not plain or not fence_check.is_resource(resource):
         return False
-    standing = glance.certain(_folder(given), resource, int(fence))
+    standing = fence_check.certain(_folder(given), resource, int(fence))
     if standing is None:
         return False
     if sys.stdout is not None:
@@ -78,7 +78,7 @@ def _folder(given: dict[str, str]) -> str:
     return given.get("--state-dir") or os.environ.get("UNDERSTUDY_STATE_DIR") or ".premath"
 
 
-def yes(standing: glance.Standing, *, as_json: bool) -> bytes:
+def yes(standing: fence_check.Standing, *, as_json: bool) -> bytes:
     """What `guard` says of a fence that is current."""
     if not as_json:
         left_ms = max(0, (standing.deadline_ms or 0) - time.time_ns() // 1_000_000)

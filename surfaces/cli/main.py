@@ -10,9 +10,9 @@ from click.exceptions import NoSuchCommand
 
 from ... import __version__
 
-# command -> module below this package, attribute, one line for `--help`
+# command -> module below `commands`, attribute, one line for `--help`
 _COMMANDS = {
-    "init": ("state", "init", "Make a state directory."),
+    "init": ("init", "init", "Make a state directory."),
     "up": ("up", "up", "Start the supervision tree: claim, run, renew, retry, escalate."),
     "down": ("running", "down", "Stop the tree, and prove that nothing is left."),
     "status": ("running", "status", "Say in a line how the tree is."),
@@ -31,10 +31,10 @@ _COMMANDS = {
     "coherence": ("check", "coherence", "Do contract, routes and policies fit together?"),
     "job": ("job", "job", "Schedule, claim and complete the jobs of a mesh."),
     "spec": ("spec", "spec", "Submit specs, whose steps become jobs, and see how far they are."),
-    "route": ("owner", "route", "Say which node gets which kind of job."),
-    "coordinator": ("owner", "coordinator", "Say which node runs the derivation pass."),
-    "node": ("owner", "node", "Say which nodes take part, and what each may do."),
-    "policy": ("state", "policy", "Show or set how strict this authority is."),
+    "route": ("route", "route", "Say which node gets which kind of job."),
+    "coordinator": ("route", "coordinator", "Say which node runs the derivation pass."),
+    "node": ("route", "node", "Say which nodes take part, and what each may do."),
+    "policy": ("init", "policy", "Show or set how strict this authority is."),
     "authority": ("authority", "authority", "Run the authority as a process of its own."),
     "exec": ("exec", "exec_", "Run a command under a lease, and stop it when the lease is lost."),
     "guard": ("guard", "guard", "Exit 0 only while a fence is current: for hooks and scripts."),
@@ -42,14 +42,14 @@ _COMMANDS = {
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
     "mcp": ("mcp", "mcp", "Serve an agent on standard streams: what MCP clients launch."),
     "gateway": ("mcp", "gateway", "Serve all agents of a state directory on one socket."),
-    "agent-guide": ("guide", "agent_guide", "Print the page that an agent reads."),
-    "import": ("exchange", "import_file", "Take over an issues.jsonl file."),
-    "export": ("exchange", "export_file", "Write an issues.jsonl file."),
+    "agent-guide": ("agent_guide", "agent_guide", "Print the page that an agent reads."),
+    "import": ("import_export", "import_file", "Take over an issues.jsonl file."),
+    "export": ("import_export", "export_file", "Write an issues.jsonl file."),
     "sql": ("sql", "sql", "Ask the SQL tables: jobs, specs, leases, issues. Read-only."),
     "journal": ("journal", "journal", "Say where the journal is; copy it to another engine."),
-    "replay": ("proof", "replay", "Decide the whole journal again and compare the bytes."),
-    "verify": ("proof", "verify", "Hold the trajectory's chain against the journal."),
-    "rebuild": ("proof", "rebuild", "Make the tables and the trajectory anew."),
+    "replay": ("replay", "replay", "Decide the whole journal again and compare the bytes."),
+    "verify": ("replay", "verify", "Hold the trajectory's chain against the journal."),
+    "rebuild": ("replay", "rebuild", "Make the tables and the trajectory anew."),
     "check": ("check", "check", "Check the contract: schemas, digests, routes, worlds."),
     "world-registry-check": ("check", "check", "The same as check."),
     "doctor": ("doctor", "doctor", "Say which mode is in use, and what is wrong."),
@@ -75,7 +75,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, attribute, _ = _COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(f".{module}", __package__), attribute)
+        command = getattr(importlib.import_module(f".commands.{module}", __package__), attribute)
         assert isinstance(command, click.Command)
         return command
 

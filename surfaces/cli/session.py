@@ -15,7 +15,7 @@ from ...authority import SOCKET, Evidence, Office, Unavailable, create_state_dir
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, Transport
 
 if TYPE_CHECKING:
-    from ...authority import client
+    from ...authority.service import client
 
 BOUNDARIES = ("reference", "native", "sidecar")
 DEFAULT_STATE_DIR = ".premath"
@@ -50,11 +50,11 @@ class Session:
     def _offices(self) -> type[Office]:
         if self.boundary != "native":
             return Office
-        from ...authority import kernel, native  # noqa: PLC0415 - where it is asked for
+        from ...authority.engine import ffi, native_engine  # noqa: PLC0415 - where it is asked for
 
-        if not native.available():
-            raise click.UsageError(f"no boundary `native` here: {native.why_not()}")
-        return kernel.NativeOffice
+        if not ffi.available():
+            raise click.UsageError(f"no boundary `native` here: {ffi.why_not()}")
+        return native_engine.NativeOffice
 
     def settle(self, journal_url: str | None) -> None:
         """Make the state directory, if a command names the journal that it is to have."""
@@ -89,7 +89,7 @@ class Session:
         direct = self.boundary in {"reference", "native"}
         if direct or not (required or (self.state_dir / SOCKET).exists()):
             return None
-        from ...authority import client  # noqa: PLC0415 - where there is one
+        from ...authority.service import client  # noqa: PLC0415 - where there is one
 
         try:
             return client.Client(self.state_dir, transport, frozen_clock=frozen_clock)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from ...authority import place
+from ...authority.journal import journal_url
 from . import database, folder, journal, machine, tree
 from .finding import Finding, Status, looked
 
@@ -13,7 +13,7 @@ __all__ = ["Finding", "Status", "examine"]
 
 def _journal(state_dir: Path) -> Iterator[Finding]:
     """Wherever it is."""
-    shared = place.of(state_dir)
+    shared = journal_url.of(state_dir)
     return journal.written(state_dir) if shared is None else database.written(state_dir, shared)
 
 

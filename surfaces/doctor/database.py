@@ -6,7 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ...authority import TRAJECTORY, Unavailable, place
+from ...authority import TRAJECTORY, Unavailable
+from ...authority.journal import journal_url
 from ...contracts import FAILURES, Reason
 from . import journal as written_down
 from .finding import Finding
@@ -16,12 +17,12 @@ _SLOW_MS = 20  # for a round trip; every commit waits for at least one
 _DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 
 
-def written(folder: Path, shared: place.Place) -> Iterator[Finding]:
+def written(folder: Path, shared: journal_url.Place) -> Iterator[Finding]:
     """Everything that is there and in the state directory, looked at as one."""
     evidence = written_down.end_of(folder / TRAJECTORY)  # first: it is never ahead of the journal
     busy = holder_of(folder) is not None
     try:
-        engine = place.engine().PostgresJournal
+        engine = journal_url.engine().PostgresJournal
         with closing(engine(shared, read_only=True)) as journal:
             asked = time.monotonic()
             settings = journal.settings(_DURABLE)
@@ -40,7 +41,7 @@ def written(folder: Path, shared: place.Place) -> Iterator[Finding]:
         yield Finding("journal", "problem", str(error), remedy, error.reason.wire)
 
 
-def _server(shared: place.Place, settings: dict[str, str], took_ms: float) -> Finding:
+def _server(shared: journal_url.Place, settings: dict[str, str], took_ms: float) -> Finding:
     """Whether what it says is written is on a disk, and how long it takes to say so."""
     facts: dict[str, Any] = {"database": str(shared), "roundTripMs": round(took_ms, 1)} | settings
     loose = [name for name in ("fsync", "full_page_writes") if settings[name] == "off"]

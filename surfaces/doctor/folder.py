@@ -11,7 +11,9 @@ from typing import Any
 
 import orjson
 
-from ...authority import SOCKET, TRAJECTORY, place, sidecar
+from ...authority import SOCKET, TRAJECTORY
+from ...authority.journal import journal_url
+from ...authority.service import sidecar
 from ...contracts import Reason, contract_digest
 from .finding import Finding, Status
 
@@ -26,7 +28,7 @@ def missing(folder: Path) -> Finding | None:
     """Why there is nothing to look at, if there is not."""
     denied = Reason.STATE_DIR_DENIED.wire
     try:
-        if (folder / JOURNAL).exists() or (folder / place.URL_FILE).exists():
+        if (folder / JOURNAL).exists() or (folder / journal_url.URL_FILE).exists():
             return None
         has_evidence = (folder / TRAJECTORY).exists()
     except OSError as error:

@@ -17,8 +17,9 @@ from urllib.parse import quote
 import apsw
 import orjson
 
-from ...authority import GENESIS, TABLES, TRAJECTORY, Storage, Unavailable, open_journal, service
-from ...authority import sqlite as engine
+from ...authority import GENESIS, TABLES, TRAJECTORY, Storage, Unavailable, open_journal
+from ...authority.engine import engine
+from ...authority.journal import sqlite
 from ...contracts import Reason, limits
 from .finding import Finding
 from .folder import JOURNAL, holder_of
@@ -30,7 +31,7 @@ _REBUILD = "`understudy rebuild` makes it anew from the journal"
 _READ = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
-class StillJournal(engine.SqliteJournal):
+class StillJournal(sqlite.SqliteJournal):
     """A journal that nobody writes, opened without a trace."""
 
     def __init__(self, path: Path) -> None:
@@ -100,7 +101,7 @@ def _opened(folder: Path, *, still: bool) -> Iterator[Storage]:
 def recovered(journal: Storage, log: Path | None = None) -> Iterator[Finding]:
     """What a start would meet: the newest snapshot, and every row after it."""
     snapshot = journal.snapshot()
-    _, head, last = service.recover(journal)
+    _, head, last = engine.recover(journal)
     saved = snapshot.head.seq if snapshot is not None and snapshot.sound else 0
     unfolded = log.stat().st_size if log is not None and log.exists() else 0
     facts: dict[str, Any] = {

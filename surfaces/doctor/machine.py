@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 
 from ... import __version__
-from ...authority import native
+from ...authority.engine import ffi
 from ...contracts import Reason, contract_digest, limits, startup_check
 from .finding import Finding
 
@@ -28,12 +28,12 @@ def program() -> Iterator[Finding]:
 
 def boundary(wanted: str | None, *, served: bool) -> Iterator[Finding]:
     """Who decides here, and why; and who would, if a sidecar was started."""
-    why_not, compiler = native.why_not(), _compiler()
+    why_not, compiler = ffi.why_not(), _compiler()
     mode = wanted or ("sidecar" if served else "reference")
     facts = {"mode": mode, "native": why_not is None, "whyNot": why_not, "compiler": compiler}
     words = f"{mode}: {_WHY[wanted is not None, mode]}"
     if why_not is None:
-        words += f"; C is there, with ABI {native.ABI}, and sidecars use it"
+        words += f"; C is there, with ABI {ffi.ABI}, and sidecars use it"
         yield Finding("boundary", "ok", words, facts=facts)
         return
     words += f"; there is no C, and sidecars do without, with the same bytes: {why_not}"

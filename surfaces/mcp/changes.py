@@ -17,8 +17,9 @@ from typing import Any
 import orjson
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 
-from ...actors import evidence
-from ...authority import Unavailable, journal, open_journal
+from ...actors.tree import evidence_process
+from ...authority import Unavailable, open_journal
+from ...authority.journal import journal
 from ...contracts import is_issue, issue_of, rfc3339
 
 STATUS = ResourceUpdated("mesh://status")
@@ -132,7 +133,7 @@ class Changes:
                 yield ResourceUpdated(f"trajectory://{effect['issueId']}")
             if effect["failureClasses"]:
                 yield _FAILED
-            if evidence.stirs(row):
+            if evidence_process.stirs(row):
                 yield READY
             if row.changes != b"[]":  # where reads are journaled, who reads again would not end
                 yield STATUS

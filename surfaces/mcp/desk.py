@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, Self
 
-from ...authority import client
+from ...authority.service import client
 from ...contracts import Transport, host_actions
 from .changes import Changes
 

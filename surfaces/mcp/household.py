@@ -10,8 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ...actors.otp import port
-from ...authority import Unavailable, client
+from ...actors.process import port
+from ...authority import Unavailable
+from ...authority.service import client
 
 LOG: Final = "sidecar.log"
 _LOOK_SECONDS = 2.0

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from ...actors import trade
+from ...actors.leasing import work_kind
 from ...authority import Unavailable
 from ...contracts import BY_WIRE, Reason, contract_digest, host_actions, limits
 from . import wire
@@ -220,7 +220,7 @@ class Keeper:
         ttl_seconds = max(limits.TTL_SECONDS_MIN, held.ttl_seconds)
         try:
             answer = await self._ask(
-                *trade.TRADES[held.family].renewing(held.lease, ttl_seconds), held
+                *work_kind.TRADES[held.family].renewing(held.lease, ttl_seconds), held
             )
         except Unavailable as error:
             _log.warning("%s: %s is not renewed: %s", caller.name, held.resource, error)
@@ -240,7 +240,7 @@ class Keeper:
         for held in caller.stay:
             try:
                 answer = await self._ask(
-                    *trade.TRADES[held.family].returning(held.lease, _LEFT), held
+                    *work_kind.TRADES[held.family].returning(held.lease, _LEFT), held
                 )
             except Unavailable as error:
                 _log.warning("%s: %s is left to expire: %s", caller.name, held.resource, error)

@@ -23,13 +23,13 @@ from tests.fakes.desk import Time, asked
 from tests.fakes.journal import Disk, MemoryJournal
 from understudy.actors.dispatch import orders
 from understudy.actors.dispatch.answers import tokens_of
-from understudy.actors.dispatch.clerk import _ASKS, Dialect, Issues
 from understudy.actors.dispatch.dispatcher import Dispatcher
+from understudy.actors.dispatch.issue_calls import _ASKS, Dialect, Issues
 from understudy.actors.dispatch.settings import Settings
-from understudy.authority.journal import Row
-from understudy.authority.replay import replay
-from understudy.authority.service import Authority
-from understudy.authority.state import check_invariants
+from understudy.authority.engine.engine import Authority
+from understudy.authority.journal.journal import Row
+from understudy.authority.law.state import check_invariants
+from understudy.authority.views.replay import replay
 from understudy.contracts import RetryPolicy, retry_policy
 
 TTL_SECONDS = 30

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from understudy.actors.runner import Runner, Task, report
+from understudy.actors.run.runner import Runner, Task, report
 from understudy.authority import Unavailable
 from understudy.contracts import Reason, rfc3339
 

@@ -11,11 +11,11 @@ from tests.actors.dispatch_world import ENDS_WELL, Book, Tree, World
 from tests.actors.dispatch_world import NATURES as ALL_NATURES
 from tests.authority.simulator import Term, must
 from tests.fakes.journal import MemoryJournal
-from understudy.actors.dispatch.clerk import Dialect
-from understudy.actors.dispatch.jobs import Jobs, policy_of
+from understudy.actors.dispatch.issue_calls import Dialect
+from understudy.actors.dispatch.job_calls import Jobs, policy_of
 from understudy.actors.dispatch.kinds import Kinds
-from understudy.authority.journal import Row
-from understudy.authority.replay import replay
+from understudy.authority.journal.journal import Row
+from understudy.authority.views.replay import replay
 from understudy.contracts import JobState, RetryPolicy, limits, retry_policy
 
 KINDS = ("k.a", "k.b", "m")

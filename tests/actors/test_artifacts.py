@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from understudy.actors import artifacts
-from understudy.authority.job import snapshot_id
+from understudy.actors.run import artifacts
+from understudy.authority.law.jobs.job import snapshot_id
 from understudy.contracts import SNAPSHOT_TYPE, Artifact, limits
 
 PLAIN = {"artifactId": "sha256:1", "artifactType": "ci.wheel"}

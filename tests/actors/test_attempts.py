@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.actors.attempts import KEPT_MAX, LOGS, attempts_of, begun, folder_of, write_record
+from understudy.actors.run.attempts import (
+    KEPT_MAX,
+    LOGS,
+    attempts_of,
+    begun,
+    folder_of,
+    write_record,
+)
 from understudy.contracts import limits
 
 HOSTILE = [

@@ -11,14 +11,14 @@ import pytest
 
 from tests.actors.litter import Mark
 from tests.patience import eventually
-from understudy.actors import checks
-from understudy.actors.checks import log_folder, run_checks, write_artifact
-from understudy.actors.otp.ward import kin
-from understudy.actors.otp.ward.spool import HEAD_BYTES, PIECE_BYTES, PIECES_MAX
+from understudy.actors.process.guard import descendants
+from understudy.actors.process.guard.spool import HEAD_BYTES, PIECE_BYTES, PIECES_MAX
+from understudy.actors.run import checks
+from understudy.actors.run.checks import log_folder, run_checks, write_artifact
 from understudy.contracts import verdict
 
 TROUBLE = Path(__file__).with_name("trouble.py")
-pytestmark = pytest.mark.skipif(not kin.LINUX, reason="elsewhere there is the group alone")
+pytestmark = pytest.mark.skipif(not descendants.LINUX, reason="elsewhere there is the group alone")
 
 
 @pytest.fixture

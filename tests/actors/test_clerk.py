@@ -14,12 +14,12 @@ import pytest
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import Serve, journal_rows, report_of
 from understudy.actors.dispatch import orders
-from understudy.actors.dispatch.clerk import Clerk, calls_of, events_of
 from understudy.actors.dispatch.dispatcher import Dispatcher
+from understudy.actors.dispatch.issue_calls import Clerk, calls_of, events_of
 from understudy.actors.dispatch.orders import Holder
 from understudy.actors.dispatch.settings import Settings
 from understudy.authority import create_state_dir
-from understudy.authority.client import Client
+from understudy.authority.service.client import Client
 from understudy.contracts import retry_policy
 
 pytestmark = pytest.mark.timeout(120)

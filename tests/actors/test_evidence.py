@@ -16,17 +16,11 @@ import pytest
 
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import UNDERSTUDY, Program, Serve, Words, journal_rows, report_of
-from understudy.actors import evidence
-from understudy.actors.evidence import EvidenceWriter, follow, stirs
-from understudy.authority import (
-    TRAJECTORY,
-    Office,
-    Unavailable,
-    create_state_dir,
-    open_journal,
-    trajectory,
-)
-from understudy.authority.client import Call, Client
+from understudy.actors.tree import evidence_process
+from understudy.actors.tree.evidence_process import EvidenceWriter, follow, stirs
+from understudy.authority import TRAJECTORY, Office, Unavailable, create_state_dir, open_journal
+from understudy.authority.service.client import Call, Client
+from understudy.authority.views import trajectory
 from understudy.contracts import Reason, limits
 from understudy.surfaces.cli.main import cli
 from understudy.surfaces.cli.session import run
@@ -138,7 +132,7 @@ def test_a_torn_last_line_is_cut_off_and_the_gap_is_filled(state_dir: Path) -> N
 
 
 def test_a_long_gap_is_filled_in_turns(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "TURN_ROWS_MAX", 2)
+    monkeypatch.setattr(evidence_process, "TURN_ROWS_MAX", 2)
     with Office(state_dir, evidence="outside") as office:
         adds(office, *"abcde")
     with EvidenceWriter(state_dir) as writer:

@@ -9,9 +9,9 @@ import pytest
 
 from tests.surfaces.process import environment
 from understudy.actors import handlers
-from understudy.actors.artifacts import read_artifacts
 from understudy.actors.handlers import HAND_BACK, Job, find, handler
-from understudy.authority.job import snapshot_id
+from understudy.actors.run.artifacts import read_artifacts
+from understudy.authority.law.jobs.job import snapshot_id
 
 
 def worked(job: Job) -> None: ...

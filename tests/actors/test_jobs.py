@@ -9,11 +9,11 @@ from tests.fakes.desk import Time, asked
 from tests.fakes.journal import Disk, MemoryJournal
 from understudy.actors.dispatch import orders
 from understudy.actors.dispatch.dispatcher import Dispatcher
-from understudy.actors.dispatch.jobs import Jobs, policy_of
+from understudy.actors.dispatch.job_calls import Jobs, policy_of
 from understudy.actors.dispatch.kinds import Kinds
 from understudy.actors.dispatch.orders import Ask, Effect, Event
 from understudy.actors.dispatch.settings import Settings
-from understudy.authority.service import Authority
+from understudy.authority.engine.engine import Authority
 from understudy.contracts import limits, retry_policy
 
 KINDS = Kinds.of([("k.", ("true",)), ("m", ("true",))])

@@ -16,19 +16,19 @@ import pytest
 
 from tests.actors.litter import Mark
 from tests.patience import PATIENCE_SECONDS, eventually
-from understudy.actors.otp import port
 from understudy.actors.otp.cell import NORMAL, Reason
-from understudy.actors.otp.port import Command, Ended, Keeper, ProcessGroup, keeper
-from understudy.actors.otp.transcript import Gap, Transcript
-from understudy.actors.otp.ward import kin
-from understudy.actors.otp.ward.spool import HEAD_BYTES, PIECE_BYTES, PIECES_MAX
+from understudy.actors.process import port
+from understudy.actors.process.guard import descendants
+from understudy.actors.process.guard.spool import HEAD_BYTES, PIECE_BYTES, PIECES_MAX
+from understudy.actors.process.port import Command, Ended, Keeper, ProcessGroup, keeper
+from understudy.actors.process.transcript import Gap, Transcript
 
 TROUBLE = Path(__file__).with_name("trouble.py")
 KINDS = ("sleep", "deaf", "daemons", "tree", "runner")
 PATIENCE_MS = PATIENCE_SECONDS * 1000
 ROUNDS = int(os.environ.get("UNDERSTUDY_PORT_ROUNDS", "12"))
 
-pytestmark = pytest.mark.skipif(not kin.LINUX, reason="elsewhere there is the group alone")
+pytestmark = pytest.mark.skipif(not descendants.LINUX, reason="elsewhere there is the group alone")
 
 
 @pytest.fixture
@@ -199,18 +199,20 @@ def test_a_group_that_is_let_go_of_ends(mark: Mark, tmp_path: Path) -> None:
 
 
 def test_a_command_is_ended_at_the_time_that_was_set(mark: Mark, tmp_path: Path) -> None:
-    group = troubled(mark, "deaf", tmp_path / "log", grace_ms=100, until_ms=kin.now_ms() + 600_000)
+    group = troubled(
+        mark, "deaf", tmp_path / "log", grace_ms=100, until_ms=descendants.now_ms() + 600_000
+    )
     assert group.poll() is None
-    due_ms = kin.now_ms() + 300
+    due_ms = descendants.now_ms() + 300
     group.keep_until(due_ms)
     end = ended(group)
     assert (end.reason.code, end.late) == (signal.SIGKILL, True)
-    assert due_ms + 100 <= kin.now_ms() < due_ms + PATIENCE_MS
+    assert due_ms + 100 <= descendants.now_ms() < due_ms + PATIENCE_MS
 
 
 def test_a_time_can_be_put_off(mark: Mark) -> None:
-    group = made(mark, "sleep", "0.5", until_ms=kin.now_ms() + 250)
-    group.keep_until(kin.now_ms() + PATIENCE_MS)
+    group = made(mark, "sleep", "0.5", until_ms=descendants.now_ms() + 250)
+    group.keep_until(descendants.now_ms() + PATIENCE_MS)
     assert ended(group).reason == NORMAL
 
 
@@ -402,7 +404,7 @@ def test_a_fork_of_the_owner_does_not_keep_its_commands_alive(mark: Mark, tmp_pa
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
     """A keeper as it is where there are process groups and nothing else."""
-    before, needle = port._BOOT, "from ward.keeper"
+    before, needle = port._BOOT, "from guard.keeper"
     assert needle in before
     elsewhere = (
         f"import ward.kin; ward.kin.LINUX = False; del __import__('os').pidfd_open; {needle}"
@@ -430,8 +432,8 @@ def test_elsewhere_a_group_is_ended_as_a_whole(mark: Mark, tmp_path: Path, plain
 
 
 def test_elsewhere_a_group_ends_with_its_owner(mark: Mark, tmp_path: Path) -> None:
-    needle = "from understudy.actors.otp.port import"
-    boot = "from ward.keeper"
+    needle = "from understudy.actors.process.port import"
+    boot = "from guard.keeper"
     elsewhere = (
         "from understudy.actors.otp import port\n"
         f"port._BOOT = port._BOOT.replace({boot!r}, 'import ward.kin; ward.kin.LINUX = False; '"

@@ -12,8 +12,8 @@ from tests.actors.test_port import TROUBLE
 from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
 from tests.patience import PATIENCE_SECONDS
 from understudy.actors.otp.cell import NORMAL, SHUTDOWN, Exited, Reason, Ref, Start
-from understudy.actors.otp.port import Command
-from understudy.actors.otp.portchild import Health, PortChild
+from understudy.actors.process.port import Command
+from understudy.actors.process.portchild import Health, PortChild
 
 
 def begun(

@@ -14,8 +14,8 @@ from tests.actors.litter import Mark
 from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
 from tests.patience import eventually
 from tests.surfaces.process import Program
-from understudy.actors.attempts import attempts_of
-from understudy.actors.runner import Outcome, Runner, Task
+from understudy.actors.run.attempts import attempts_of
+from understudy.actors.run.runner import Outcome, Runner, Task
 from understudy.authority import Unavailable
 from understudy.contracts import Reason, rfc3339
 

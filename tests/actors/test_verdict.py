@@ -12,7 +12,7 @@ from understudy.actors.dispatch.orders import Holder, WorkerExited
 from understudy.actors.dispatch.term import Step, Term, Why
 from understudy.actors.dispatch.verdict import effect_of, failed, judge, lost
 from understudy.contracts import limits, retry_decision, retry_policy
-from understudy.contracts.shapes import ID_PATTERN
+from understudy.contracts.requests.shapes import ID_PATTERN
 
 POLICY = retry_policy()
 NO_COMMAND, NO_WITNESS = "executor_unavailable", "pipeline_missing_witness"

@@ -12,13 +12,13 @@ import orjson
 from tests.authority.model import Model, Piece, Term, Verdict
 from tests.fakes.desk import Desk, asked, records
 from tests.fakes.journal import Disk, MemoryJournal
-from understudy.authority.lease import hold
-from understudy.authority.outcome import LeasePut, decode_changes
-from understudy.authority.replay import replay
-from understudy.authority.service import recover
-from understudy.authority.state import State, apply, check_invariants, dump
-from understudy.contracts.records import Lease, Stamp, issue_resource
-from understudy.contracts.shapes import Held
+from understudy.authority.engine.engine import recover
+from understudy.authority.law.lease import hold
+from understudy.authority.law.outcome import LeasePut, decode_changes
+from understudy.authority.law.state import State, apply, check_invariants, dump
+from understudy.authority.views.replay import replay
+from understudy.contracts.records.records import Lease, Stamp, issue_resource
+from understudy.contracts.requests.shapes import Held
 
 Pick: TypeAlias = Callable[[Sequence[Any]], Any]
 Payload: TypeAlias = dict[str, Any]

@@ -17,10 +17,10 @@ import orjson
 
 from tests.fakes.desk import Time, asked
 from tests.fakes.journal import FAULTS, Crash, Disk, MemoryJournal
-from understudy.authority.journal import Row, Unavailable
-from understudy.authority.replay import replay
-from understudy.authority.service import Authority, recover
-from understudy.authority.state import check_invariants, dump
+from understudy.authority.engine.engine import Authority, recover
+from understudy.authority.journal.journal import Row, Unavailable
+from understudy.authority.law.state import check_invariants, dump
+from understudy.authority.views.replay import replay
 from understudy.contracts import rfc3339
 
 LOST = {

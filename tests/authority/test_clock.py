@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.desk import START_MS, Desk, Time, asked
-from understudy.authority.clock import HybridClock, SteadyClock
+from understudy.authority.journal.clock import HybridClock, SteadyClock
 from understudy.contracts import limits
-from understudy.contracts.records import Stamp
-from understudy.contracts.shapes import CallerStamp
+from understudy.contracts.records.records import Stamp
+from understudy.contracts.requests.shapes import CallerStamp
 
 DRIFT_MS = limits.CLOCK_DRIFT_MS_MAX
 

@@ -7,14 +7,14 @@ import orjson
 import pytest
 
 from tests.fakes.desk import START_MS, Desk, asked, records
-from understudy.authority.decide import decide
-from understudy.authority.outcome import Accepted, Outcome, Refused
-from understudy.authority.state import State
+from understudy.authority.law.decide import decide
+from understudy.authority.law.outcome import Accepted, Outcome, Refused
+from understudy.authority.law.state import State
 from understudy.contracts.reason import Reason
-from understudy.contracts.records import Stamp
-from understudy.contracts.registry import host_actions
-from understudy.contracts.request import Request
-from understudy.contracts.shapes import STRENGTH, Transport
+from understudy.contracts.records.records import Stamp
+from understudy.contracts.requests.host_actions import host_actions
+from understudy.contracts.requests.request import Request
+from understudy.contracts.requests.shapes import STRENGTH, Transport
 
 Result = TypeVar("Result")
 DOORS: tuple[Transport, ...] = ("local-repl", "cli", "mcp", "coordinator")

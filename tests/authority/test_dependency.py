@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.desk import Desk, records
-from understudy.authority.dependency import cycle_through, tangle
-from understudy.authority.outcome import Accepted, DependencyAdded, IssueAdded
-from understudy.authority.projection import diagnostics
-from understudy.authority.state import State, apply, check_invariants
-from understudy.contracts.records import BLOCKING_TYPES, DEPENDENCY_TYPES, Dependency, Issue
+from understudy.authority.law.issues.dependency import cycle_through, tangle
+from understudy.authority.law.issues.projection import diagnostics
+from understudy.authority.law.outcome import Accepted, DependencyAdded, IssueAdded
+from understudy.authority.law.state import State, apply, check_invariants
+from understudy.contracts.records.records import BLOCKING_TYPES, DEPENDENCY_TYPES, Dependency, Issue
 
 KINDS = ("blocks", "waits-for", "related")
 MOMENT = "2027-01-15T08:00:00Z"

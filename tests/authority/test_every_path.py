@@ -16,12 +16,12 @@ import pytest
 from tests.fakes.desk import START_MS, asked
 from tests.fakes.mutant import break_rule
 from tests.faults.register import Heard, Kind, Op, Register, step
-from understudy.authority import lease
-from understudy.authority.decide import decide
-from understudy.authority.outcome import Accepted, Refused
-from understudy.authority.state import State, apply, check_invariants, dump, load
-from understudy.contracts.records import Stamp, issue_resource
-from understudy.contracts.request import Request
+from understudy.authority.law import lease
+from understudy.authority.law.decide import decide
+from understudy.authority.law.outcome import Accepted, Refused
+from understudy.authority.law.state import State, apply, check_invariants, dump, load
+from understudy.contracts.records.records import Stamp, issue_resource
+from understudy.contracts.requests.request import Request
 
 WORKERS = ("ada", "bob")
 TTL_SECONDS = 30

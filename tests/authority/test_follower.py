@@ -7,7 +7,7 @@ import pytest
 
 from understudy.authority import TABLES, Office, create_state_dir
 from understudy.authority.conformance.picture import faults
-from understudy.authority.follower import Follower, Pace
+from understudy.authority.views.follower import Follower, Pace
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ import orjson
 import pytest
 
 from tests.fakes.desk import Desk
-from understudy.authority import native
-from understudy.authority.folder import TRAJECTORY, create_state_dir
-from understudy.authority.journal import Unavailable
-from understudy.authority.kernel import NativeOffice
-from understudy.authority.office import Office
-from understudy.authority.past import glean
-from understudy.authority.state import dump, load
+from understudy.authority.engine import ffi
+from understudy.authority.engine.native_engine import NativeOffice
+from understudy.authority.journal.journal import Unavailable
+from understudy.authority.journal.state_dir import TRAJECTORY, create_state_dir
+from understudy.authority.law.state import dump, load
+from understudy.authority.law.workers.history import glean
+from understudy.authority.service.local import Office
 from understudy.contracts import Door, limits
-from understudy.contracts.check import validator
+from understudy.contracts.registry.check import validator
 
 STEP = {"worker": "ada", "action": "lint", "resultClass": "passed"}
 
@@ -107,7 +107,7 @@ def _lines(*asked: tuple[str, dict[str, Any]]) -> list[tuple[bytes, Door]]:
     ]
 
 
-@pytest.mark.skipif(not native.available(), reason="there is no C here")
+@pytest.mark.skipif(not ffi.available(), reason="there is no C here")
 def test_decisions_in_c_are_seen_before_and_after_their_commit(tmp_path: Path) -> None:
     asked = _lines(
         ("issue.add", {"id": "a", "title": "t"}),

@@ -5,8 +5,9 @@ from types import ModuleType
 import pytest
 
 from tests.fakes.mutant import break_rule
-from understudy.authority import admission, decide, directive, job
 from understudy.authority.conformance.vectors import load_vectors, run_vector
+from understudy.authority.law import decide
+from understudy.authority.law.jobs import job, operations, routes
 
 VECTORS = {vector.name: vector for vector in load_vectors() if vector.suite == "job"}
 MUTANTS = [
@@ -15,7 +16,7 @@ MUTANTS = [
      "guard_07_deadline_passed"),
     (job, "claim", "job.attempts >= limits.JOB_ATTEMPTS_MAX", "False",
      "resolution_02_attempts_are_bounded"),
-    (directive, "may", "not turn.lane.registered", "True", "resolution_03_who_may_expire"),
+    (routes, "may", "not turn.lane.registered", "True", "resolution_03_who_may_expire"),
     (job, "expire", "turn.stamp.wall_ms <= lease.deadline_ms",
      "turn.stamp.wall_ms < lease.deadline_ms", "resolution_05_on_the_last_millisecond_it_holds"),
     (job, "expire", "(request.claim, request.fence) != (job.claim, lease.fence)",
@@ -23,12 +24,12 @@ MUTANTS = [
     (job, "expire", "(request.claim, request.fence) != (job.claim, lease.fence)", "False",
      "resolution_06_a_late_expiry_spares_the_next_claim"),
     (job, "_renewed", "worker != lease.owner or", "", "resolution_07_only_its_holder_renews"),
-    (admission, "admit", "position(batch[digest].stamp)", "-batch[digest].stamp.wall_ms",
+    (operations, "admit", "position(batch[digest].stamp)", "-batch[digest].stamp.wall_ms",
      "the_order_within_a_batch"),
-    (admission, "_torn", "len(sound) > 1", "False", "resolution_09_equal_stamps_refuse_both"),
+    (operations, "_torn", "len(sound) > 1", "False", "resolution_09_equal_stamps_refuse_both"),
     (job, "reclaimed", "job.claim_digest == turn.origin.digest", "True",
      "resolution_09_a_stamp_that_was_used_before"),
-    (directive, "_matching", "range(len(kind), 0, -1)", "range(1, len(kind) + 1)",
+    (routes, "_matching", "range(len(kind), 0, -1)", "range(1, len(kind) + 1)",
      "resolution_10_exact_then_the_longest_prefix"),
     (job, "_derives", "node == coordinator(turn)", "True",
      "resolution_11_derivation_is_the_coordinators"),
@@ -36,25 +37,25 @@ MUTANTS = [
      "resolution_12_waiting_has_an_age_and_an_end"),
     (job, "_closes_a_circle", "if job_id == job.job_id:", "if False:",
      "resolution_13_a_circle_is_refused"),
-    (admission, "_identified", "signed.stamp.wall_ms > stamp.wall_ms", "False",
+    (operations, "_identified", "signed.stamp.wall_ms > stamp.wall_ms", "False",
      "resolution_14_a_bad_operation_moves_no_clock"),
     (job, "claim", "not admits(turn.lane, job.kind, worker)", "False",
      "resolution_15_a_running_lease_drains"),
     (job, "_quarantining", "(lease.owner, lease.lease_id)", "()",
      "resolution_16_a_late_result_is_kept"),
-    (directive, "set_route", "position(before.stamp) >= position(turn.written)", "False",
+    (routes, "set_route", "position(before.stamp) >= position(turn.written)", "False",
      "the_last_write_wins"),
     (job, "_artifact_problem", "each.source_job != job.job_id", "False",
      "audited_kinds_need_a_snapshot"),
     (job, "claim", "request.fence is not None or request.lease_id is not None", "False",
      "guard_03_no_lease"),
-    (directive, "handles", 'each.endswith(".") and ', "",
+    (routes, "handles", 'each.endswith(".") and ', "",
      "kinds_that_a_node_was_not_registered_for"),
-    (directive, "handles", "kind == each or ", "", "a_node_keeps_to_its_kinds"),
-    (admission, "_decide", "used != digest", "False", "resolution_09_a_stamp_is_used_once"),
-    (admission, "_decide", "if used is None:", "if True:",
+    (routes, "handles", "kind == each or ", "", "a_node_keeps_to_its_kinds"),
+    (operations, "_decide", "used != digest", "False", "resolution_09_a_stamp_is_used_once"),
+    (operations, "_decide", "if used is None:", "if True:",
      "resolution_09_delivered_again_and_late"),
-    (directive, "permits", "node == turn.owner or", "",
+    (routes, "permits", "node == turn.owner or", "",
      "kinds_that_a_node_was_not_registered_for"),
 ]  # fmt: skip
 
@@ -70,7 +71,7 @@ def test_a_broken_rule_breaks_its_vector(
     for shape, rule in decide._LANE.items():
         if rule is sound:  # tables have it by value
             monkeypatch.setitem(decide._LANE, shape, broken)
-    for kind, (shape, member, rule) in admission._RULES.items():
+    for kind, (shape, member, rule) in operations._RULES.items():
         if rule is sound:
-            monkeypatch.setitem(admission._RULES, kind, (shape, member, broken))
+            monkeypatch.setitem(operations._RULES, kind, (shape, member, broken))
     assert run_vector(VECTORS[vector]).problems

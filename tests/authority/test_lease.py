@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.desk import START_MS, Desk, records
-from understudy.authority.sublease import LENDABLE
+from understudy.authority.law.sublease import LENDABLE
 from understudy.contracts import rfc3339
 
 Payload = dict[str, Any]

@@ -16,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.authority.pair import MOVES, Pair
 from tests.fakes.mutant import break_rule
-from understudy.authority import decide, fiber, lease, state, work
+from understudy.authority.law import decide, fiber, lease, state
+from understudy.authority.law.issues import work
 
 ONLY = os.environ.get("UNDERSTUDY_SEED")
 CHUNK = 50

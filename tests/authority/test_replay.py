@@ -8,9 +8,9 @@ import pytest
 
 from tests.authority.pair import Pair
 from tests.fakes.desk import Desk
-from understudy.authority.journal import Head, Snapshot
-from understudy.authority.replay import replay
-from understudy.authority.sqlite import SqliteJournal
+from understudy.authority.journal.journal import Head, Snapshot
+from understudy.authority.journal.sqlite import SqliteJournal
+from understudy.authority.views.replay import replay
 from understudy.contracts.reason import Reason
 
 # One row of every kind that a journal can hold, by its number.

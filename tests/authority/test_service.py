@@ -16,20 +16,20 @@ import pytest
 from tests.authority.pair import Pair
 from tests.fakes.desk import Desk, Time, asked
 from tests.fakes.journal import Crash, Disk, Fault, MemoryJournal
-from understudy.authority import service
-from understudy.authority.decide import decide
-from understudy.authority.folder import JOURNAL, TABLES, TRAJECTORY, create_state_dir
-from understudy.authority.journal import Entry, Head, Row, Snapshot, Unavailable
-from understudy.authority.office import Office
-from understudy.authority.replay import replay
-from understudy.authority.service import Authority, recover
-from understudy.authority.sqlite import SqliteJournal
-from understudy.authority.state import dump
-from understudy.authority.tables import Tables
-from understudy.authority.trajectory import verify
+from understudy.authority.engine import engine
+from understudy.authority.engine.engine import Authority, recover
+from understudy.authority.journal.journal import Entry, Head, Row, Snapshot, Unavailable
+from understudy.authority.journal.sqlite import SqliteJournal
+from understudy.authority.journal.state_dir import JOURNAL, TABLES, TRAJECTORY, create_state_dir
+from understudy.authority.journal.tables import Tables
+from understudy.authority.law.decide import decide
+from understudy.authority.law.state import dump
+from understudy.authority.service.local import Office
+from understudy.authority.views.replay import replay
+from understudy.authority.views.trajectory import verify
 from understudy.contracts import limits
 from understudy.contracts.reason import Reason
-from understudy.contracts.request import Door, Garbage, Request, parse
+from understudy.contracts.requests.request import Door, Garbage, Request, parse
 
 ADD = asked("issue.add", {"title": "t"})
 
@@ -237,7 +237,7 @@ def test_an_exception_of_a_decision_ends_the_authority_too(
         assert count < 2, "a bug"
         return decide(*arguments)
 
-    monkeypatch.setattr(service, "decide", fail_second)
+    monkeypatch.setattr(engine, "decide", fail_second)
     with pytest.raises(AssertionError, match="a bug"):
         desk.authority.submit([ADD, ADD])
     with refused(Reason.JOURNAL_WRITE_FAILED):
@@ -382,7 +382,7 @@ def test_a_contract_that_drifted_is_not_served(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {"result": "rejected", "failureClasses": ["contract_pin_mismatch"]}
-    monkeypatch.setattr("understudy.authority.office.startup_check", lambda: found)
+    monkeypatch.setattr("understudy.authority.service.local.startup_check", lambda: found)
     with pytest.raises(Unavailable, match="contract_pin_mismatch") as drift:
         Office(folder)
     assert drift.value.reason is Reason.CONTRACT_DRIFT
@@ -412,7 +412,8 @@ def test_a_second_writer_waits_for_the_first(folder: Path, monkeypatch: pytest.M
             os.close(first)
 
     monkeypatch.setattr(
-        "understudy.authority.folder.time", SimpleNamespace(monotonic=lambda: 0.0, sleep=pause)
+        "understudy.authority.journal.state_dir.time",
+        SimpleNamespace(monotonic=lambda: 0.0, sleep=pause),
     )
     with Office(folder) as office:
         assert office.ask("issue.add", {"title": "t"})["result"] == "accepted"

@@ -11,7 +11,10 @@ import pytest
 from tests.authority.simulator import World
 from tests.fakes.mutant import break_rule
 from tests.fakes.seeds import chunks, noted
-from understudy.authority import clock, decide, lease, service, state, work
+from understudy.authority.engine import engine
+from understudy.authority.journal import clock
+from understudy.authority.law import decide, lease, state
+from understudy.authority.law.issues import work
 
 CHUNKS = chunks(600, 50)
 
@@ -48,8 +51,8 @@ MUTANTS = [
     (state, "_drop_dependents", "state.fibers.pop(resource, None)", "pass"),
     (decide, "_recall", "answer is None", "True"),
     (clock, "HybridClock.next_stamp", "max(self._wall_ms, physical_ms)", "physical_ms"),
-    (service, "Authority.commit", "self._failed = error\n        raise", "pass"),
-    (service, "_fold", "apply(state, ", "(lambda _: None)("),
+    (engine, "Authority.commit", "self._failed = error\n        raise", "pass"),
+    (engine, "_fold", "apply(state, ", "(lambda _: None)("),
 ]
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.authority.test_job import cost
 from tests.fakes.desk import START_MS, asked
-from understudy.authority.decide import decide
-from understudy.authority.oplog import fold, image
-from understudy.authority.outcome import Accepted, JobPut, LeasePut, OperationAdmitted, SpecPut
-from understudy.authority.state import State, apply, check_invariants, dump, load
+from understudy.authority.law.decide import decide
+from understudy.authority.law.jobs.oplog import fold, image
+from understudy.authority.law.outcome import Accepted, JobPut, LeasePut, OperationAdmitted, SpecPut
+from understudy.authority.law.state import State, apply, check_invariants, dump, load
 from understudy.contracts import (
     Job,
     Lease,
@@ -260,7 +260,8 @@ def test_any_interleaving_makes_each_job_once_and_hands_it_on_once(
 
 def test_the_model_can_lose(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that lets a zombie through is noticed."""
-    from understudy.authority import lease, spec  # noqa: PLC0415
+    from understudy.authority.law import lease  # noqa: PLC0415
+    from understudy.authority.law.jobs import spec  # noqa: PLC0415
 
     def blind(held: Any, shown: Any, stamp: Any, name: str) -> Any:  # noqa: ANN401
         found = lease.fenced(held, shown, stamp, name)

@@ -5,8 +5,9 @@ from types import ModuleType
 import pytest
 
 from tests.fakes.mutant import break_rule
-from understudy.authority import decide, dispatching, job, spec, tenure
 from understudy.authority.conformance.vectors import load_vectors, run_vector
+from understudy.authority.law import decide, term
+from understudy.authority.law.jobs import job, job_dispatch, spec
 
 SUITES = ("dispatch", "spec")
 VECTORS = {
@@ -25,22 +26,22 @@ MUTANTS = [
     (spec, "_unmakeable", "denied is not None", "False", "spec", "derivation_is_the_coordinators"),
     (spec, "_unmakeable", "> limits.JOBS_MAX", "> 2 ** 62", "spec", "no_room_for_its_jobs"),
     (spec, "_hold", "if denied is not None:", "if False:", "spec", "capabilities_are_asked_for"),
-    (tenure, "is_live", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms",
+    (term, "is_live", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms",
      "spec", "only_its_holder_renews"),
-    (tenure, "renewed", "claim.owner != lease.owner", "False", "spec", "only_its_holder_renews"),
-    (tenure, "renewed", "claim.fence is None and", "", "spec", "guard_07_deadline_passed"),
-    (tenure, "asked", "if not owner:", "if False:", "dispatch", "arguments_of_a_claim"),
-    (dispatching, "find", "found.dispatched is None", "True", "dispatch",
+    (term, "renewed", "claim.owner != lease.owner", "False", "spec", "only_its_holder_renews"),
+    (term, "renewed", "claim.fence is None and", "", "spec", "guard_07_deadline_passed"),
+    (term, "asked", "if not owner:", "if False:", "dispatch", "arguments_of_a_claim"),
+    (job_dispatch, "find", "found.dispatched is None", "True", "dispatch",
      "guard_02_completed_or_dispatched"),
     (job, "find", "job.state is JobState.COMPLETED", "False", "dispatch",
      "guard_02_completed_or_dispatched"),
-    (dispatching, "_obstacle", "job.state is JobState.CLAIMED", "False", "dispatch",
+    (job_dispatch, "_obstacle", "job.state is JobState.CLAIMED", "False", "dispatch",
      "what_is_not_free_to_run"),
-    (dispatching, "_obstacle", "job.attempts >= limits.JOB_ATTEMPTS_MAX", "False", "dispatch",
+    (job_dispatch, "_obstacle", "job.attempts >= limits.JOB_ATTEMPTS_MAX", "False", "dispatch",
      "what_has_no_attempts_left"),
-    (dispatching, "complete", "_is_same(job.dispatched, request)", "False", "dispatch",
+    (job_dispatch, "complete", "_is_same(job.dispatched, request)", "False", "dispatch",
      "marked_twice_is_marked_once"),
-    (dispatching, "_hold", "if denied is not None:", "if False:", "spec",
+    (job_dispatch, "_hold", "if denied is not None:", "if False:", "spec",
      "capabilities_are_asked_for"),
     (job, "_moved", "turn.state.leases.get(dispatch) is not None", "False", "dispatch",
      "guard_02_completed_or_dispatched"),
@@ -55,7 +56,7 @@ def test_a_broken_rule_breaks_its_vector(
     sound = getattr(module, where)
     break_rule(monkeypatch, module, where, right, wrong)
     broken = getattr(module, where)
-    for user in (spec, dispatching):  # what is imported by name
+    for user in (spec, job_dispatch):  # what is imported by name
         if getattr(user, where, None) is sound:
             monkeypatch.setattr(user, where, broken)
     for shape, rule in decide._LANE.items():

@@ -6,10 +6,10 @@ import apsw
 import pytest
 
 from tests.fakes.desk import Desk
-from understudy.authority.journal import Head, Row, Snapshot, Unavailable
-from understudy.authority.service import recover
-from understudy.authority.sqlite import SqliteJournal
-from understudy.authority.state import dump
+from understudy.authority.engine.engine import recover
+from understudy.authority.journal.journal import Head, Row, Snapshot, Unavailable
+from understudy.authority.journal.sqlite import SqliteJournal
+from understudy.authority.law.state import dump
 from understudy.contracts.reason import Reason
 
 
@@ -82,7 +82,7 @@ def test_an_exception_from_elsewhere_leaves_all_or_nothing(
 
     journal = SqliteJournal(path)
     epoch = journal.acquire_epoch()
-    monkeypatch.setattr("understudy.authority.sqlite.failpoint", interrupt)
+    monkeypatch.setattr("understudy.authority.journal.sqlite.failpoint", interrupt)
     with pytest.raises(KeyboardInterrupt):
         journal.append([a_row(1, epoch)], 0, epoch)
     assert journal.last_seq() == rows

@@ -8,7 +8,7 @@ import pytest
 
 from tests.authority.pair import Pair
 from tests.fakes.desk import START_MS, Desk
-from understudy.authority.outcome import (
+from understudy.authority.law.outcome import (
     Answered,
     Change,
     DependencyAdded,
@@ -26,9 +26,9 @@ from understudy.authority.outcome import (
     decode_changes,
     encode_changes,
 )
-from understudy.authority.state import State, apply, check_invariants, dump, load
-from understudy.contracts.fiber import FiberState
-from understudy.contracts.records import Dependency, Fiber, Instance, Issue, Lease, Sublease
+from understudy.authority.law.state import State, apply, check_invariants, dump, load
+from understudy.contracts.records.fiber import FiberState
+from understudy.contracts.records.records import Dependency, Fiber, Instance, Issue, Lease, Sublease
 
 MOMENT = "2027-01-15T08:00:00Z"
 

@@ -14,15 +14,15 @@ from tests.authority.chain import Chain
 from tests.authority.pair import Pair
 from tests.fakes.desk import START_MS, Desk
 from understudy.authority.conformance.picture import faults, hung, painted
-from understudy.authority.journal import Journal
-from understudy.authority.outcome import JobPut
-from understudy.authority.state import State
-from understudy.authority.tables import Tables
-from understudy.authority.tables import file as tables_module
-from understudy.authority.tables.changes import statements
-from understudy.authority.tables.schema import ISSUE
+from understudy.authority.journal.journal import Journal
+from understudy.authority.journal.tables import Tables
+from understudy.authority.journal.tables import file as tables_module
+from understudy.authority.journal.tables.changes import statements
+from understudy.authority.journal.tables.schema import ISSUE
+from understudy.authority.law.outcome import JobPut
+from understudy.authority.law.state import State
 from understudy.contracts import Job, rfc3339
-from understudy.contracts.records import Issue
+from understudy.contracts.records.records import Issue
 
 MOMENT = rfc3339.record_text(START_MS)
 NAMES = ("issue", "dependency", "lease", "sublease", "instance", "fiber")

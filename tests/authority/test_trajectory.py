@@ -8,12 +8,12 @@ import pytest
 
 from tests.fakes.desk import Desk, asked
 from tests.fakes.journal import MemoryJournal
-from understudy.authority import trajectory
-from understudy.authority.journal import Row, Unavailable
-from understudy.authority.trajectory import Trajectory, line, rewrite, verify
+from understudy.authority.journal.journal import Row, Unavailable
+from understudy.authority.views import trajectory
+from understudy.authority.views.trajectory import Trajectory, line, rewrite, verify
 from understudy.contracts import STEP_KIND, canonical
-from understudy.contracts.check import document_findings
 from understudy.contracts.reason import Reason
+from understudy.contracts.registry.check import document_findings
 
 
 @pytest.fixture

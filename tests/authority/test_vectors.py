@@ -20,9 +20,9 @@ from understudy.authority.conformance.vectors import (
     run_vector,
 )
 from understudy.contracts import limits
-from understudy.contracts.check import validator
 from understudy.contracts.reason import Reason
-from understudy.contracts.shapes import SHAPES
+from understudy.contracts.registry.check import validator
+from understudy.contracts.requests.shapes import SHAPES
 
 VECTORS = load_vectors()
 EVERY = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)

@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from tests.fakes.desk import START_MS, Desk, asked, records
-from understudy.authority.replay import replay
+from understudy.authority.views.replay import replay
 from understudy.contracts import rfc3339
-from understudy.contracts.request import Door, Request, build
+from understudy.contracts.requests.request import Door, Request, build
 
 MOMENT = rfc3339.record_text(START_MS)
 RECORD: dict[str, Any] = {"title": "t", "created_at": MOMENT, "updated_at": MOMENT}

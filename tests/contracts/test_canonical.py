@@ -10,7 +10,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.authority.outcome import (
+from understudy.authority.law.outcome import (
     Answered,
     Change,
     DependencyAdded,
@@ -19,9 +19,9 @@ from understudy.authority.outcome import (
     LeasePut,
     encode_changes,
 )
-from understudy.authority.state import State, apply, dump
+from understudy.authority.law.state import State, apply, dump
 from understudy.contracts import canonical, limits
-from understudy.contracts.records import Dependency, Issue, Lease
+from understudy.contracts.records.records import Dependency, Issue, Lease
 
 # Everything that a string may hold: control characters, DEL, all of Unicode, no lone surrogates.
 texts = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(

@@ -9,9 +9,14 @@ import orjson
 import pytest
 
 from understudy.contracts import documents
-from understudy.contracts.check import check_all, document_findings, startup_check, validator
-from understudy.contracts.pins import seal
-from understudy.contracts.registry import contract_digest
+from understudy.contracts.registry.check import (
+    check_all,
+    document_findings,
+    startup_check,
+    validator,
+)
+from understudy.contracts.registry.pins import seal
+from understudy.contracts.requests.host_actions import contract_digest
 
 SCHEMA_INVALID = "contract_schema_invalid"
 DRIFT = "contract_drift"

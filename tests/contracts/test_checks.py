@@ -20,12 +20,12 @@ from understudy.contracts import (
     read_instruction,
     verdict,
 )
-from understudy.contracts.check import validator
-from understudy.contracts.checks import STATUSES, document_of, matches, path_problem
-from understudy.contracts.instruction import Instruction
+from understudy.contracts.checks.check_policy import STATUSES, document_of, matches, path_problem
+from understudy.contracts.checks.instruction import Instruction
 from understudy.contracts.reason import Reason
+from understudy.contracts.registry.check import validator
+from understudy.contracts.requests.shapes import CheckResult
 from understudy.contracts.retry import retry_policy
-from understudy.contracts.shapes import CheckResult
 
 STRANGERS: tuple[object, ...] = (
     None,

@@ -5,9 +5,14 @@ from typing import Any
 import pytest
 
 from understudy.contracts import documents
-from understudy.contracts.evidence import evidence_routes, factor, parse_routes, route_findings
 from understudy.contracts.reason import Reason
-from understudy.contracts.registry import host_actions
+from understudy.contracts.registry.evidence_routes import (
+    evidence_routes,
+    factor,
+    parse_routes,
+    route_findings,
+)
+from understudy.contracts.requests.host_actions import host_actions
 
 MISSING = Reason.EVIDENCE_ROUTE_MISSING
 AMBIGUOUS = Reason.EVIDENCE_ROUTE_AMBIGUOUS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.authority.pair import Pair
-from understudy.contracts.fiber import FIBER_TRANSITIONS, FiberMove, FiberState
+from understudy.contracts.records.fiber import FIBER_TRANSITIONS, FiberMove, FiberState
 
 S, M = FiberState, FiberMove
 ENDED = {S.JOINED, S.CANCELLED, S.ORPHANED}

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.contracts.join import Joined, Section, Unreadable, join_check, overlapping
+from understudy.contracts.checks.join import Joined, Section, Unreadable, join_check, overlapping
 from understudy.contracts.reason import Reason
 
 ANYTHING = st.recursive(

@@ -19,22 +19,22 @@ from tests.fakes.policy import envelope, passed, policy
 from tests.mcp.door.agents import HANDSHAKE, Wire
 from tests.mcp.door.agents import Door as AgentsDoor
 from tests.patience import PATIENCE_SECONDS, eventually
-from understudy.authority import errand, folder
-from understudy.authority.clock import HybridClock
-from understudy.authority.exchange import import_payloads, read_issues
-from understudy.authority.folder import JOURNAL, create_state_dir
-from understudy.authority.journal import Unavailable
-from understudy.authority.office import Office
-from understudy.authority.outcome import (
+from understudy.authority.journal import relay_message, state_dir
+from understudy.authority.journal.clock import HybridClock
+from understudy.authority.journal.journal import Unavailable
+from understudy.authority.journal.sqlite import SqliteJournal
+from understudy.authority.journal.state_dir import JOURNAL, create_state_dir
+from understudy.authority.law.outcome import (
     Answered,
     DependencyAdded,
     IssueAdded,
     LeasePut,
     SubleasePut,
 )
-from understudy.authority.relay import Relay
-from understudy.authority.sqlite import SqliteJournal
-from understudy.authority.state import State, apply
+from understudy.authority.law.state import State, apply
+from understudy.authority.service.local import Office
+from understudy.authority.service.relay import Relay
+from understudy.authority.views.issues_file import import_payloads, read_issues
 from understudy.contracts import (
     CheckPolicy,
     Unreadable,
@@ -45,18 +45,18 @@ from understudy.contracts import (
     limits,
     rfc3339,
 )
-from understudy.contracts.check import validator
 from understudy.contracts.reason import Reason
-from understudy.contracts.records import Dependency, Issue, Lease, Stamp, Sublease
-from understudy.contracts.request import Door, Garbage, Request, parse
-from understudy.contracts.shapes import CallerStamp
-from understudy.surfaces.mcp import resources
+from understudy.contracts.records.records import Dependency, Issue, Lease, Stamp, Sublease
+from understudy.contracts.registry.check import validator
+from understudy.contracts.requests.request import Door, Garbage, Request, parse
+from understudy.contracts.requests.shapes import CallerStamp
 from understudy.surfaces.mcp.holds import Policy as AgentPolicy
 from understudy.surfaces.mcp.holds import Stay
-from understudy.surfaces.mcp.telling import told
+from understudy.surfaces.mcp.reading import resources
+from understudy.surfaces.mcp.reading.subscriptions import Watches
+from understudy.surfaces.mcp.tools.result_text import told
+from understudy.surfaces.mcp.tools.work_tools import is_wait
 from understudy.surfaces.mcp.visit import Held as HeldByAgent
-from understudy.surfaces.mcp.watching import Watches
-from understudy.surfaces.mcp.work import is_wait
 
 Test = TypeVar("Test", bound=Callable[..., None])
 STOOD_ON: set[str] = set()
@@ -1007,7 +1007,7 @@ def test_a_second_writer_waits_so_long_and_then_gives_up(
         monotonic=lambda: sum(passed_s),
         sleep=passed_s.append,
     )
-    monkeypatch.setattr(folder, "time", pauses)
+    monkeypatch.setattr(state_dir, "time", pauses)
     with Office(tmp_path):
         with pytest.raises(Unavailable) as refused:
             Office(tmp_path)
@@ -1135,10 +1135,10 @@ stands_on("ERRANDS_TAKEN_MAX", "ERRAND_AGE_MS", "REPLY_AGE_MS")(
 @stands_on("ERRAND_LINES_MAX")
 def test_so_many_lines_are_in_one_errand() -> None:
     lines = [(Door("mcp"), b"{}")] * (limits.ERRAND_LINES_MAX + 1)
-    assert [len(each) for each in errand.parcels(lines)] == [limits.ERRAND_LINES_MAX, 1]
-    found = errand.unpacked(errand.packed(lines[1:]), frozen_clock=False)
+    assert [len(each) for each in relay_message.parcels(lines)] == [limits.ERRAND_LINES_MAX, 1]
+    found = relay_message.unpacked(relay_message.packed(lines[1:]), frozen_clock=False)
     assert found == [(Door("mcp"), [b"{}"] * limits.ERRAND_LINES_MAX)]
-    more = errand.unpacked(errand.packed(lines), frozen_clock=False)
+    more = relay_message.unpacked(relay_message.packed(lines), frozen_clock=False)
     assert isinstance(more, Garbage)
     assert more.reason is Reason.AUTHORITY_ERRAND_INVALID
 
@@ -1146,12 +1146,12 @@ def test_so_many_lines_are_in_one_errand() -> None:
 @stands_on("ERRAND_BYTES_MAX")
 def test_so_many_bytes_are_in_one_errand() -> None:
     longest = (Door("mcp"), b"x" * limits.REQUEST_BYTES_MAX)
-    for each in errand.parcels([longest, (Door("cli"), b"{}")] * 5):
-        assert len(errand.packed(each)) <= limits.ERRAND_BYTES_MAX
-    body = errand.packed([longest, longest])
+    for each in relay_message.parcels([longest, (Door("cli"), b"{}")] * 5):
+        assert len(relay_message.packed(each)) <= limits.ERRAND_BYTES_MAX
+    body = relay_message.packed([longest, longest])
     fits = body[: limits.ERRAND_BYTES_MAX]
-    assert not isinstance(errand.unpacked(fits, frozen_clock=False), Garbage)
-    assert isinstance(errand.unpacked(body, frozen_clock=False), Garbage)
+    assert not isinstance(relay_message.unpacked(fits, frozen_clock=False), Garbage)
+    assert isinstance(relay_message.unpacked(body, frozen_clock=False), Garbage)
 
 
 @stands_on("REPLY_BYTES_MAX")
@@ -1159,8 +1159,8 @@ def test_so_many_bytes_are_in_one_reply(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(limits, "REPLY_BYTES_MAX", 100)
     answers = [b'{"id":%d,"x":"%s"}' % (mark, b"x" * 30) for mark in range(2)]
     fits = b"".join(each + b"\n" for each in answers)
-    assert errand.bounded(fits, 7) == fits
-    over = errand.bounded(fits + b'{"id":2,"x":"12"}\n', 7).splitlines()
+    assert relay_message.bounded(fits, 7) == fits
+    over = relay_message.bounded(fits + b'{"id":2,"x":"12"}\n', 7).splitlines()
     assert over[:2] == answers
     assert b'"id":2' in over[2]
     assert b"authority_answer_too_long" in over[2]
@@ -1168,12 +1168,15 @@ def test_so_many_bytes_are_in_one_reply(monkeypatch: pytest.MonkeyPatch) -> None
 
 @stands_on("ERRAND_PATIENCE_MS")
 def test_an_errand_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = errand.Errand([(Door("mcp"), b"{}")], 0)
+    sent = relay_message.Errand([(Door("mcp"), b"{}")], 0)
     wait_s = limits.ERRAND_PATIENCE_MS / 1000
-    monkeypatch.setattr("understudy.authority.errand.time.monotonic", lambda: sent.begun_s + wait_s)
+    monkeypatch.setattr(
+        "understudy.authority.journal.relay_message.time.monotonic", lambda: sent.begun_s + wait_s
+    )
     assert not sent.is_late
     monkeypatch.setattr(
-        "understudy.authority.errand.time.monotonic", lambda: sent.begun_s + wait_s + 0.001
+        "understudy.authority.journal.relay_message.time.monotonic",
+        lambda: sent.begun_s + wait_s + 0.001,
     )
     assert sent.is_late
 
@@ -1182,7 +1185,7 @@ def test_an_errand_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_so_many_errands_of_a_standby_are_on_their_way(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[errand.Errand] = []
+    sent: list[relay_message.Errand] = []
     post = SimpleNamespace(messenger=lambda _: SimpleNamespace(send=sent.append))
     monkeypatch.setattr(serving.office.journal, "post", post, raising=False)
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from understudy.contracts import documents
-from understudy.contracts.pins import digests, main, pin_findings, seal
+from understudy.contracts.registry.pins import digests, main, pin_findings, seal
 from understudy.contracts.retry import RetryPolicy, load_policy
 
 PUBLISHED = sorted(digests())

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from understudy.contracts import canonical, documents
-from understudy.contracts.registry import (
+from understudy.contracts.requests.host_actions import (
     HostAction,
     action_id,
     contract,
@@ -239,8 +239,8 @@ def test_neither_the_registry_nor_the_startup_check_loads_jsonschema(
 ) -> None:
     program = (
         "import sys\n"
-        "from understudy.contracts.check import startup_check\n"
-        "from understudy.contracts.registry import host_actions\n"
+        "from understudy.contracts.registry.check import startup_check\n"
+        "from understudy.contracts.requests.host_actions import host_actions\n"
         "assert host_actions() and startup_check()['result'] == 'accepted'\n"
         "sys.exit('jsonschema' in sys.modules)\n"
     )

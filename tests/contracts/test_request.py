@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from understudy.contracts import canonical, limits
 from understudy.contracts.reason import Reason
-from understudy.contracts.registry import contract_digest, host_actions
-from understudy.contracts.request import Door, Garbage, Request, journaled, parse, restore
+from understudy.contracts.requests.host_actions import contract_digest, host_actions
+from understudy.contracts.requests.request import Door, Garbage, Request, journaled, parse, restore
 
 MCP, FROZEN = Door("mcp"), Door("mcp", frozen_clock=True)
 READY = {"action": "issue.ready", "payload": {}}

@@ -14,17 +14,17 @@ import pytest
 
 from tests.fakes.desk import START_MS, Time
 from tests.fakes.policy import envelope, passed, policy
-from understudy.authority.exchange import export_issues, import_payloads, read_issues
-from understudy.authority.journal import Row
-from understudy.authority.service import Authority
-from understudy.authority.sqlite import SqliteJournal
-from understudy.authority.trajectory import Trajectory
+from understudy.authority.engine.engine import Authority
+from understudy.authority.journal.journal import Row
+from understudy.authority.journal.sqlite import SqliteJournal
+from understudy.authority.views.issues_file import export_issues, import_payloads, read_issues
+from understudy.authority.views.trajectory import Trajectory
 from understudy.contracts import canonical, limits
-from understudy.contracts.check import document_findings, validator
 from understudy.contracts.reason import Reason
-from understudy.contracts.registry import contract_digest, host_actions
-from understudy.contracts.request import Door, parse
-from understudy.contracts.shapes import SHAPES, Transport
+from understudy.contracts.registry.check import document_findings, validator
+from understudy.contracts.requests.host_actions import contract_digest, host_actions
+from understudy.contracts.requests.request import Door, parse
+from understudy.contracts.requests.shapes import SHAPES, Transport
 
 Document = dict[str, Any]
 NODE = "n1"

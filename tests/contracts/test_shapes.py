@@ -18,10 +18,10 @@ from jsonschema.protocols import Validator
 from msgspec import Meta
 
 from understudy.contracts import canonical, documents, limits, shapes
-from understudy.contracts.check import validator
-from understudy.contracts.registry import host_actions
-from understudy.contracts.request import Door, Request, parse
-from understudy.contracts.shapes import SHAPES
+from understudy.contracts.registry.check import validator
+from understudy.contracts.requests.host_actions import host_actions
+from understudy.contracts.requests.request import Door, Request, parse
+from understudy.contracts.requests.shapes import SHAPES
 
 Node = Mapping[str, Any]
 SCHEMA: Node = documents.load("schemas/request.schema.json")

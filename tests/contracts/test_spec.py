@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.contracts import job_step, shapes, step_job
-from understudy.contracts.spec import SPEC_TRANSITIONS, SpecMove, SpecState
+from understudy.contracts.records.spec import SPEC_TRANSITIONS, SpecMove, SpecState
 
 S, M = SpecState, SpecMove
 

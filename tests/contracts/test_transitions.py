@@ -8,9 +8,9 @@ import pytest
 
 from tests.authority.pair import LEASE_MOVES, Pair
 from tests.fakes.desk import Desk
-from understudy.authority.state import State
-from understudy.contracts.records import issue_resource
-from understudy.contracts.transitions import TRANSITIONS, LeaseState, Move
+from understudy.authority.law.state import State
+from understudy.contracts.records.records import issue_resource
+from understudy.contracts.records.transitions import TRANSITIONS, LeaseState, Move
 
 S, M = LeaseState, Move
 LIVE = {S.ACTIVE, S.RENEWED, S.CONTENDED}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.contracts import documents
-from understudy.contracts.routes import PINNED_ACTIONS, ROUTES
-from understudy.contracts.worlds import pinned_row_findings, world_registry_check
+from understudy.contracts.registry.route_families import PINNED_ACTIONS, ROUTES
+from understudy.contracts.registry.worlds import pinned_row_findings, world_registry_check
 
 UNBOUND = "world_route_unbound"
 UNKNOWN_WORLD = "world_route_unknown_world"

@@ -4,14 +4,14 @@ from typing import Any
 
 import orjson
 
-from understudy.authority.clock import SteadyClock
-from understudy.authority.journal import Journal
-from understudy.authority.replay import replay
-from understudy.authority.service import Authority, recover
-from understudy.authority.state import State, dump
+from understudy.authority.engine.engine import Authority, recover
+from understudy.authority.journal.clock import SteadyClock
+from understudy.authority.journal.journal import Journal
+from understudy.authority.law.state import State, dump
+from understudy.authority.views.replay import replay
 from understudy.contracts import canonical
-from understudy.contracts.request import Door, Garbage, Request, parse
-from understudy.contracts.shapes import Transport
+from understudy.contracts.requests.request import Door, Garbage, Request, parse
+from understudy.contracts.requests.shapes import Transport
 
 from .journal import MemoryJournal
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from understudy.authority.journal import Entry, Head, Row, Snapshot, Unavailable, unpacked
+from understudy.authority.journal.journal import Entry, Head, Row, Snapshot, Unavailable, unpacked
 from understudy.contracts.reason import Reason
 
 Fault = Literal["refused", "killed", "killed_late", "refused_late"]

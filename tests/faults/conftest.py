@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.authority.folder import create_state_dir
+from understudy.authority.journal.state_dir import create_state_dir
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import orjson
 from tests.authority.sidecar.peer import Peer
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import ROOT, Program
-from understudy.authority.client import AsyncClient, Call, Client
+from understudy.authority.service.client import AsyncClient, Call, Client
 
 ISSUES = tuple(f"i{number}" for number in range(6))
 BROKEN = ISSUES[0]  # the one that an operator meddles with

@@ -18,11 +18,11 @@ import orjson
 
 from tests.patience import PATIENCE_SECONDS
 from tests.surfaces.process import ROOT, Program
-from understudy.actors.chain.courier import Courier
-from understudy.actors.chain.rounds import Post
-from understudy.actors.chain.runner import ChainRunner
-from understudy.actors.chain.shift import Round, Shift
-from understudy.authority.client import Call, Client
+from understudy.actors.specs.job_files import Courier
+from understudy.actors.specs.lease_loop import Post
+from understudy.actors.specs.runner import ChainRunner
+from understudy.actors.specs.shell import Round, Shift
+from understudy.authority.service.client import Call, Client
 
 TTL_MS = 30_000
 ROLES = ("runner", "dispatcher", "completer")

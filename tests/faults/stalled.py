@@ -17,11 +17,11 @@ from typing import Any
 
 from tests.faults.clockwork import steady
 from tests.patience import eventually
-from understudy.actors.chain.courier import Courier
-from understudy.actors.chain.rounds import Post
-from understudy.actors.chain.runner import ChainRunner
-from understudy.actors.chain.shift import Round, Shift
-from understudy.authority.client import Call, Client
+from understudy.actors.specs.job_files import Courier
+from understudy.actors.specs.lease_loop import Post
+from understudy.actors.specs.runner import ChainRunner
+from understudy.actors.specs.shell import Round, Shift
+from understudy.authority.service.client import Call, Client
 
 TTL_MS = 30_000
 

@@ -13,8 +13,8 @@ import pytest
 from tests.faults.clockwork import Clocks
 from tests.faults.served import Caller, Served
 from understudy.authority import TRAJECTORY, open_journal
-from understudy.authority.replay import replay
-from understudy.authority.trajectory import verify
+from understudy.authority.views.replay import replay
+from understudy.authority.views.trajectory import verify
 from understudy.contracts import limits
 
 START_MS = 1_800_000_000_000

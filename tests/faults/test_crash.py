@@ -11,7 +11,7 @@ import pytest
 from tests.faults.aftermath import prove, pump
 from tests.faults.load import Load
 from tests.surfaces.process import Dispatch
-from understudy.authority.failpoint import NAMES
+from understudy.authority.journal.failpoint import NAMES
 from understudy.contracts import limits
 
 # At which passage to die, and how many requests are in a batch; a batch passes each place once.

@@ -15,13 +15,13 @@ import pytest
 
 from tests.faults.load import Load
 from tests.surfaces.process import Dispatch, commanded, encoded, journal_rows, report_of
-from understudy.authority.folder import create_state_dir
-from understudy.authority.journal import Unavailable
-from understudy.authority.office import Office
-from understudy.authority.replay import replay
-from understudy.authority.service import Authority
-from understudy.authority.sqlite import SqliteJournal
-from understudy.authority.trajectory import Trajectory, verify
+from understudy.authority.engine.engine import Authority
+from understudy.authority.journal.journal import Unavailable
+from understudy.authority.journal.sqlite import SqliteJournal
+from understudy.authority.journal.state_dir import create_state_dir
+from understudy.authority.service.local import Office
+from understudy.authority.views.replay import replay
+from understudy.authority.views.trajectory import Trajectory, verify
 from understudy.contracts import limits
 from understudy.contracts.reason import Reason
 

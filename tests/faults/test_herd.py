@@ -10,14 +10,15 @@ import pytest
 
 from tests.authority.sidecar.peer import Peer, refusal
 from tests.surfaces.process import Serve, journal_rows, report_of, room_for_files
-from understudy.authority import Office, native
-from understudy.authority.kernel import NativeOffice
+from understudy.authority import Office
+from understudy.authority.engine import ffi
+from understudy.authority.engine.native_engine import NativeOffice
 from understudy.contracts import Door, limits
 
 HERD = 500
 START_MS = 4_000_000_000_000  # ahead of any clock, so that only `now` moves the time
 TTL_MS = limits.TTL_SECONDS_MIN * 1000
-OFFICES = [Office, *([NativeOffice] if native.available() else [])]
+OFFICES = [Office, *([NativeOffice] if ffi.available() else [])]
 
 
 def ask(action: str, now: int | None = None, /, **payload: object) -> dict[str, Any]:

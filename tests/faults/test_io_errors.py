@@ -19,8 +19,8 @@ import pytest
 from tests.faults.served import Callers, Served
 from tests.surfaces.process import journal_rows
 from understudy.authority import TRAJECTORY, create_state_dir, open_journal
-from understudy.authority.replay import replay
-from understudy.authority.trajectory import verify
+from understudy.authority.views.replay import replay
+from understudy.authority.views.trajectory import verify
 
 LOG, JOURNAL = "journal.db-wal", "journal.db"
 ROUNDS = 10  # of requests of each caller; those whom nobody answers leave earlier

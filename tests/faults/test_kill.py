@@ -19,7 +19,7 @@ from tests.faults.history import UNDECIDED, problems
 from tests.patience import eventually
 from tests.surfaces.process import Serve, journal_rows, report_of
 from understudy.authority import SOCKET, TRAJECTORY, Office, open_journal
-from understudy.authority.replay import replay
+from understudy.authority.views.replay import replay
 
 ROUNDS = int(os.environ.get("UNDERSTUDY_CRASH_ROUNDS", "3"))
 ROUNDS_PER_STATE = min(ROUNDS, 10)  # a long journal makes each proof long

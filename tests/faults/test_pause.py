@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.surfaces.process import UNDERSTUDY, Dialogue, Dispatch, Serve, report_of
-from understudy.authority.client import Client, Unreachable
-from understudy.authority.journal import Unavailable
-from understudy.authority.office import Office
+from understudy.authority.journal.journal import Unavailable
+from understudy.authority.service.client import Client, Unreachable
+from understudy.authority.service.local import Office
 from understudy.contracts import limits
 from understudy.contracts.reason import Reason
 

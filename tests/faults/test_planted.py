@@ -11,7 +11,8 @@ from tests.fakes.mutant import break_rule
 from tests.faults.crew import ISSUES, MANNERS, Log, calls_of, career, told
 from tests.faults.history import problems
 from tests.patience import eventually
-from understudy.authority import Office, lease
+from understudy.authority import Office
+from understudy.authority.law import lease
 
 PARTS_MAX = 10
 ENOUGH_BYTES = 200_000  # of each log: some dozens of answers to every worker

@@ -41,11 +41,11 @@ from understudy.authority import (
     create_state_dir,
     open_journal,
 )
-from understudy.authority.journal import Row
-from understudy.authority.replay import replay
-from understudy.authority.sqlite import SqliteJournal
-from understudy.authority.tables import Tables
-from understudy.authority.trajectory import verify
+from understudy.authority.journal.journal import Row
+from understudy.authority.journal.sqlite import SqliteJournal
+from understudy.authority.journal.tables import Tables
+from understudy.authority.views.replay import replay
+from understudy.authority.views.trajectory import verify
 from understudy.contracts import Door, Garbage, Reason, Request, parse, startup_check
 
 SEEDS = int(os.environ.get("UNDERSTUDY_POWER_SEEDS", "2"))  # scattered images after each event
@@ -63,7 +63,7 @@ _startup_check = cache(startup_check)
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of starts: what is installed stays the same, and tables have their own test."""
-    monkeypatch.setattr("understudy.authority.office.startup_check", _startup_check)
+    monkeypatch.setattr("understudy.authority.service.local.startup_check", _startup_check)
     monkeypatch.setattr(Office, "_follow_with_tables", lambda _: None)
 
 
@@ -368,7 +368,7 @@ def test_a_power_cut_leaves_tables_that_follow_or_say_that_they_cannot(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr("understudy.authority.office.startup_check", _startup_check)
+    monkeypatch.setattr("understudy.authority.service.local.startup_check", _startup_check)
     state_dir, load = folder / "state", Load(3)
     create_state_dir(state_dir, "local")
     tape = Tape(state_dir, ignore=[TRAJECTORY])

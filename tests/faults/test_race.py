@@ -26,7 +26,7 @@ from tests.patience import PATIENCE_SECONDS, eventually
 from tests.services.shared import database
 from tests.surfaces.process import report_of
 from understudy.authority import create_state_dir, open_journal
-from understudy.authority.client import Client
+from understudy.authority.service.client import Client
 
 STEPS = int(os.environ.get("UNDERSTUDY_RACE_STEPS", "100"))
 HANDS = int(os.environ.get("UNDERSTUDY_RACE_HANDS", "3"))

@@ -68,7 +68,7 @@ def _flip(path: Path, place: int, chance: random.Random) -> None:
 def test_a_log_that_lost_rows_is_refused(
     killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr("understudy.authority.office.startup_check", cache(startup_check))
+    monkeypatch.setattr("understudy.authority.service.local.startup_check", cache(startup_check))
     rows = journal_rows(Path(shutil.copytree(killed, tmp_path / "whole")))
     assert len(rows) == 40
     chance = random.Random(way)

@@ -15,9 +15,9 @@ from tests.faults.clockwork import Clocks, steady
 from tests.faults.served import Served
 from tests.faults.stalled import TTL_MS, shift_of, work
 from tests.surfaces.process import ROOT, Program, report_of
-from understudy.actors.chain.jobfile import spelled
+from understudy.actors.specs.job_file_format import spelled
 from understudy.authority import create_state_dir, open_journal
-from understudy.authority.client import Client
+from understudy.authority.service.client import Client
 
 START_MS = 1_800_000_000_000
 

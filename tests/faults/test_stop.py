@@ -12,7 +12,7 @@ from tests.authority.sidecar.peer import Peer, add, lines_of, refusal
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import Dispatch, Serve, journal_rows, report_of
 from understudy.authority import Office, Unavailable
-from understudy.authority.client import Client
+from understudy.authority.service.client import Client
 from understudy.contracts import limits
 
 START_MS = 4_000_000_000_000  # ahead of any clock, so that only `now` moves the time

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from understudy.authority import sqlite
+from understudy.authority.journal import sqlite
 
 _BELOW = "unix"  # by name: the default is ours
 

@@ -1,33 +1,55 @@
-"""Rooms meet at the door: nobody imports past another room's `__init__`."""
+"""Rooms meet at the door: an import from another room names a front, and what it offers.
+
+A front is the `__init__` of a room or of a room within it. What it offers is its `__all__`: names,
+or modules that are loaded when they are needed.
+"""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("contracts", "authority", "actors", "mesh", "surfaces")
-# Packages with a front of their own; everything else comes from the room's.
-SHOWN = {"understudy.authority.conformance", "understudy.actors.otp", "understudy.actors.tree"}
 
 
-def _reaches(path: Path) -> list[str]:
-    """Imports that go into another room, as absolute names."""
-    package = ["understudy", *path.relative_to(ROOT).parent.parts]
-    found = []
+def _reaches(path: Path) -> Iterator[tuple[str, str]]:
+    """Imports that go into another room: the package or module, and the name."""
+    package = path.relative_to(ROOT).parent.parts
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = package[: len(package) - node.level + 1]
-            target = [*base, *(node.module or "").split(".")]
-            if len(target) > 2 and target[1] != package[1]:
-                found.append(".".join(target))
-    return found
+            target = [*base, *filter(None, (node.module or "").split("."))]
+            if target and target[0] != package[0]:
+                yield from (("/".join(target), alias.name) for alias in node.names)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [each for room in ROOMS for each in sorted((ROOT / room).rglob("*.py"))],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_a_room_is_entered_through_its_front(path: Path) -> None:
-    assert set(_reaches(path)) <= SHOWN
+def _offers(package: str) -> set[str]:
+    """What the front of a package offers; nothing where it is no package."""
+    front = ROOT / package / "__init__.py"
+    for node in ast.parse(front.read_text()).body if front.exists() else ():
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def test_a_room_is_entered_through_its_front() -> None:
+    past = [
+        f"{path.relative_to(ROOT)}: {name} of {package}"
+        for room in ROOMS
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for package, name in _reaches(path)
+        if name not in _offers(package)
+    ]
+    assert past == []
+
+
+def test_a_front_offers_only_what_is_there() -> None:
+    missing = [
+        f"{front.relative_to(ROOT)}: {name}"
+        for room in ROOMS
+        for front in sorted((ROOT / room).rglob("__init__.py"))
+        for name in _offers(str(front.parent.relative_to(ROOT)))
+        if not (front.with_name(f"{name}.py").exists() or front.with_name(name).is_dir())
+        and name not in front.read_text().replace(f'"{name}"', "")
+    ]
+    assert missing == []

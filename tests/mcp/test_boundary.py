@@ -6,7 +6,7 @@ import pytest
 
 from tests.mcp.visitor import Guest, connect, said
 from tests.surfaces.process import Serve
-from understudy.authority.client import Client
+from understudy.authority.service.client import Client
 from understudy.contracts import STRENGTH, Transport
 from understudy.surfaces.mcp.desk import Desk
 

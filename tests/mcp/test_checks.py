@@ -8,7 +8,7 @@ import pytest
 
 from tests.mcp.visitor import Guest, connect, refused, said, text
 from tests.patience import eventually
-from understudy.authority import client as authority
+from understudy.authority.service import client as authority
 from understudy.contracts import canonical
 from understudy.surfaces.mcp.desk import Desk
 

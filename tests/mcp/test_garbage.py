@@ -13,7 +13,7 @@ from tests.mcp.visitor import Guest, connect, refused
 from tests.surfaces.process import Serve
 from understudy.contracts import limits
 from understudy.surfaces.mcp.desk import Desk
-from understudy.surfaces.mcp.server import build
+from understudy.surfaces.mcp.gateway.server import build
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ from tests.mcp.visitor import Guest, connect, text
 from understudy.contracts import BY_WIRE
 from understudy.surfaces.cli.main import cli
 from understudy.surfaces.cli.session import run
-from understudy.surfaces.mcp.catalogue import entries
 from understudy.surfaces.mcp.desk import Desk
-from understudy.surfaces.mcp.guide import INSTRUCTIONS, page
-from understudy.surfaces.mcp.lessons import LESSONS, NEXT
+from understudy.surfaces.mcp.reading.guide import INSTRUCTIONS, page
+from understudy.surfaces.mcp.tools.catalogue import entries
+from understudy.surfaces.mcp.tools.tool_texts import LESSONS, NEXT
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "mcp.md").read_text()

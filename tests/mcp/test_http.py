@@ -19,7 +19,7 @@ from mcp_types import CallToolResult
 from tests.mcp.stand import Stand, standing
 from tests.surfaces.process import understudy
 from understudy.contracts import limits
-from understudy.surfaces.mcp.http import Address, Unguarded, read_names, read_token
+from understudy.surfaces.mcp.gateway.http import Address, Unguarded, read_names, read_token
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 NAME = "agents.example"

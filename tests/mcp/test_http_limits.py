@@ -12,8 +12,8 @@ from mcp.server.lowlevel import Server
 
 from tests.mcp.test_http import BEGIN, JSON, LEGACY
 from understudy.contracts import limits
+from understudy.surfaces.mcp.gateway.http import Address, serve_http
 from understudy.surfaces.mcp.guests import Guests
-from understudy.surfaces.mcp.http import Address, serve_http
 
 pytestmark = pytest.mark.anyio
 

@@ -16,13 +16,13 @@ import pytest
 
 from tests.mcp.visitor import Guest, connect
 from tests.surfaces.process import Serve
-from understudy.authority import client as authority
 from understudy.authority import create_state_dir
+from understudy.authority.service import client as authority
 from understudy.contracts import Transport, host_actions
 from understudy.surfaces.cli.main import cli
 from understudy.surfaces.cli.session import run
-from understudy.surfaces.mcp.catalogue import tool_name
 from understudy.surfaces.mcp.desk import Desk
+from understudy.surfaces.mcp.tools.catalogue import tool_name
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from mcp_types import PromptReference, ResourceTemplateReference
 from tests.mcp.visitor import ERAS, Guest, connect
 from tests.surfaces.process import Serve
 from understudy.contracts import limits
-from understudy.surfaces.mcp.catalogue import entries
 from understudy.surfaces.mcp.desk import Desk
+from understudy.surfaces.mcp.tools.catalogue import entries
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from mcp_types import ResourceUpdatedNotification
 
 from tests.mcp.visitor import ERAS, Guest, connect, said
 from tests.patience import PATIENCE_SECONDS
-from understudy.authority import client as authority
+from understudy.authority.service import client as authority
 from understudy.contracts import limits, rfc3339
 from understudy.surfaces.mcp.desk import Desk
 

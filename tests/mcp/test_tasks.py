@@ -13,7 +13,7 @@ import pytest
 from tests.mcp.stand import Stand, standing
 from tests.patience import eventually
 from understudy.contracts import limits
-from understudy.surfaces.mcp.tasks import EXTENSION
+from understudy.surfaces.mcp.tasks.tasks import EXTENSION
 
 UNKNOWN, HEADERS, UNABLE = -32602, -32020, -32021
 ENDLESS = {"name": "slow_compute", "arguments": {"seconds": 3_600}}

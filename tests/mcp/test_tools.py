@@ -11,9 +11,9 @@ from mcp.shared.exceptions import MCPError
 from tests.mcp.visitor import ERAS, Guest, connect, refused, said, text
 from tests.surfaces.process import Serve
 from understudy.contracts import check, host_actions
-from understudy.surfaces.mcp.catalogue import entries, listing
 from understudy.surfaces.mcp.desk import Desk
-from understudy.surfaces.mcp.lessons import LESSONS
+from understudy.surfaces.mcp.tools.catalogue import entries, listing
+from understudy.surfaces.mcp.tools.tool_texts import LESSONS
 
 pytestmark = pytest.mark.anyio
 

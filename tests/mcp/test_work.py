@@ -8,8 +8,8 @@ from anyio.lowlevel import checkpoint
 
 from tests.mcp.visitor import ERAS, Guest, connect, refused, said, text
 from understudy.contracts import limits
-from understudy.surfaces.mcp.catalogue import HANDOVER
 from understudy.surfaces.mcp.desk import Desk
+from understudy.surfaces.mcp.tools.catalogue import HANDOVER
 from understudy.surfaces.mcp.visit import Held
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp_types import CallToolResult
 
 from understudy.surfaces.mcp.desk import Desk
-from understudy.surfaces.mcp.server import build
+from understudy.surfaces.mcp.gateway.server import build
 from understudy.surfaces.mcp.visit import Held
 
 ERAS = ("modern", "modern over streams", "legacy")

@@ -4,13 +4,13 @@ import os
 
 import pytest
 
-from understudy.authority import native
+from understudy.authority.engine import ffi
 
 
 @pytest.fixture(autouse=True, scope="session")
 def library() -> None:
-    if native.available():
+    if ffi.available():
         return
     if "UNDERSTUDY_REQUIRE_SERVICES" in os.environ:
-        pytest.fail(str(native.why_not()))
-    pytest.skip(str(native.why_not()))
+        pytest.fail(str(ffi.why_not()))
+    pytest.skip(str(ffi.why_not()))

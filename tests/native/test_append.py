@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from understudy.authority import sqlite
-from understudy.authority.journal import Packed, Row, Unavailable
-from understudy.authority.kernel import NativeAuthority
-from understudy.authority.sqlite import SqliteJournal
+from understudy.authority.engine.native_engine import NativeAuthority
+from understudy.authority.journal import sqlite
+from understudy.authority.journal.journal import Packed, Row, Unavailable
+from understudy.authority.journal.sqlite import SqliteJournal
 from understudy.contracts import Door, Reason, canonical
 
 SOURCE = Path(__file__).resolve().parents[2] / "native" / "append.c"

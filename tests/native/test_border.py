@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.authority import journal, kernel, native
+from understudy.authority.engine import ffi, native_engine
+from understudy.authority.journal import journal
 from understudy.contracts import STRENGTH, Reason, limits
 
 HEADER = Path(__file__).parents[2] / "native" / "lease.h"
@@ -23,11 +24,11 @@ def test_every_flaw_has_the_number_of_the_header() -> None:
     enum = re.search(r"enum us_flaw \{(.*?)\};", declared(), re.DOTALL)
     assert enum is not None
     numbers = {name: int(number) for name, number in re.findall(r"US_(\w+) = (\d+)", enum[1])}
-    assert numbers == {"SOUND": 0} | {flaw.name: flaw.value for flaw in native.Flaw}
+    assert numbers == {"SOUND": 0} | {flaw.name: flaw.value for flaw in ffi.Flaw}
 
 
 def test_every_stop_has_the_number_of_the_header() -> None:
-    assert numbers("us_stop", "US_STOP_") == {stop.name: stop.value for stop in native.Stop}
+    assert numbers("us_stop", "US_STOP_") == {stop.name: stop.value for stop in ffi.Stop}
 
 
 def test_every_reason_of_c_has_the_number_of_the_contract() -> None:
@@ -35,24 +36,24 @@ def test_every_reason_of_c_has_the_number_of_the_contract() -> None:
     assert found.pop("NONE") == 0
     assert found == {name: Reason[name].value for name in found}
     (count,) = re.findall(r"#define US_REASON_COUNT (\d+)", declared())
-    assert int(count) == max(found.values()) + 1 == kernel._REASON_COUNT
+    assert int(count) == max(found.values()) + 1 == native_engine._REASON_COUNT
 
 
 def test_doors_actions_and_states_have_the_numbers_of_the_header() -> None:
     doors = numbers("us_door", "US_")
     assert {name.lower().replace("_", "-"): number for name, number in doors.items()} == STRENGTH
-    assert list(numbers("us_action", "US_").values()) == list(range(len(kernel.HOT)))
+    assert list(numbers("us_action", "US_").values()) == list(range(len(native_engine.HOT)))
     status = {name.lower(): number for name, number in numbers("us_status", "US_").items()}
-    assert status == kernel._STATUS | {"other": kernel._STATUS_OTHER}
+    assert status == native_engine._STATUS | {"other": native_engine._STATUS_OTHER}
     flags = dict(re.findall(r"#define (US_ISSUE_\w+) (\d+)u", declared()))
     assert [int(number) for number in flags.values()] == [
-        kernel._FOREIGN, kernel._TORN, kernel._WAITING, kernel._AWAITED,
+        native_engine._FOREIGN, native_engine._TORN, native_engine._WAITING, native_engine._AWAITED,
     ]  # fmt: skip
 
 
 def test_rows_are_read_as_they_are_laid_out() -> None:
     (size,) = re.findall(r"_Static_assert\(sizeof\(us_row\) == (\d+)", HEADER.read_text("utf-8"))
-    assert int(size) == journal._PACKED.size == 4 * native._ROW_WORDS
+    assert int(size) == journal._PACKED.size == 4 * ffi._ROW_WORDS
 
 
 def numbers(enum: str, prefix: str) -> dict[str, int]:
@@ -75,7 +76,7 @@ def test_the_limits_of_c_are_the_limits_of_the_contract() -> None:
     assert int(defines["US_WALL_MS_MAX"]) == limits.WALL_MS_MAX
     assert int(defines["US_JSON_INTEGER_MAX"]) == limits.INTEGER_MAX
     assert int(defines["US_JSON_DEPTH_MAX"]) == limits.JSON_DEPTH_MAX
-    assert int(defines["US_ABI"]) == native.ABI
+    assert int(defines["US_ABI"]) == ffi.ABI
 
 
 def test_only_the_border_imports_the_library() -> None:
@@ -87,25 +88,25 @@ def test_only_the_border_imports_the_library() -> None:
         for path in files
         if re.search(r"import.*\b_lease\b|_lease import", path.read_text("utf-8"))
     }
-    assert importing == {root / "authority" / "native.py"}
+    assert importing == {root / "authority" / "engine" / "ffi.py"}
 
 
 def test_without_the_library_the_border_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "understudy.authority._lease"
     monkeypatch.setitem(sys.modules, name, None)
-    spec = importlib.util.find_spec("understudy.authority.native")
+    spec = importlib.util.find_spec("understudy.authority.engine.ffi")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert not module.available()
     assert module.why_not().startswith("the C library was not built: ")
-    assert native.available()
-    assert native.why_not() is None
+    assert ffi.available()
+    assert ffi.why_not() is None
 
 
 def test_a_slab_that_somebody_looks_at_is_not_written_over() -> None:
-    slabs = native.Slabs(1_000_000)
+    slabs = ffi.Slabs(1_000_000)
     first = slabs.slab
     first[0] = 7
     seen = slabs.lend(100_000)
@@ -122,7 +123,7 @@ def test_a_slab_that_somebody_looks_at_is_not_written_over() -> None:
 
 
 def test_a_slab_that_nobody_looks_at_is_used_again() -> None:
-    slabs = native.Slabs(1_000_000)
+    slabs = ffi.Slabs(1_000_000)
     first = slabs.slab
     part = slabs.lend(100_000)[50:60]
     other = slabs.slab
@@ -137,7 +138,7 @@ def test_a_slab_that_nobody_looks_at_is_used_again() -> None:
 
 
 def test_a_little_is_copied() -> None:
-    slabs = native.Slabs(1_000_000)
+    slabs = ffi.Slabs(1_000_000)
     first = slabs.slab
     slabs.slab[0] = 7
 

@@ -12,9 +12,9 @@ from tests.fakes.journal import MemoryJournal
 from tests.native.test_kernel import Pair
 from tests.native.walk import Walk
 from understudy.authority import Office, create_state_dir
-from understudy.authority.kernel import NativeAuthority, NativeOffice, open_kernel
-from understudy.authority.native import Flaw, Flawed, Stop
-from understudy.contracts.request import Door
+from understudy.authority.engine.ffi import Flaw, Flawed, Stop
+from understudy.authority.engine.native_engine import NativeAuthority, NativeOffice, open_kernel
+from understudy.contracts.requests.request import Door
 
 HEADER = 232
 CHECKSUM = 32

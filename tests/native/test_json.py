@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.authority import native
-from understudy.authority.native import Flaw
+from understudy.authority.engine import ffi
+from understudy.authority.engine.ffi import Flaw
 from understudy.contracts import canonical, documents, limits
 
 N = limits.INTEGER_MAX
@@ -29,8 +29,8 @@ def by_reference(data: bytes) -> bytes | None:
 
 def by_native(data: bytes) -> bytes | None:
     try:
-        return native.canonical(data)
-    except native.Flawed:
+        return ffi.canonical(data)
+    except ffi.Flawed:
         return None
 
 
@@ -43,8 +43,8 @@ def agree(data: bytes) -> bytes | None:
 
 def flaw_of(data: bytes, room_size: int | None = None) -> Flaw | None:
     try:
-        native.canonical(data, room_size)
-    except native.Flawed as refused:
+        ffi.canonical(data, room_size)
+    except ffi.Flawed as refused:
         return refused.flaw
     return None
 
@@ -370,4 +370,4 @@ def test_a_room_too_small_for_the_unescaped_text_is_a_refusal_of_its_own() -> No
 @given(values)
 def test_the_documented_room_is_enough_for_every_value(value: object) -> None:
     data = canonical.encode(value)
-    assert native.canonical(data) == data
+    assert ffi.canonical(data) == data

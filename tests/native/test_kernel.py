@@ -13,16 +13,16 @@ from tests.fakes.desk import START_MS, Time
 from tests.fakes.journal import MemoryJournal
 from tests.fakes.policy import passed, policy
 from tests.native.walk import Walk
-from understudy.authority.kernel import NativeAuthority
-from understudy.authority.native import Kernel, Stop
-from understudy.authority.replay import replay
-from understudy.authority.service import Authority
-from understudy.authority.state import check_invariants, dump
-from understudy.authority.trajectory import line as step_line
-from understudy.authority.trajectory import written
+from understudy.authority.engine.engine import Authority
+from understudy.authority.engine.ffi import Kernel, Stop
+from understudy.authority.engine.native_engine import NativeAuthority
+from understudy.authority.law.state import check_invariants, dump
+from understudy.authority.views.replay import replay
+from understudy.authority.views.trajectory import line as step_line
+from understudy.authority.views.trajectory import written
 from understudy.contracts import canonical, limits, parse
-from understudy.contracts.request import Door
-from understudy.contracts.shapes import Transport
+from understudy.contracts.requests.request import Door
+from understudy.contracts.requests.shapes import Transport
 
 STEPS = 3_000
 SEEDS = int(os.environ.get("UNDERSTUDY_WALKS", "12"))

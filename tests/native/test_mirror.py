@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LAW = (ROOT / "authority" / "lease.py").read_text("utf-8")
-WORK = (ROOT / "authority" / "work.py").read_text("utf-8")
+LAW = (ROOT / "authority" / "law" / "lease.py").read_text("utf-8")
+WORK = (ROOT / "authority" / "law" / "issues" / "work.py").read_text("utf-8")
 MIRROR = (ROOT / "native" / "lease.c").read_text("utf-8")
 SUBLEASES = 10  # the guard that only subleases meet; they are the reference's
 

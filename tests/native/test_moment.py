@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from understudy.authority import native
+from understudy.authority.engine import ffi
 from understudy.contracts import limits, rfc3339
 
 wall_times = st.integers(0, limits.WALL_MS_MAX)
@@ -66,7 +66,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize("text", MOMENTS)
 def test_hand_picked_text_is_read_alike(text: str) -> None:
-    assert native.parse_ms(text) == rfc3339.parse_ms(text)
+    assert ffi.parse_ms(text) == rfc3339.parse_ms(text)
 
 
 def test_every_hour_and_minute_of_every_zone_is_read_alike() -> None:
@@ -74,7 +74,7 @@ def test_every_hour_and_minute_of_every_zone_is_read_alike() -> None:
         text = f"2026-02-03T04:05:06{sign}{hour:02d}:{minute:02d}"
         allowed = hour < 24 and minute < 60
         assert (rfc3339.parse_ms(text) is not None) == allowed
-        assert native.parse_ms(text) == rfc3339.parse_ms(text)
+        assert ffi.parse_ms(text) == rfc3339.parse_ms(text)
 
 
 def test_every_hour_minute_and_second_is_read_alike() -> None:
@@ -82,24 +82,24 @@ def test_every_hour_minute_and_second_is_read_alike() -> None:
         clock = ["11", "22", "33"]
         clock[place] = f"{number:02d}"
         text = f"2026-02-03T{':'.join(clock)}Z"
-        assert native.parse_ms(text) == rfc3339.parse_ms(text)
+        assert ffi.parse_ms(text) == rfc3339.parse_ms(text)
 
 
 def test_the_ends_of_every_month_until_9999_are_spelled_alike() -> None:
     for year, month in itertools.product(range(1970, 10000), range(1, 13)):
         first_ms = int(datetime(year, month, 1, tzinfo=UTC).timestamp()) * 1000
         for wall_ms in (first_ms, max(first_ms - 1, 0)):
-            assert native.record_text(wall_ms) == rfc3339.record_text(wall_ms)
+            assert ffi.record_text(wall_ms) == rfc3339.record_text(wall_ms)
 
 
 @given(wall_times)
 @example(0)
 @example(limits.WALL_MS_MAX)
 def test_any_moment_is_spelled_alike_and_read_back(wall_ms: int) -> None:
-    assert native.answer_text(wall_ms) == rfc3339.answer_text(wall_ms)
-    assert native.record_text(wall_ms) == rfc3339.record_text(wall_ms)
-    assert native.parse_ms(native.answer_text(wall_ms)) == wall_ms
-    assert native.parse_ms(native.record_text(wall_ms)) == wall_ms
+    assert ffi.answer_text(wall_ms) == rfc3339.answer_text(wall_ms)
+    assert ffi.record_text(wall_ms) == rfc3339.record_text(wall_ms)
+    assert ffi.parse_ms(ffi.answer_text(wall_ms)) == wall_ms
+    assert ffi.parse_ms(ffi.record_text(wall_ms)) == wall_ms
 
 
 @given(wall_times, zones, st.text("0123456789", max_size=10), st.sampled_from("Tt _"))
@@ -108,7 +108,7 @@ def test_any_spelling_of_a_moment_is_read_alike(
 ) -> None:
     text = rfc3339.record_text(wall_ms - wall_ms % 1000)[:-1].replace("T", between)
     text += f".{fraction}{zone}" if fraction else zone
-    assert native.parse_ms(text) == rfc3339.parse_ms(text)
+    assert ffi.parse_ms(text) == rfc3339.parse_ms(text)
 
 
 def test_thirty_thousand_spoilt_moments_are_read_alike() -> None:
@@ -119,14 +119,14 @@ def test_thirty_thousand_spoilt_moments_are_read_alike() -> None:
         for _ in range(chance.randint(1, 3)):
             text[chance.randrange(len(text))] = chance.choice("0123456789-:+.TZ ")
         spoilt = "".join(text)
-        assert native.parse_ms(spoilt) == rfc3339.parse_ms(spoilt), spoilt
-        accepted += native.parse_ms(spoilt) is not None
+        assert ffi.parse_ms(spoilt) == rfc3339.parse_ms(spoilt), spoilt
+        accepted += ffi.parse_ms(spoilt) is not None
     assert accepted > 1_000  # both verdicts were tried
 
 
 @pytest.mark.parametrize("wall_ms", [-1, limits.WALL_MS_MAX + 1, 2**63 - 1, -(2**63)])
 def test_what_no_clock_of_ours_shows_has_no_text(wall_ms: int) -> None:
-    for spell in (native.answer_text, native.record_text):
-        with pytest.raises(native.Flawed) as refused:
+    for spell in (ffi.answer_text, ffi.record_text):
+        with pytest.raises(ffi.Flawed) as refused:
             spell(wall_ms)
-        assert refused.value.flaw is native.Flaw.MOMENT_INVALID
+        assert refused.value.flaw is ffi.Flaw.MOMENT_INVALID

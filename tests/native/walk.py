@@ -8,8 +8,8 @@ import orjson
 
 from tests.fakes.policy import passed, policy
 from understudy.contracts import canonical, contract_digest
-from understudy.contracts.request import Door
-from understudy.contracts.shapes import Transport
+from understudy.contracts.requests.request import Door
+from understudy.contracts.requests.shapes import Transport
 
 DEMANDS = tuple(policy(closeRequires=each) for each in ("witness", "none"))
 START_MS = 1_800_000_000_000

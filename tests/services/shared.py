@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.services.postgres import running
 from tests.services.server import Missing, private_folder
 from tests.services.wire import Wire
-from understudy.authority.place import parsed
+from understudy.authority.journal.journal_url import parsed
 
 SETTINGS = {"fsync": "off", "max_connections": "100", "shared_buffers": "32MB"}
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from understudy.authority.folder import create_state_dir
+from understudy.authority.journal.state_dir import create_state_dir
 from understudy.surfaces.cli.main import cli
 from understudy.surfaces.cli.session import run
 

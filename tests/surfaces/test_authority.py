@@ -20,8 +20,9 @@ from tests.surfaces.process import (
     report_of,
     understudy,
 )
-from understudy.authority import SOCKET, Office, native
-from understudy.authority.journal import Unavailable
+from understudy.authority import SOCKET, Office
+from understudy.authority.engine import ffi
+from understudy.authority.journal.journal import Unavailable
 from understudy.contracts import Reason, contract_digest, limits
 
 START_MS = 4_000_000_000_000
@@ -49,7 +50,7 @@ def _is_held(state_dir: Path, pid: int) -> bool:
 
 
 def test_serve_says_what_it_serves_and_ends_in_peace(sidecar: Serve, state_dir: Path) -> None:
-    mode = "native" if native.available() else "reference"
+    mode = "native" if ffi.available() else "reference"
     said = f"serving {state_dir}, process {sidecar.pid}, {mode} decisions\n"
     assert sidecar.complaint() == said
     assert sidecar.terminate() == 0

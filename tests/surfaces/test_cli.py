@@ -13,7 +13,7 @@ import pytest
 
 from tests.surfaces.conftest import Run, Scene
 from tests.surfaces.process import UNDERSTUDY, environment, journal_rows, understudy
-from understudy.contracts.registry import contract_digest
+from understudy.contracts.requests.host_actions import contract_digest
 from understudy.surfaces.cli.main import cli
 
 # Leaf command -> what it is given in the scene, and what it then says to people.

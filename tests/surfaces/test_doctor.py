@@ -19,7 +19,8 @@ from tests.authority.client.impostor import Impostor, hang_up
 from tests.patience import eventually
 from tests.surfaces.conftest import Run, Scene
 from tests.surfaces.process import Dispatch, Serve, understudy
-from understudy.authority import SOCKET, TABLES, TRAJECTORY, Office, Unavailable, native
+from understudy.authority import SOCKET, TABLES, TRAJECTORY, Office, Unavailable
+from understudy.authority.engine import ffi
 from understudy.contracts import Reason, contract_digest, limits
 from understudy.surfaces.doctor import Finding, examine, folder, journal, machine
 
@@ -200,7 +201,7 @@ def test_it_looks_at_a_sidecar_at_work_and_disturbs_nobody(state_dir: Path, call
         assert facts["lock"]["pid"] == facts["sidecar"]["pid"] == running.pid
         assert facts["sidecar"]["protocol"] == 1
         assert facts["sidecar"]["contractDigest"] == contract_digest()
-        assert facts["sidecar"]["boundary"] == ("native" if native.available() else "reference")
+        assert facts["sidecar"]["boundary"] == ("native" if ffi.available() else "reference")
         assert facts["journal"]["rows"] == 1
         assert {each["status"] for each in report.json["findings"]} == {"ok"}
         assert call("issue", "add", "y").code == 0
@@ -213,7 +214,7 @@ def test_it_looks_at_a_sidecar_at_work_and_disturbs_nobody(state_dir: Path, call
 def test_a_library_that_was_not_built_is_a_note_and_says_why(
     worked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "_why_not", "the C library was not built: no module")
+    monkeypatch.setattr(ffi, "_why_not", "the C library was not built: no module")
     note = found(worked, "boundary")
     assert (note.status, note.facts["native"]) == ("note", False)
     assert "was not built" in note.detail
@@ -229,7 +230,7 @@ def test_a_library_that_was_not_built_is_a_note_and_says_why(
 def test_a_library_of_another_version_is_a_problem(
     worked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "_why_not", "the C library has ABI 1, not 2")
+    monkeypatch.setattr(ffi, "_why_not", "the C library has ABI 1, not 2")
     assert found(worked, "boundary").status == "problem"
 
 

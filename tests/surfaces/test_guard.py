@@ -14,7 +14,8 @@ import pytest
 from tests.patience import eventually
 from tests.surfaces.conftest import Run
 from tests.surfaces.process import UNDERSTUDY, Serve, environment, journal_rows, understudy
-from understudy.authority import Office, glance
+from understudy.authority import Office
+from understudy.authority.service import fence_check
 from understudy.contracts import Door, limits
 
 LONG_AGO_MS = 1_000_000_000_000
@@ -51,18 +52,20 @@ def test_leases_of_specs_and_dispatches_are_guarded_too(state_dir: Path) -> None
         lease = office.ask("spec.claim", {"specId": "s", "runner": "r"}, transport="cli")["spec"][
             "lease"
         ]
-        assert glance.glance(state_dir, "spec/s", lease["fence"]).failure is None
-        assert glance.glance(state_dir, "spec/s", 99).failure == "lease_fence_unknown"
+        assert fence_check.glance(state_dir, "spec/s", lease["fence"]).failure is None
+        assert fence_check.glance(state_dir, "spec/s", 99).failure == "lease_fence_unknown"
         held = {"specId": "s", "runner": "r", "leaseId": lease["leaseId"], "fence": lease["fence"]}
         office.ask("spec.materialize", held | {"stepKeys": ["root"]}, transport="cli")
-        assert glance.glance(state_dir, "spec/s", lease["fence"]).failure == "spec_materialized"
+        assert (
+            fence_check.glance(state_dir, "spec/s", lease["fence"]).failure == "spec_materialized"
+        )
         answer = office.ask(
             "dispatch.claim", {"jobId": "s:root", "dispatcher": "d"}, transport="cli"
         )
         fence = answer["job"]["dispatchLease"]["fence"]
-        assert glance.glance(state_dir, "dispatch/s:root", fence).failure is None
-        assert glance.glance(state_dir, "dispatch/s:root", 1).failure == "lease_fence_stale"
-        assert glance.glance(state_dir, "job/s:root", fence).failure == "lease_missing"
+        assert fence_check.glance(state_dir, "dispatch/s:root", fence).failure is None
+        assert fence_check.glance(state_dir, "dispatch/s:root", 1).failure == "lease_fence_stale"
+        assert fence_check.glance(state_dir, "job/s:root", fence).failure == "lease_missing"
     with Serve(state_dir) as running:
         running.ready()
         assert guarded(state_dir, "dispatch/s:root", fence)[0] == 0
@@ -121,7 +124,7 @@ def test_the_journal_read_alone_says_what_the_whole_state_says(
 ) -> None:
     words, stays = MOVES[move]
     call(*words(held))
-    found = glance.certain(str(state_dir), "issue/x", held)
+    found = fence_check.certain(str(state_dir), "issue/x", held)
     assert (found is not None) == stays
     assert (guarded(state_dir, "issue/x", held)[0] == 0) == stays
 
@@ -167,10 +170,10 @@ def test_a_fence_is_not_current_past_its_deadline(state_dir: Path) -> None:
 def test_the_journal_s_own_time_counts_where_ours_is_behind(
     call: Run, held: int, state_dir: Path
 ) -> None:
-    assert glance.certain(str(state_dir), "issue/x", held) is not None
-    future_ms = glance._now_ms(0) + 2 * limits.TTL_SECONDS_DEFAULT * 1000
+    assert fence_check.certain(str(state_dir), "issue/x", held) is not None
+    future_ms = fence_check._now_ms(0) + 2 * limits.TTL_SECONDS_DEFAULT * 1000
     submit(state_dir, "issue.add", {"id": "late", "title": "t"}, future_ms)
-    assert glance.certain(str(state_dir), "issue/x", held) is None
+    assert fence_check.certain(str(state_dir), "issue/x", held) is None
     assert guarded(state_dir, "issue/x", held)[0] == 6
 
 
@@ -178,7 +181,7 @@ def test_it_speaks_to_programs(call: Run, held: int, state_dir: Path) -> None:
     code, out, err = guarded(state_dir, "issue/x", held, "--json")
     said = orjson.loads(out)
     assert (code, err, said["result"], said["current"]) == (0, "", "accepted", held)
-    assert said["deadlineMs"] > glance._now_ms(0)
+    assert said["deadlineMs"] > fence_check._now_ms(0)
     code, out, err = guarded(state_dir, "issue/x", held - 1, "--json")
     said = orjson.loads(out)
     assert (code, err, said["failureClasses"]) == (6, "", ["lease_fence_stale"])
@@ -302,7 +305,7 @@ def test_many_rows_since_the_grant_do_not_change_the_answer(held: int, state_dir
                 for n in range(start, start + 500)
             ]
             office.submit_lines([(line, door) for line in lines])
-    assert glance.certain(str(state_dir), "issue/x", held) is not None
+    assert fence_check.certain(str(state_dir), "issue/x", held) is not None
     shutil.copytree(state_dir, copy := state_dir.with_name("copy"))
     assert guarded(copy, "issue/x", held)[0] == 0
 

@@ -8,7 +8,7 @@ import pytest
 from tests.surfaces.conftest import Run
 from tests.surfaces.process import Serve, journal_rows, understudy
 from tests.surfaces.test_guard import LONG_AGO_MS, guarded, submit
-from understudy.authority import glance
+from understudy.authority.service import fence_check
 from understudy.contracts import Exit, limits
 
 
@@ -42,7 +42,7 @@ def door(request: pytest.FixtureRequest, held: int, state_dir: Path) -> Iterator
 def test_every_rung_says_no_in_its_own_words(
     call: Run, held: int, state_dir: Path, door: str
 ) -> None:
-    yes = glance.glance(state_dir, "job/j", held)
+    yes = fence_check.glance(state_dir, "job/j", held)
     assert (yes.failure, yes.fence, yes.deadline_ms is not None) == (None, held, True)
     holder = ("--worker", "ada", "--lease-id", f"claim/j/{held}", "--fence", held)
     for resource, fence, failure in (
@@ -53,20 +53,20 @@ def test_every_rung_says_no_in_its_own_words(
         ("job/j", held - 1, "lease_fence_stale"),  # 6
         ("issue/j", held, "lease_not_found"),  # another thing of the same name
     ):
-        found = glance.glance(state_dir, resource, fence)
+        found = fence_check.glance(state_dir, resource, fence)
         assert (found.failure, bool(found.diagnostic)) == (failure, True), resource
     assert call("job", "complete", "j", *holder).code == 0
-    assert glance.glance(state_dir, "job/j", held).failure == "job_completed"  # 2
+    assert fence_check.glance(state_dir, "job/j", held).failure == "job_completed"  # 2
 
 
 def test_a_fence_is_not_current_past_its_deadline(state_dir: Path) -> None:
     submit(state_dir, "job.schedule", {"jobId": "j", "kind": "k"}, LONG_AGO_MS)
     claim = {"jobId": "j", "worker": "ada", "leaseDurationMs": 30_000}
     fence = submit(state_dir, "job.claim", claim, LONG_AGO_MS)["job"]["lease"]["fence"]
-    assert glance.glance(state_dir, "job/j", fence).failure == "lease_stale"  # 7
+    assert fence_check.glance(state_dir, "job/j", fence).failure == "lease_stale"  # 7
     with Serve(state_dir) as running:
         running.ready()
-        assert glance.glance(state_dir, "job/j", fence).failure == "lease_stale"
+        assert fence_check.glance(state_dir, "job/j", fence).failure == "lease_stale"
 
 
 MOVES: dict[str, tuple[Callable[[int], list[str]], bool]] = {
@@ -87,15 +87,15 @@ def test_the_journal_read_alone_says_what_the_whole_state_says(
 ) -> None:
     words, stays = MOVES[move]
     assert call("job", *words(held)).code == 0
-    assert (glance.certain(str(state_dir), "job/j", held) is not None) == stays
-    assert (glance.glance(state_dir, "job/j", held).failure is None) == stays
+    assert (fence_check.certain(str(state_dir), "job/j", held) is not None) == stays
+    assert (fence_check.glance(state_dir, "job/j", held).failure is None) == stays
 
 
 def test_a_second_term_ends_the_first(call: Run, held: int, state_dir: Path) -> None:
     assert call("job", "yield", "j", *holder(held)).code == 0
     second = claimed(call, "j", "ada")
-    assert glance.glance(state_dir, "job/j", held).failure == "lease_fence_stale"
-    assert glance.glance(state_dir, "job/j", second).failure is None
+    assert fence_check.glance(state_dir, "job/j", held).failure == "lease_fence_stale"
+    assert fence_check.glance(state_dir, "job/j", second).failure is None
 
 
 # --- as a hook runs it ----------------------------------------------------------------------------
@@ -115,8 +115,8 @@ def test_a_hook_learns_it_from_the_exit_code(
 def test_a_name_that_no_job_has_is_never_current(
     held: int, state_dir: Path, name: str, door: str
 ) -> None:
-    assert glance.certain(str(state_dir), f"job/{name}", held) is None
-    assert glance.glance(state_dir, f"job/{name}", held).failure == "lease_not_found"
+    assert fence_check.certain(str(state_dir), f"job/{name}", held) is None
+    assert fence_check.glance(state_dir, f"job/{name}", held).failure == "lease_not_found"
 
 
 def test_a_worker_s_environment_names_the_job(call: Run, held: int, state_dir: Path) -> None:

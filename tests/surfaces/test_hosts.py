@@ -9,10 +9,11 @@ import pytest
 from tests.authority.sidecar.peer import add
 from tests.patience import eventually
 from tests.surfaces.process import UNDERSTUDY, Program, Serve, commanded, report_of, understudy
-from understudy.authority import Office, Unavailable, glance
-from understudy.authority.client import Client
-from understudy.authority.place import parsed
-from understudy.authority.postgres import PostgresJournal
+from understudy.authority import Office, Unavailable
+from understudy.authority.journal.journal_url import parsed
+from understudy.authority.journal.postgres import PostgresJournal
+from understudy.authority.service import fence_check
+from understudy.authority.service.client import Client
 from understudy.contracts import Exit, Reason, limits
 
 
@@ -57,8 +58,8 @@ def test_a_lease_that_was_taken_in_one_folder_is_guarded_in_the_other(homes: lis
     report_of("job", "schedule", "j", "--kind", "k", "--state-dir", one)
     claim = report_of("job", "claim", "j", "--worker", "ada", "--state-dir", one)
     fence = claim["job"]["lease"]["fence"]
-    assert glance.glance(two, "job/j", fence).failure is None
-    assert glance.glance(two, "job/j", fence - 1).failure == Reason.FENCE_STALE.wire
+    assert fence_check.glance(two, "job/j", fence).failure is None
+    assert fence_check.glance(two, "job/j", fence - 1).failure == Reason.FENCE_STALE.wire
 
 
 def test_the_doctor_names_the_database_and_what_is_wrong_with_it(homes: list[Path]) -> None:

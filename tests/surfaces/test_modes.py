@@ -21,14 +21,15 @@ from tests.fakes.desk import Desk
 from tests.native.walk import Walk
 from tests.surfaces.conftest import Run
 from tests.surfaces.process import Serve
-from understudy.authority import TABLES, TRAJECTORY, Office, create_state_dir, native, open_journal
-from understudy.authority.client import Client
-from understudy.authority.journal import Row
-from understudy.authority.kernel import NativeOffice
-from understudy.authority.replay import replay
-from understudy.authority.service import recover
-from understudy.authority.state import dump
-from understudy.authority.trajectory import verify
+from understudy.authority import TABLES, TRAJECTORY, Office, create_state_dir, open_journal
+from understudy.authority.engine import ffi
+from understudy.authority.engine.engine import recover
+from understudy.authority.engine.native_engine import NativeOffice
+from understudy.authority.journal.journal import Row
+from understudy.authority.law.state import dump
+from understudy.authority.service.client import Client
+from understudy.authority.views.replay import replay
+from understudy.authority.views.trajectory import verify
 from understudy.contracts import Door, parse
 
 START_MS = 4_000_000_000_000  # ahead of any clock, so that only `now` moves the time
@@ -85,7 +86,7 @@ MODES: dict[str, Callable[[Path], Any]] = {
     "sidecar of the reference": lambda folder: served(folder, "--boundary", "reference"),
     "killed sidecar": lambda folder: served(folder, killed=True),
 }
-if native.available():
+if ffi.available():
     MODES["native"] = in_c
 
 
@@ -199,7 +200,7 @@ def test_what_one_mode_wrote_every_mode_reads_alike(
     state_dir: Path, parts: list[list[Line]], plain: Written
 ) -> None:
     write(state_dir, parts, ["native" if "native" in MODES else "sidecar", "sidecar"])
-    for office in (Office, NativeOffice) if native.available() else (Office,):
+    for office in (Office, NativeOffice) if ffi.available() else (Office,):
         with office(state_dir, writable=False) as opened:
             assert dump(opened.authority.state) == plain.image
             assert opened.authority.head.digest == plain.rows[-1].digest

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from understudy.contracts import limits
-from understudy.surfaces.cli.specfile import read_spec
+from understudy.surfaces.cli.spec_file import read_spec
 
 from .conftest import Run
 

@@ -20,9 +20,9 @@ from tests.services.shared import Database, database
 from tests.surfaces.conftest import Run, Said
 from tests.surfaces.process import UNDERSTUDY, Program, Serve, environment, understudy
 from understudy.authority import TABLES, Office, create_state_dir, open_journal
-from understudy.authority.asking import brought_up
-from understudy.authority.tables import SCHEMA
-from understudy.authority.tables.inquiry import bare, split
+from understudy.authority.journal.tables import SCHEMA
+from understudy.authority.journal.tables.inquiry import bare, split
+from understudy.authority.views.sql import brought_up
 from understudy.contracts import Exit
 
 ENGINES = ("sqlite", "postgres")

@@ -16,9 +16,10 @@ import pytest
 from tests.authority.sidecar.peer import Peer
 from tests.surfaces.conftest import Run
 from tests.surfaces.process import Dispatch, Serve, journal_rows
-from understudy.authority import Office, create_state_dir, native
-from understudy.authority.client import AsyncClient, Call, Client
-from understudy.authority.kernel import NativeOffice
+from understudy.authority import Office, create_state_dir
+from understudy.authority.engine import ffi
+from understudy.authority.engine.native_engine import NativeOffice
+from understudy.authority.service.client import AsyncClient, Call, Client
 from understudy.contracts import Door, limits
 
 LONG_AGO_MS = 1_000_000_000_000
@@ -148,7 +149,7 @@ WAYS: dict[str, Callable[[Path, Run], list[dict[str, Any]]]] = {
     each.__name__: each
     for each in (
         by_client, by_client_of_the_reference, in_tasks, by_dispatch, by_command,
-        by_command_and_sidecar, *([in_c] if native.available() else []),
+        by_command_and_sidecar, *([in_c] if ffi.available() else []),
     )
 }  # fmt: skip
 
@@ -245,7 +246,7 @@ FIXED: dict[str, Callable[[Path], list[bytes]]] = {
     each.__name__: each
     for each in (
         fixed_by_dispatch, fixed_by_sidecar, fixed_by_sidecar_of_the_reference,
-        *([fixed_in_c] if native.available() else []),
+        *([fixed_in_c] if ffi.available() else []),
     )
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import orjson
 
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import UNDERSTUDY, Program, Serve, report_of
-from understudy.actors.otp.troupe import mooring
+from understudy.actors.otp.carriers.process import process_id
 from understudy.actors.tree import control
 from understudy.actors.tree.plan import RUN_FOLDER
 
@@ -60,7 +60,7 @@ class Up(Program):
         return pid
 
     def left(self, system: str) -> list[int]:
-        return [each.pid for each in mooring.members(system)]
+        return [each.pid for each in process_id.members(system)]
 
 
 def add(state_dir: Path, *titles: str, **links: str) -> list[str]:
@@ -74,7 +74,7 @@ def add(state_dir: Path, *titles: str, **links: str) -> list[str]:
 
 def schedule(state_dir: Path, jobs: Iterable[dict[str, Any]]) -> None:
     """Jobs, many at a time."""
-    from understudy.authority.client import Call, Client  # noqa: PLC0415
+    from understudy.authority.service.client import Call, Client  # noqa: PLC0415
 
     calls = [Call("job.schedule", each) for each in jobs]
     with Serve(state_dir) as serve:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tree.house import Up
-from understudy.actors.otp.troupe import mooring
+from understudy.actors.otp.carriers.process import process_id
 
 _KINDS = (
     "command",
@@ -37,7 +37,7 @@ class Storm:
         self._words, self._more = words, more
         self.systems: list[str] = []
         self.hits: Counter[str] = Counter()
-        self._thawing: list[tuple[float, mooring.Identity]] = []
+        self._thawing: list[tuple[float, process_id.Identity]] = []
         self.up = self._start()
 
     def _start(self) -> Up:
@@ -88,10 +88,10 @@ class Storm:
             assert code == 0, up.complaint()
 
     def left(self) -> list[int]:
-        return [each.pid for system in self.systems for each in mooring.members(system)]
+        return [each.pid for system in self.systems for each in process_id.members(system)]
 
 
-def _victims(kind: str, picture: dict[str, Any], program: int) -> Iterator[mooring.Identity]:
+def _victims(kind: str, picture: dict[str, Any], program: int) -> Iterator[process_id.Identity]:
     tree = picture["tree"]
     workers = [each for child in tree for each in child.get("children", [])]
     cells = [child["pid"] for child in tree]
@@ -120,7 +120,7 @@ def _victims(kind: str, picture: dict[str, Any], program: int) -> Iterator[moori
     for pid in pids[kind]():
         if pid is not None:  # else it is being started; and `identity` of nobody is our own
             with suppress(OSError):
-                yield mooring.identity(pid)
+                yield process_id.identity(pid)
 
 
 def _children(pid: int | None) -> list[int]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from understudy.surfaces.cli.picture import drawn, summary
+from understudy.surfaces.cli.tree_text import drawn, summary
 
 
 def picture(**changes: Any) -> dict[str, Any]:  # noqa: ANN401

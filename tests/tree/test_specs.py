@@ -14,7 +14,7 @@ from tests.patience import eventually
 from tests.surfaces.process import report_of, understudy
 from tests.tree.house import Up, add, kill, prove, statuses
 from understudy.authority import Office, open_journal
-from understudy.authority.client import Client
+from understudy.authority.service.client import Client
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from understudy.actors.chain.moment import Moment
-from understudy.actors.chain.rounds import Rounds
-from understudy.authority.client import Call
+from understudy.actors.specs.lease_loop import Rounds
+from understudy.actors.specs.moment import Moment
+from understudy.authority.service.client import Call
 
 Answer = dict[str, Any]
 START_MS = 1_000_000

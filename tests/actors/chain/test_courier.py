@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.actors.chain.door import START_MS, Door, granted, lease, refused
-from understudy.actors.chain import jobfile
-from understudy.actors.chain.courier import CLAIMS_MAX, JOBS_MAX, Courier
-from understudy.actors.chain.jobfile import Sheet
-from understudy.actors.chain.rounds import Post
+from understudy.actors.specs import job_file_format
+from understudy.actors.specs.job_file_format import Sheet
+from understudy.actors.specs.job_files import CLAIMS_MAX, JOBS_MAX, Courier
+from understudy.actors.specs.lease_loop import Post
 
 TTL_MS = 60_000
 Answer = dict[str, Any]
@@ -62,7 +62,7 @@ class Desk(Door):
 
     def write(self) -> list[Sheet]:
         sheets = self.courier.writes(self.moment)
-        outcomes = jobfile.place(self.folder, sheets, lambda: self.ms)
+        outcomes = job_file_format.place(self.folder, sheets, lambda: self.ms)
         self.courier.written(sheets, outcomes, self.moment)
         return sheets
 
@@ -168,9 +168,9 @@ def test_a_courier_that_is_frozen_while_it_writes_renames_nothing(tmp_path: Path
     Door.turn(door)
     sheets = door.courier.writes(door.moment)
     door.ms += TTL_MS
-    outcomes = jobfile.place(tmp_path, sheets, lambda: door.ms)
+    outcomes = job_file_format.place(tmp_path, sheets, lambda: door.ms)
     door.courier.written(sheets, outcomes, door.moment)
-    assert outcomes == [jobfile.Late()]
+    assert outcomes == [job_file_format.Late()]
     assert list(tmp_path.iterdir()) == []
     assert "dispatch.complete" not in Door.turn(door)
 

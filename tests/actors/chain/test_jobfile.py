@@ -12,8 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.actors.chain import jobfile
-from understudy.actors.chain.jobfile import Failed, Late, Placed, Sheet, place, sheet, spelled
+from understudy.actors.specs import job_file_format
+from understudy.actors.specs.job_file_format import (
+    Failed,
+    Late,
+    Placed,
+    Sheet,
+    place,
+    sheet,
+    spelled,
+)
 
 JOB: dict[str, Any] = {
     "jobId": "s1:step:2:call_llm",
@@ -161,9 +169,9 @@ def test_old_temporary_files_are_swept_and_nothing_else(tmp_path: Path) -> None:
     long_ago = time.time() - 7_200
     os.utime(old, (long_ago, long_ago))
     os.utime(other, (long_ago, long_ago))
-    assert jobfile.sweep(tmp_path) == 1
+    assert job_file_format.sweep(tmp_path) == 1
     assert sorted(tmp_path.iterdir()) == sorted([young, other])
-    assert jobfile.sweep(tmp_path / "nowhere") == 0
+    assert job_file_format.sweep(tmp_path / "nowhere") == 0
 
 
 def test_what_is_written_can_be_read_back(tmp_path: Path) -> None:

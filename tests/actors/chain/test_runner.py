@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.actors.chain.door import START_MS, Door, granted, lease, refused
-from understudy.actors.chain.rounds import Post
-from understudy.actors.chain.runner import SPECS_MAX, ChainRunner, in_order
+from understudy.actors.specs.lease_loop import Post
+from understudy.actors.specs.runner import SPECS_MAX, ChainRunner, in_order
 
 TTL_MS = 60_000
 Answer = dict[str, Any]

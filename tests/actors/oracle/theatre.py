@@ -32,7 +32,7 @@ from understudy.actors.otp import (
     WhichChildren,
     Word,
 )
-from understudy.actors.otp.inline import Inline
+from understudy.actors.otp.carriers.inline.system import Inline
 
 CALL_MS = 60_000
 SETTLE_MS = 1_000  # beyond every shutdown time of a stubborn worker, and within every period

@@ -35,7 +35,7 @@ from understudy.actors.otp import (
     Word,
     supervise_dynamic,
 )
-from understudy.actors.otp.inline import Inline
+from understudy.actors.otp.carriers.inline.system import Inline
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from understudy.actors.otp import (
     Target,
     Word,
 )
-from understudy.actors.otp.inline import Inline
+from understudy.actors.otp.carriers.inline.system import Inline
 
 CRASH = Reason("crash", "ValueError: as asked")
 

@@ -23,7 +23,7 @@ from understudy.actors.otp import (
     StartFailed,
     System,
 )
-from understudy.actors.otp.inline import Endless, Inline
+from understudy.actors.otp.carriers.inline.system import Endless, Inline
 
 CRASH = Reason("crash", "boom")
 

@@ -32,7 +32,7 @@ from understudy.actors.otp import (
     supervise,
 )
 from understudy.actors.otp import inspection as module
-from understudy.actors.otp.inline import Inline
+from understudy.actors.otp.carriers.inline.system import Inline
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from tests.actors.oracle.scenario import scenario
 from tests.actors.oracle.theatre import Director, Stage
 from understudy.actors.otp import KILL, SHUTDOWN, Start
-from understudy.actors.otp.inline import Inline
+from understudy.actors.otp.carriers.inline.system import Inline
 
 
 def some_turns(system: Inline, number: int) -> None:

@@ -20,7 +20,7 @@ from understudy.actors.otp import (
     report,
     supervise,
 )
-from understudy.actors.otp.inline import Inline
+from understudy.actors.otp.carriers.inline.system import Inline
 
 
 @pytest.fixture

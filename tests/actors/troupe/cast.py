@@ -13,8 +13,8 @@ from typing import Any
 
 from understudy.actors.otp import NORMAL, Cell, Exited, GenServer, Reason, Ref, Start, Target
 from understudy.actors.otp.calls import Caller
-from understudy.actors.otp.troupe.body import Body
-from understudy.actors.otp.troupe.post import Overloaded
+from understudy.actors.otp.carriers.process.cell import Body
+from understudy.actors.otp.carriers.process.mailbox import Overloaded
 
 
 @dataclass(frozen=True, slots=True)

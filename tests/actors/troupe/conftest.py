@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.actors.troupe.stage import Stage
-from understudy.actors.otp.troupe import mooring
+from understudy.actors.otp.carriers.process import process_id
 
 
 @pytest.fixture(scope="module")
@@ -25,4 +25,4 @@ def _staged(run_dir: Path) -> Iterator[Stage]:
     stage = Stage(run_dir)
     with stage.troupe:
         yield stage
-    assert mooring.members(stage.troupe.name) == []
+    assert process_id.members(stage.troupe.name) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.actors.troupe.cast import Fragile, Puppet
 from tests.patience import eventually
 from understudy.actors.otp import Exited, Ref, Start, Target
-from understudy.actors.otp.troupe import Troupe
+from understudy.actors.otp.carriers.process import Troupe
 
 TIMEOUT_MS = 20_000
 

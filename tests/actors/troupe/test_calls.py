@@ -11,8 +11,8 @@ from tests.actors.troupe.cast import Fragile, Unpicklable
 from tests.actors.troupe.stage import Stage
 from tests.patience import eventually
 from understudy.actors.otp import KILL, CallFailed, Ref, Reply, Start
-from understudy.actors.otp.troupe import Troupe
-from understudy.actors.otp.troupe.post import Overloaded
+from understudy.actors.otp.carriers.process import Troupe
+from understudy.actors.otp.carriers.process.mailbox import Overloaded
 
 pytestmark = pytest.mark.timeout(60)
 

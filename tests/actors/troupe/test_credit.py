@@ -9,7 +9,7 @@ import pytest
 from tests.actors.troupe.stage import Stage
 from tests.patience import eventually
 from understudy.actors.otp import CallFailed, Ref
-from understudy.actors.otp.troupe.post import LANE_MAX
+from understudy.actors.otp.carriers.process.mailbox import LANE_MAX
 
 pytestmark = pytest.mark.timeout(90)
 

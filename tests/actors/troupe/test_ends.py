@@ -17,8 +17,8 @@ from tests.actors.troupe.cast import Fragile, Scribe, Stubborn
 from tests.actors.troupe.stage import Stage
 from tests.patience import PATIENCE_SECONDS, eventually
 from understudy.actors.otp import NORMAL, Reason, Start
-from understudy.actors.otp.troupe import SystemEnded, Troupe, mooring
-from understudy.actors.otp.troupe.mooring import Identity
+from understudy.actors.otp.carriers.process import SystemEnded, Troupe, process_id
+from understudy.actors.otp.carriers.process.process_id import Identity
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -66,7 +66,7 @@ def test_a_stop_ends_first_cells_in_reverse_order(tmp_path: Path) -> None:
     )
     assert (starts, stops) == (list("abc"), list("cba"))
     assert stage.troupe.wait() == NORMAL
-    assert mooring.members(stage.troupe.name) == []
+    assert process_id.members(stage.troupe.name) == []
 
 
 @pytest.mark.parametrize("state", ["stubborn", "hung", "stopped"])
@@ -85,7 +85,7 @@ def test_a_stop_leaves_nobody_who_does_not_want_to_end(tmp_path: Path, state: st
     began = time.monotonic()
     system.stop(300)
     assert time.monotonic() - began < 8
-    assert mooring.members(system.name) == []
+    assert process_id.members(system.name) == []
     assert not ref.place.identity.is_alive
 
 
@@ -95,19 +95,19 @@ def test_a_stop_leaves_no_process_that_a_cell_has_started_and_forgotten(tmp_path
         cell = stage.puppet()
         pid = stage.tell(cell, "daemon")
         assert isinstance(pid, int)
-        who = mooring.identity(pid)
+        who = process_id.identity(pid)
         assert who.is_alive
     assert not who.is_alive
 
 
 def test_all_end_when_the_program_is_killed(program: Program) -> None:
     row = program.read()
-    members = mooring.members(row["name"])
+    members = process_id.members(row["name"])
     assert {row["backstage"], row["admin"], row["root"], row["parent"], row["child"]} <= {
         each.pid for each in members
     }
     program.process.kill()
-    eventually(lambda: mooring.members(row["name"]) == [])
+    eventually(lambda: process_id.members(row["name"]) == [])
 
 
 def test_all_end_when_the_program_is_killed_and_the_process_behind_it_is_stopped(
@@ -116,14 +116,14 @@ def test_all_end_when_the_program_is_killed_and_the_process_behind_it_is_stopped
     row = program.read()
     os.kill(row["backstage"], signal.SIGSTOP)
     program.process.kill()
-    eventually(lambda: mooring.members(row["name"]) == [])
+    eventually(lambda: process_id.members(row["name"]) == [])
 
 
 def test_a_program_that_forgets_to_stop_leaves_nothing(tmp_path: Path) -> None:
     program = Program(tmp_path / "run", "forget")
     row = program.read()
     program.process.wait(PATIENCE_SECONDS)
-    eventually(lambda: mooring.members(row["name"]) == [])
+    eventually(lambda: process_id.members(row["name"]) == [])
     program.close()
 
 
@@ -146,7 +146,7 @@ def test_the_death_of_a_part_ends_everything_and_is_told(
     assert system.wait(0) is None
     os.kill(system.pids[who], signal.SIGKILL)
     assert system.wait(20_000) == reason
-    assert mooring.members(system.name) == []
+    assert process_id.members(system.name) == []
     with pytest.raises(SystemEnded, match=reason.kind):
         system.call(cell, ("pid",), 1_000)
     system.stop(1_000)
@@ -180,7 +180,7 @@ def test_a_thread_that_starts_a_troupe_may_end_before_it(tmp_path: Path) -> None
     cell = stage.puppet()
     assert stage.tell(cell, "pid") == cell.place.pid
     stage.troupe.stop(5_000)
-    assert mooring.members(stage.troupe.name) == []
+    assert process_id.members(stage.troupe.name) == []
 
 
 def test_the_death_of_thespians_logger_is_survived(stage: Stage) -> None:
@@ -208,12 +208,12 @@ def test_who_reads_the_output_of_a_program_is_done_when_that_is(tmp_path: Path) 
         row = json.loads(output.readline())
         os.kill(row["backstage"], signal.SIGSTOP)  # nothing of it ends now
         os.kill(row["admin"], signal.SIGSTOP)
-        holders = [each for each in mooring.members(row["name"]) if _holds(each, output)]
+        holders = [each for each in process_id.members(row["name"]) if _holds(each, output)]
         assert holders == []
         program.process.kill()
         assert output.read() == b""
     program.close()
-    eventually(lambda: mooring.members(row["name"]) == [])
+    eventually(lambda: process_id.members(row["name"]) == [])
 
 
 def _holds(who: Identity, output: IO[bytes]) -> bool:
@@ -226,7 +226,7 @@ def test_a_stopped_program_ends_by_itself(tmp_path: Path) -> None:
     program = Program(tmp_path / "run", "stop")
     row = program.read()
     assert program.process.wait(PATIENCE_SECONDS) == 0
-    assert mooring.members(row["name"]) == []
+    assert process_id.members(row["name"]) == []
     program.close()
 
 

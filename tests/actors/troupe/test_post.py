@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.actors.otp import Ref
-from understudy.actors.otp.troupe.post import (
+from understudy.actors.otp.carriers.process.mailbox import (
     LANE_BYTES_MAX,
     LANE_MAX,
     PARCEL_BYTES_MAX,

@@ -15,8 +15,14 @@ from tests.actors.troupe.stage import Stage
 from tests.actors.troupe.test_ends import Program
 from tests.patience import eventually
 from understudy.actors.otp import Ref
-from understudy.actors.otp.troupe import AlreadyRunning, PortTaken, StartupFailed, Troupe, mooring
-from understudy.actors.otp.troupe.mooring import Identity
+from understudy.actors.otp.carriers.process import (
+    AlreadyRunning,
+    PortTaken,
+    StartupFailed,
+    Troupe,
+    process_id,
+)
+from understudy.actors.otp.carriers.process.process_id import Identity
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -149,7 +155,7 @@ def test_a_system_of_a_killed_program_is_not_used_again(tmp_path: Path) -> None:
     program.process.kill()
     stage = Stage(tmp_path / "run")
     with stage.troupe:
-        assert mooring.members(old["name"]) == []
+        assert process_id.members(old["name"]) == []
         cell = stage.puppet()
         assert stage.tell(cell, "pid") == cell.place.pid
         assert stage.troupe.pids["admin"] != old["admin"]
@@ -160,7 +166,7 @@ def test_processes_that_an_older_system_left_are_swept(tmp_path: Path) -> None:
     """Such as one that was started by a cell, and was not ended by the death of its parent."""
     run_dir = tmp_path / "run"
     run_dir.mkdir()
-    leftover = subprocess.Popen(["sleep", "600"], env={mooring.MARK: "tgone"})
+    leftover = subprocess.Popen(["sleep", "600"], env={process_id.MARK: "tgone"})
     gone = {"pid": 1, "ticks": 0}
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     row = {"system": "tgone", "build": "", "port": 1, "boot": boot, "program": gone}
@@ -197,18 +203,18 @@ def test_a_thespian_without_our_hooks_is_refused(
     troupe = Troupe(tmp_path / "run")
     with pytest.raises(StartupFailed, match=message):
         troupe.start()
-    assert mooring.members(troupe.name) == []
+    assert process_id.members(troupe.name) == []
 
 
 def test_thespian_is_the_release_that_is_pinned() -> None:
-    from understudy.actors.otp.troupe import hooks  # noqa: PLC0415 - loads Thespian
+    from understudy.actors.otp.carriers.process import hooks  # noqa: PLC0415 - loads Thespian
 
     assert metadata.version("thespian") == hooks.RELEASE
     hooks.check()
 
 
 def test_a_program_that_starts_a_troupe_does_not_load_thespian() -> None:
-    code = "import sys, understudy.actors.otp.troupe; print('thespian' in sys.modules)"
+    code = "import sys, understudy.actors.otp.carriers.process; print('thespian' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"
 

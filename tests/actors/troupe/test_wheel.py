@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.actors.otp.troupe.wheel import Wheel
+from understudy.actors.otp.carriers.process.wheel import Wheel
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=200))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from understudy.authority.client import AsyncClient, Call, Client
+from understudy.authority.service.client import AsyncClient, Call, Client
 
 Kind = Literal["sync", "async"]
 BOTH = pytest.mark.parametrize("kind", ["sync", "async"])

@@ -15,7 +15,7 @@ from tests.authority.sidecar.peer import refusal
 from tests.authority.sidecar.serving import Serving, rows_of
 from tests.patience import PATIENCE_SECONDS
 from understudy.authority import SOCKET, create_state_dir
-from understudy.authority.client import AsyncClient, Call, Client
+from understudy.authority.service.client import AsyncClient, Call, Client
 from understudy.contracts import limits
 
 

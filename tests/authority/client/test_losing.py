@@ -25,8 +25,9 @@ from tests.authority.sidecar.peer import refusal
 from tests.authority.sidecar.serving import Serving, prove, rows_of
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import Serve
-from understudy.authority import Unavailable, client
-from understudy.authority.client import AsyncClient, Call, Client, Unreachable
+from understudy.authority import Unavailable
+from understudy.authority.service import client
+from understudy.authority.service.client import AsyncClient, Call, Client, Unreachable
 from understudy.contracts import Reason
 
 # --- nobody there ---------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.fakes.desk import START_MS, Desk
-from understudy.authority.exchange import export_issues, import_payloads, read_issues
+from understudy.authority.views.issues_file import export_issues, import_payloads, read_issues
 from understudy.contracts.reason import Reason
 from understudy.contracts.rfc3339 import record_text
 

@@ -15,7 +15,7 @@ from tests.authority.exchange.records import (
     problems_of,
     trip,
 )
-from understudy.authority.exchange import Problem, read_issues
+from understudy.authority.views.issues_file import Problem, read_issues
 from understudy.contracts import limits
 from understudy.contracts.reason import Reason
 

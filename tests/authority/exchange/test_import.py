@@ -18,9 +18,9 @@ from tests.authority.exchange.records import (
     taken,
 )
 from tests.fakes.desk import START_MS, Desk
-from understudy.authority.exchange import export_issues, import_payloads, read_issues
+from understudy.authority.views.issues_file import export_issues, import_payloads, read_issues
 from understudy.contracts import canonical, limits
-from understudy.contracts.request import Door, Request, parse
+from understudy.contracts.requests.request import Door, Request, parse
 from understudy.contracts.rfc3339 import record_text
 
 # --- leases -------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from tests.authority.exchange.records import (
     trip,
     tripped,
 )
-from understudy.authority.exchange import read_issues
-from understudy.contracts.check import validator
+from understudy.authority.views.issues_file import read_issues
+from understudy.contracts.registry.check import validator
 
 TREASURES: list[Any] = [
     None,

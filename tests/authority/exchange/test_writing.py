@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pytest
 
-from understudy.authority.exchange import write_file
+from understudy.authority.views.issues_file import write_file
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:

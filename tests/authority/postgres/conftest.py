@@ -2,8 +2,8 @@
 
 import pytest
 
-from understudy.authority.place import Place, parsed
-from understudy.authority.postgres import PostgresJournal
+from understudy.authority.journal.journal_url import Place, parsed
+from understudy.authority.journal.postgres import PostgresJournal
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import pytest
 
 from tests.fakes.desk import Desk
 from tests.services.shared import Database
-from understudy.authority import native
-from understudy.authority.journal import Head, Row, Snapshot, Unavailable, unpacked
-from understudy.authority.kernel import NativeAuthority
-from understudy.authority.place import Place, parsed
-from understudy.authority.postgres import PostgresJournal, migration
-from understudy.authority.replay import replay
-from understudy.authority.service import recover
-from understudy.authority.sqlite import SqliteJournal
-from understudy.authority.state import dump
+from understudy.authority.engine import ffi
+from understudy.authority.engine.engine import recover
+from understudy.authority.engine.native_engine import NativeAuthority
+from understudy.authority.journal.journal import Head, Row, Snapshot, Unavailable, unpacked
+from understudy.authority.journal.journal_url import Place, parsed
+from understudy.authority.journal.postgres import PostgresJournal, migration
+from understudy.authority.journal.sqlite import SqliteJournal
+from understudy.authority.law.state import dump
+from understudy.authority.views.replay import replay
 from understudy.contracts import Door, Reason, canonical
 
 
@@ -83,7 +83,7 @@ def test_a_batch_that_fails_half_way_leaves_nothing(journal: PostgresJournal) ->
     assert journal.last_seq() == 1
 
 
-@pytest.mark.skipif(not native.available(), reason="there is no C here")
+@pytest.mark.skipif(not ffi.available(), reason="there is no C here")
 def test_packed_rows_and_others_keep_their_order(journal: PostgresJournal) -> None:
     authority, door = NativeAuthority(journal), Door("mcp")
     lines = [_line("issue.add", id=name, title="t") for name in ("a", "b")]
@@ -298,7 +298,7 @@ def test_an_older_schema_is_brought_forward_and_a_newer_one_left_alone(
     more = (*migration.STEPS, "ALTER TABLE head ADD COLUMN more integer DEFAULT 5")
     with monkeypatch.context() as later:
         later.setattr(migration, "STEPS", more)
-        later.setattr("understudy.authority.postgres.journal.STEPS", more)
+        later.setattr("understudy.authority.journal.postgres.journal.STEPS", more)
         with closing(PostgresJournal(place)) as journal:
             assert journal._one("SELECT version, more FROM head") == (len(more), 5)
             journal.append([a_row(1, journal.acquire_epoch())], 0, 1)

@@ -11,10 +11,10 @@ from tests.authority.postgres.test_journal import a_row, refused
 from tests.patience import eventually
 from tests.services.shared import Database
 from tests.services.wire import Wire
-from understudy.authority.journal import Unavailable
-from understudy.authority.place import Place, parsed
-from understudy.authority.postgres import PostgresJournal, link
-from understudy.authority.postgres import journal as engine
+from understudy.authority.journal.journal import Unavailable
+from understudy.authority.journal.journal_url import Place, parsed
+from understudy.authority.journal.postgres import PostgresJournal, link
+from understudy.authority.journal.postgres import journal as engine
 from understudy.contracts import Reason
 
 

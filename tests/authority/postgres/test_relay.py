@@ -19,10 +19,10 @@ from tests.services.shared import Database
 from tests.services.wire import Wire
 from tests.surfaces.process import Serve
 from understudy.authority import Office, Unavailable, create_state_dir
-from understudy.authority.client import Call, Client
-from understudy.authority.errand import Errand, Reply, Taken
-from understudy.authority.place import Place, parsed
-from understudy.authority.postgres import PostgresJournal
+from understudy.authority.journal.journal_url import Place, parsed
+from understudy.authority.journal.postgres import PostgresJournal
+from understudy.authority.journal.relay_message import Errand, Reply, Taken
+from understudy.authority.service.client import Call, Client
 from understudy.contracts import Door, Reason, limits
 
 DOOR = Door("mcp")
@@ -164,7 +164,7 @@ def test_an_errand_that_was_not_read_says_so(
     place: Place, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(Taker(place)), monkeypatch.context() as patched:
-        patched.setattr("understudy.authority.errand.VERSION", 2)
+        patched.setattr("understudy.authority.journal.relay_message.VERSION", 2)
         found = errand(add(1))
         found.body = lambda: b"from another version"  # type: ignore[method-assign]
         sender.send(found)
@@ -248,7 +248,7 @@ def test_what_the_database_has_lost_is_asked_again_where_that_is_safe(
 def test_without_a_database_everybody_is_told_in_time(
     server: Database, url: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("understudy.authority.postgres.bell.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("understudy.authority.journal.postgres.bell.ANSWER_SECONDS", 0.2)
     with Wire(server.socket) as wire, closing(Sender(parsed(server.through(wire, url)))) as sender:
         with patience(monkeypatch, 200):
             sender.send(errand(safe(1)))

@@ -12,15 +12,16 @@ from tests.authority.chain import Chain
 from tests.fakes.desk import Desk, asked
 from tests.services.shared import Database
 from tests.surfaces.process import report_of
-from understudy.authority import Office, Unavailable, create_state_dir, open_journal, place, removal
-from understudy.authority.folder import JOURNAL
-from understudy.authority.journal import Row, Snapshot
-from understudy.authority.place import parsed
-from understudy.authority.postgres import PostgresJournal
-from understudy.authority.replay import replay
-from understudy.authority.service import recover
-from understudy.authority.sqlite import SqliteJournal
-from understudy.authority.state import dump
+from understudy.authority import Office, Unavailable, create_state_dir, open_journal
+from understudy.authority.engine.engine import recover
+from understudy.authority.journal import journal_url, move
+from understudy.authority.journal.journal import Row, Snapshot
+from understudy.authority.journal.journal_url import parsed
+from understudy.authority.journal.postgres import PostgresJournal
+from understudy.authority.journal.sqlite import SqliteJournal
+from understudy.authority.journal.state_dir import JOURNAL
+from understudy.authority.law.state import dump
+from understudy.authority.views.replay import replay
 from understudy.contracts import Reason, limits
 
 
@@ -56,13 +57,13 @@ def held(folder: Path) -> tuple[list[Row], Snapshot | None, str, int, bytes]:
 def joined(folder: Path, url: str) -> Path:
     """A state directory with its journal there."""
     folder.mkdir()
-    place.remember(folder, url)
+    journal_url.remember(folder, url)
     return folder
 
 
 def test_there_and_back_again_are_the_same_bytes(source: Path, url: str, tmp_path: Path) -> None:
     seen: list[int] = []
-    copied = removal.copy(source, url, seen.append)
+    copied = move.copy(source, url, seen.append)
     rows, saved, node, epoch, state = held(source)
     assert seen == [row.seq for row in rows]
     assert saved is not None
@@ -70,7 +71,7 @@ def test_there_and_back_again_are_the_same_bytes(source: Path, url: str, tmp_pat
     assert len({row.epoch for row in rows}) > 2
     there = joined(tmp_path / "there", url)
     assert held(there) == (rows, saved, node, epoch + 1, state)
-    removal.copy(there, str(tmp_path / "new" / "back"))
+    move.copy(there, str(tmp_path / "new" / "back"))
     again = held(tmp_path / "new" / "back")
     assert again[:3] == (rows, saved, node)
     assert again[3] > epoch + 1, "nobody has had it before"
@@ -79,7 +80,7 @@ def test_there_and_back_again_are_the_same_bytes(source: Path, url: str, tmp_pat
 
 def test_work_goes_on_where_the_copy_is(source: Path, url: str, tmp_path: Path) -> None:
     fence = held(source)[0][-1].seq
-    copied = removal.copy(source, url)
+    copied = move.copy(source, url)
     there = joined(tmp_path / "there", url)
     with Office(there) as office:
         answer = office.ask("issue.claim", {"id": "i2", "assignee": "bob"}, transport="mcp")
@@ -96,19 +97,19 @@ def test_work_goes_on_where_the_copy_is(source: Path, url: str, tmp_path: Path) 
 def test_a_place_that_is_not_empty_is_refused(
     source: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    removal.copy(source, url)
+    move.copy(source, url)
     with refused(Reason.JOURNAL_URL_INVALID) as told:
-        removal.copy(source, url)
+        move.copy(source, url)
     assert "rows already" in str(told.value)
-    removal.copy(source, str(tmp_path / "copy"))
+    move.copy(source, str(tmp_path / "copy"))
     for target in (tmp_path / "copy", source, joined(tmp_path / "there", url)):
         with refused(Reason.STATE_DIR_DENIED):
-            removal.copy(source, str(target))
+            move.copy(source, str(target))
     with refused(Reason.JOURNAL_URL_INVALID):
-        removal.copy(source, url.replace("://", "://ada:secret@"))
+        move.copy(source, url.replace("://", "://ada:secret@"))
     monkeypatch.setattr(limits, "LOCK_WAIT_MS", 0)
     with refused(Reason.STATE_DIR_MISSING):
-        removal.copy(tmp_path / "nowhere", str(tmp_path / "other"))
+        move.copy(tmp_path / "nowhere", str(tmp_path / "other"))
 
 
 def test_an_empty_schema_may_be_there_but_nobody_at_work_in_it(source: Path, url: str) -> None:
@@ -116,8 +117,8 @@ def test_an_empty_schema_may_be_there_but_nobody_at_work_in_it(source: Path, url
     with closing(PostgresJournal(parsed(url))) as journal:
         journal.acquire_epoch()
         with refused(Reason.AUTHORITY_BUSY):
-            removal.copy(source, url)
-    copied = removal.copy(source, url)
+            move.copy(source, url)
+    copied = move.copy(source, url)
     with closing(PostgresJournal(parsed(url), read_only=True)) as journal:
         assert (journal.node(), journal.epoch()) == ("n1", copied.epoch)
 
@@ -136,7 +137,7 @@ def test_a_broken_chain_is_named_and_nothing_is_left_of_the_copy(
             db.execute(query)
         for target in (url, str(tmp_path / "copy")):
             with refused(Reason.JOURNAL_CORRUPT) as told:
-                removal.copy(broken, target)
+                move.copy(broken, target)
             assert words in str(told.value)
     assert not (tmp_path / "copy").exists()
     with server.connect() as db:
@@ -152,7 +153,7 @@ def test_a_damaged_snapshot_and_a_half_made_copy_are_left_behind(
     target = tmp_path / "copy"
     target.mkdir()
     (target / f"{JOURNAL}.part").write_bytes(b"left by somebody who was killed")
-    assert removal.copy(source, str(target)).snapshot_seq == 0
+    assert move.copy(source, str(target)).snapshot_seq == 0
     assert [each.name for each in target.iterdir()] == [JOURNAL]
     assert held(target)[1] is None
 
@@ -162,11 +163,11 @@ def test_whoever_is_at_work_is_not_copied_behind_its_back(
 ) -> None:
     monkeypatch.setattr(limits, "LOCK_WAIT_MS", 0)
     with Office(source), refused(Reason.AUTHORITY_BUSY):
-        removal.copy(source, url)
-    removal.copy(source, url)
+        move.copy(source, url)
+    move.copy(source, url)
     one, two = (joined(tmp_path / name, url) for name in ("one", "two"))
     with Office(one), refused(Reason.AUTHORITY_STANDBY):  # on another host
-        removal.copy(two, str(tmp_path / "copy"))
+        move.copy(two, str(tmp_path / "copy"))
 
 
 def test_the_command_says_what_comes_next(state_dir: Path, url: str, tmp_path: Path) -> None:

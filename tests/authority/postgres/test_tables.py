@@ -13,12 +13,12 @@ from tests.authority.chain import Chain
 from tests.fakes.desk import Desk
 from tests.services.shared import Database
 from understudy.authority.conformance.picture import faults
-from understudy.authority.journal import Unavailable
-from understudy.authority.place import Place
-from understudy.authority.postgres import PostgresJournal, migration
-from understudy.authority.postgres import tables as tables_module
-from understudy.authority.postgres.tables import PostgresTables
-from understudy.authority.tables.schema import SCHEMA
+from understudy.authority.journal.journal import Unavailable
+from understudy.authority.journal.journal_url import Place
+from understudy.authority.journal.postgres import PostgresJournal, migration
+from understudy.authority.journal.postgres import tables as tables_module
+from understudy.authority.journal.postgres.tables import PostgresTables
+from understudy.authority.journal.tables.schema import SCHEMA
 from understudy.contracts import Reason
 
 HERE = Path()  # they are in no folder
@@ -176,7 +176,7 @@ def test_a_database_without_tables_gets_them_from_the_first_that_writes(
         assert faults(tables, desk.authority.state, desk.authority.head.seq) == []
         again = (*migration.STEPS, migration.STEPS[-1])
         monkeypatch.setattr(migration, "STEPS", again)
-        monkeypatch.setattr("understudy.authority.postgres.journal.STEPS", again)
+        monkeypatch.setattr("understudy.authority.journal.postgres.journal.STEPS", again)
         with closing(PostgresJournal(place)) as later:
             assert tables.watermark() == 0, "tables that change are made anew"
             assert later.last_seq() == desk.authority.head.seq

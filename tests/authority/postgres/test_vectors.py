@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.services.shared import Database
-from understudy.authority import native, place
 from understudy.authority.conformance import scene
 from understudy.authority.conformance.vectors import Vector, asks, load_vectors, run_vector
-from understudy.authority.place import parsed
-from understudy.authority.postgres import PostgresJournal
+from understudy.authority.engine import ffi
+from understudy.authority.journal import journal_url
+from understudy.authority.journal.journal_url import parsed
+from understudy.authority.journal.postgres import PostgresJournal
 
 _STEP = 1 if os.environ.get("UNDERSTUDY_EVERY_VECTOR") else 7
 VECTORS = [each for each in load_vectors() if asks(each)][::_STEP]
@@ -40,7 +41,7 @@ def made(server: Database, shared: str, monkeypatch: pytest.MonkeyPatch) -> list
         folders.append(state_dir)
         server.reset(shared)
         state_dir.mkdir(parents=True, exist_ok=True)
-        place.remember(state_dir, shared)
+        journal_url.remember(state_dir, shared)
 
     monkeypatch.setattr(scene, "create_state_dir", make)
     return folders
@@ -48,7 +49,7 @@ def made(server: Database, shared: str, monkeypatch: pytest.MonkeyPatch) -> list
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)
 def test_a_vector_gives_the_bytes_of_its_file(vector: Vector, made: list[Path]) -> None:
-    result = run_vector(vector, "native" if native.available() else "reference")
+    result = run_vector(vector, "native" if ffi.available() else "reference")
     assert result.problems == ()
     assert result.stale == ()
     assert len(made) >= 2

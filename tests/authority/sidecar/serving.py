@@ -10,10 +10,10 @@ from typing import Self
 
 from tests.patience import PATIENCE_SECONDS
 from understudy.authority import Office, open_journal
-from understudy.authority.journal import Row
-from understudy.authority.replay import replay
-from understudy.authority.service import recover
-from understudy.authority.sidecar import Sidecar
+from understudy.authority.engine.engine import recover
+from understudy.authority.journal.journal import Row
+from understudy.authority.service.sidecar import Sidecar
+from understudy.authority.views.replay import replay
 
 
 class Commits:

@@ -8,9 +8,9 @@ from tests.authority.sidecar.peer import Peer, add, refusal, results, show
 from tests.authority.sidecar.serving import Serving, prove, rows_of
 from tests.patience import eventually
 from understudy.authority import SOCKET, TRAJECTORY, Unavailable, open_journal
-from understudy.authority.service import recover
-from understudy.authority.state import dump
-from understudy.authority.trajectory import verify
+from understudy.authority.engine.engine import recover
+from understudy.authority.law.state import dump
+from understudy.authority.views.trajectory import verify
 from understudy.contracts import Reason, limits
 
 
@@ -120,7 +120,7 @@ def test_evidence_that_cannot_be_written_ends_it_and_is_filled_in_at_the_next_st
 
     with Serving(state_dir) as running, Peer(state_dir) as peer:
         with monkeypatch.context() as patch:
-            patch.setattr("understudy.authority.trajectory.os.fsync", broken)
+            patch.setattr("understudy.authority.views.trajectory.os.fsync", broken)
             peer.send(add(1, requestId="r1"))
             heard = peer.rest()
             running.wait()
@@ -153,7 +153,7 @@ def test_a_decision_that_raises_ends_it_and_answers_nobody(
         raise AssertionError("we are wrong")
 
     with Peer(serving.state_dir) as peer:
-        monkeypatch.setattr("understudy.authority.service.decide", wrong)
+        monkeypatch.setattr("understudy.authority.engine.engine.decide", wrong)
         peer.send(add(1))
         assert peer.rest() == []
     serving.wait()

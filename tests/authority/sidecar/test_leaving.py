@@ -120,9 +120,9 @@ def test_the_socket_is_its_owner_s_alone(serving: Serving) -> None:
 
 
 def test_a_stranger_is_shown_out(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.authority.sockets.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("understudy.authority.service.sockets.os.geteuid", lambda: os.getuid() + 1)
     monkeypatch.setattr(
-        "understudy.authority.sockets.struct.unpack", lambda *_: (1, os.getuid() + 2, 1)
+        "understudy.authority.service.sockets.struct.unpack", lambda *_: (1, os.getuid() + 2, 1)
     )
     with Peer(serving.state_dir, hello=None) as stranger:
         assert stranger.rest() == []

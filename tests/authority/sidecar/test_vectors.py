@@ -9,10 +9,11 @@ import os
 
 import pytest
 
-from understudy.authority import Office, native
+from understudy.authority import Office
 from understudy.authority.conformance import served
 from understudy.authority.conformance.vectors import Vector, asks, load_vectors, run_vector
-from understudy.authority.kernel import NativeOffice
+from understudy.authority.engine import ffi
+from understudy.authority.engine.native_engine import NativeOffice
 
 _STEP = 1 if os.environ.get("UNDERSTUDY_EVERY_VECTOR") else 3
 EVERY = [each for each in load_vectors() if asks(each)]
@@ -30,7 +31,7 @@ def _holds(vector: Vector) -> None:
 def test_a_vector_gives_the_bytes_of_its_file(
     vector: Vector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "Office", NativeOffice if native.available() else Office)
+    monkeypatch.setattr(served, "Office", NativeOffice if ffi.available() else Office)
     _holds(vector)
 
 

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from tests.surfaces.process import Serve
-from understudy.authority.client import Client
+from understudy.authority.service.client import Client
 from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.holds import Policy
 from understudy.surfaces.mcp.keeper import Caller, Keeper, Process, now_ms

@@ -29,7 +29,7 @@ from tests.mcp.outside.tools import (
     text,
 )
 from understudy.surfaces.mcp.desk import Desk
-from understudy.surfaces.mcp.tasks import Tasks
+from understudy.surfaces.mcp.tasks.tasks import Tasks
 
 LONG = frozenset({"slow_compute", "protocol_error_job", "confirm_delete", "multi_input"})
 ONLY_LONG = frozenset({"failing_job", "test_tool_with_task"})

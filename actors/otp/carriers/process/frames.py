@@ -1,0 +1,49 @@
+"""Pickled objects on a stream socket between two processes that trust each other."""
+
+import pickle
+import struct
+from collections.abc import Iterator
+
+from ...cell import OtpError
+
+FRAME_BYTES_MAX = 134_217_728
+_HEAD = struct.Struct(">I")
+
+
+class FrameTooLong(OtpError):
+    """More than one message may be."""
+
+
+def encoded(value: object) -> bytes:
+    data = pickle.dumps(value)
+    if len(data) > FRAME_BYTES_MAX:
+        raise FrameTooLong(f"{len(data):,} bytes, at most {FRAME_BYTES_MAX:,}")
+    return _HEAD.pack(len(data)) + data
+
+
+class Frames:
+    """Bytes as they come in, objects as they are complete."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[object]:
+        self._buffer += data
+        while len(self._buffer) >= _HEAD.size:
+            (length,) = _HEAD.unpack_from(self._buffer)
+            end = _HEAD.size + length
+            if len(self._buffer) < end:
+                return
+            body = bytes(self._buffer[_HEAD.size : end])
+            del self._buffer[:end]
+            yield pickle.loads(body)  # noqa: S301 - the socket is a pair, nobody else has it
+
+
+class Sealed:
+    """A pickled object that is passed on unopened: pickled once more, it becomes what it holds."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return pickle.loads, (self.data,)

@@ -1,0 +1,218 @@
+"""The private parts of Thespian that the carrier leans on: named, checked and changed here alone.
+
+Thespian is pinned to one release, so what is private cannot move unseen; if it does, the start
+fails and says what is missing. What is changed, and what it would do otherwise:
+
+    listening     on every interface, for pickles from anybody          -> on one address
+    the admin     leaves its starter and lives for ever                 -> is tied to it
+    the logger    holds what it inherits; its death ends the admin      -> tied; is started again
+    an actor      holds what it inherits, outlives its parent           -> tied, first of all
+    mail          is opened, and so run, whoever wrote it               -> only what is signed
+    retries       after 35 seconds, with pauses that grow to 7          -> after 10 ms, pauses of 20
+    backlog       100 connections; beyond that each waits a second      -> 1,024
+
+All of it is done in the process that starts a system, and reaches the others by fork.
+"""
+
+import hashlib
+import hmac
+import importlib
+import inspect
+import os
+import pickle
+from collections.abc import Callable
+from datetime import timedelta
+from functools import reduce
+from importlib import metadata
+from typing import Any, Final
+
+import thespian.system.multiprocCommon as processes  # noqa: N813 - its name, as a noun
+import thespian.system.systemBase as system_base  # noqa: N813
+import thespian.system.transport.TCPTransport as tcp  # noqa: N813
+from thespian.system.timing import ExpirationTimer
+from thespian.system.transport import SendStatus, TransmitIntent
+from thespian.system.transport.IPBase import IPActorAddress
+from thespian.system.transport.streamBuffer import ackDataErrPacket, ackPacket
+
+from ...cell import OtpError
+from . import process_id
+from .mailbox import Fate
+
+RELEASE: Final = "4.0.1"
+SHUTDOWN_SECONDS: Final = 3  # Thespian waits ten for actors that do not end, and leaves them
+
+_BACKLOG = 1_024
+_MARK_BYTES = 32
+_RETRY = timedelta(milliseconds=10)
+_PAUSE = timedelta(milliseconds=20)
+_SOONEST = timedelta(milliseconds=1)
+_LONGEST = timedelta(seconds=20)  # for one parcel; then the lane looks whether anybody is there
+
+# Where a name is not an attribute until it is used, the code that uses it is asked.
+_INCOMING: Final = ("_incomingEnvelopes",)
+_NEEDED: Final = (
+    ("thespian.system.multiprocCommon", "startAdmin", ()),
+    ("thespian.system.multiprocCommon", "startChild", ()),
+    ("thespian.system.multiprocCommon", "startupASLogger", ()),
+    ("thespian.system.multiprocCommon", "MultiProcAdmin", ()),
+    ("thespian.system.multiprocCommon", "MultiProcReplicator._startChildActor", ("_child_procs",)),
+    ("thespian.system.systemBase", "MAX_SYSTEM_SHUTDOWN_DELAY", ()),
+    ("thespian.system.systemCommon", "systemCommonBase._send_intent", ()),
+    ("thespian.system.transport", "TransmitIntent.backoffPause", ("_pauseUntil",)),
+    ("thespian.system.transport", "TransmitIntent.delay", ()),
+    ("thespian.system.transport.IPBase", "IPActorAddress.bindArgs", ()),
+    ("thespian.system.transport.TCPTransport", "LISTEN_DEPTH", ()),
+    ("thespian.system.transport.TCPTransport", "TCPTransport.serializer", ("serializer", "dumps")),
+    ("thespian.system.transport.TCPTransport", "TCPIncoming_Common.__init__", ("serializer",)),
+    ("thespian.system.transport.TCPTransport", "TCPTransport._runWithExpiry", _INCOMING),
+)
+
+
+class HookMissing(OtpError):
+    """Thespian is not the release that this package was made for."""
+
+
+def check() -> None:
+    """Refuse to start on a Thespian that is another one, or has been changed."""
+    release = metadata.version("thespian")
+    if release != RELEASE:
+        raise HookMissing(f"thespian {release} is installed; only {RELEASE} is known to work")
+    for module, path, uses in _NEEDED:
+        try:
+            found = reduce(getattr, path.split("."), importlib.import_module(module))
+        except (ImportError, AttributeError) as error:
+            raise HookMissing(f"thespian {release} has no {module}.{path}") from error
+        for name in uses:
+            if name not in found.__code__.co_names:
+                raise HookMissing(f"thespian {release}: {path} no longer uses {name}")
+    if "childRequirements" not in inspect.signature(processes.startChild).parameters:
+        raise HookMissing(f"thespian {release}: startChild takes no childRequirements")
+
+
+def install(
+    host: str,
+    secret: bytes,
+    kept_fds: Callable[[Any], tuple[int, ...]],
+    admin_fds: tuple[int, ...],
+) -> int:
+    """Change Thespian as said above; returns a descriptor from which the admin's pid is read.
+
+    `kept_fds` says which descriptors an actor keeps, given its requirements.
+    """
+    check()
+    # Our own address, not the peer's: what is listened on is what is told to others.
+    IPActorAddress.bindArgs = property(lambda self: ((host, self.bindname[1]),))
+    tcp.serializer = Signed(secret)
+    tcp.LISTEN_DEPTH = _BACKLOG
+    system_base.MAX_SYSTEM_SHUTDOWN_DELAY = timedelta(seconds=SHUTDOWN_SECONDS)
+    # It is called `logdefs` there; the logger's death asks for it under this name.
+    processes.MultiProcAdmin.logDefs = property(lambda self: self.logdefs)
+    reader, writer = os.pipe()
+    processes.startAdmin = _tied_admin(processes.startAdmin, writer, admin_fds)
+    processes.startupASLogger = _tied(processes.startupASLogger)
+    processes.startChild = _tied_child(processes.startChild, kept_fds)
+    return reader
+
+
+def _tied_admin(
+    start: Callable[..., None], writer: int, kept: tuple[int, ...]
+) -> Callable[..., None]:
+    def start_admin(*args: object) -> None:
+        process_id.tie_to_parent()
+        os.write(writer, str(os.getpid()).encode())
+        process_id.keep_only(kept)
+        fork = os.fork
+
+        def stay() -> int:
+            # The first fork of an admin is to leave its parent: it goes on as the one it is.
+            os.fork = fork
+            return 0
+
+        os.fork = stay
+        start(*args)
+
+    return start_admin
+
+
+def _tied(start: Callable[..., None]) -> Callable[..., None]:
+    def start_logger(*args: object) -> None:
+        process_id.tie_to_parent()
+        process_id.keep_only(())
+        start(*args)
+
+    return start_logger
+
+
+def _tied_child(
+    start: Callable[..., None], kept_fds: Callable[[Any], tuple[int, ...]]
+) -> Callable[..., None]:
+    position = list(inspect.signature(start).parameters).index("childRequirements")
+
+    def start_child(*args: object) -> None:
+        process_id.tie_to_parent()
+        process_id.keep_only(kept_fds(args[position]))
+        start(*args)
+
+    return start_child
+
+
+class Signed:
+    """Pickles that only somebody with the secret can make; others are not opened.
+
+    Whoever can reach a port could otherwise run what he likes: on loopback, every user of the
+    machine.
+    """
+
+    # Thespian's own acknowledgements are made before we come, and say nothing else.
+    _CONTROL: Final = {pickle.dumps(word): word for word in (ackPacket, ackDataErrPacket)}
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def dumps(self, value: object) -> bytes:
+        data = pickle.dumps(value)
+        return self._mark(data) + data
+
+    def loads(self, data: bytes) -> object:
+        if data in self._CONTROL:
+            return self._CONTROL[data]
+        mark, data = data[:_MARK_BYTES], data[_MARK_BYTES:]
+        if not hmac.compare_digest(mark, self._mark(data)):
+            raise ValueError("not from a process of this system")
+        return pickle.loads(data)  # noqa: S301 - signed by one of ours
+
+    def _mark(self, data: bytes) -> bytes:
+        return hashlib.blake2b(data, key=self._secret, digest_size=_MARK_BYTES).digest()
+
+
+class Letter(TransmitIntent):  # type: ignore[misc]
+    """One parcel on its way, which does not wait longer than it must.
+
+    Two cells that write to each other at the same time may close each other's connection; Thespian
+    tries again after 35 seconds, or pauses up to 7, and where a delay is just over, it waits for
+    the next event of another kind.
+    """
+
+    def __init__(self, address: object, parcel: object, done: Callable[[Fate], None]) -> None:
+        super().__init__(
+            address,
+            parcel,
+            onSuccess=lambda _status, _intent: done("taken"),
+            onError=lambda status, _intent: done(
+                "gone" if status is SendStatus.DeadTarget else "failed"
+            ),
+            maxPeriod=_LONGEST,
+            retryPeriod=_RETRY,
+        )
+
+    def backoffPause(self, startPausing: bool = False) -> timedelta:  # noqa: N802, N803
+        if startPausing:
+            self._pauseUntil = ExpirationTimer(_PAUSE)
+            return _PAUSE
+        pause: timedelta = super().backoffPause(False)  # noqa: FBT003
+        return pause
+
+    def delay(self, current_time: object = None) -> timedelta:
+        # A delay of nothing is left out where Thespian looks how long it may sleep.
+        delay: timedelta = super().delay(current_time)
+        return max(delay, _SOONEST)

@@ -1,0 +1,3 @@
+"""Operating-system processes: what starts a command, what it prints, and what ends all of it."""
+
+__all__ = ["port"]

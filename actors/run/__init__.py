@@ -1,0 +1,3 @@
+"""One command under one lease: the runner of `exec`, attempts, artefacts, checks and handlers."""
+
+__all__ = ["attempts", "checks", "runner"]

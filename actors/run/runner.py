@@ -1,0 +1,487 @@
+"""One command under one lease, on an issue or a job: claim, run, renew, complete or hand back.
+
+    claim --> run --exit 0--> complete            renewed at a third of its time, with jitter
+               |---exit 75--> hand back           looked at every second, for who breaks it
+               |---else-----> hand back, failed
+               |---signal---> passed on, hand back
+               \\--lost------> stopped, with all its descendants
+
+I1  Nothing of the command runs after the lease's deadline, whoever can or cannot be reached: the
+    warden ends it by our own, earlier clock, also while this process is frozen.
+I2  The lease is given back only when nothing of the command is left.
+I3  A lease that somebody else may be working under is not worked under.
+"""
+
+import os
+import random
+import secrets
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import orjson
+
+from ...authority import Unavailable
+from ...authority.service import fence_check
+from ...contracts import BY_WIRE, FAILURES, Exit, Reason, limits
+from ..leasing.work_kind import TRADES, Family, Held, without_work
+from ..process.guard.descendants import now_ms
+from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
+from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
+from .attempts import Attempt, begun, write_record
+
+HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its work handed back
+
+_RENEW_PART = 3  # of a lease's time, after which it is renewed
+_JITTER_PERCENT = 10
+_LOOK_MS = 1_000  # between looks whether the lease is still ours
+_RETRY_MS = 1_000  # after the authority could not be asked
+_MARGIN_MS = 2 * limits.CLOCK_DRIFT_MS_MAX  # what the authority's clock may be ahead of ours
+_DRIFT_PART = 1_000  # of a lease's time that two clocks may drift apart in it
+_CURTAIN_MS = 30_000  # how long a command may go on after it closed its own work
+
+_TOO_LATE = (
+    Reason.LEASE_STALE.wire,
+    "it could not be renewed in time, so the command was stopped before the lease ends",
+)
+# A completion that is refused like this leaves the lease as it is.
+_UNFIT = frozenset(
+    each.wire
+    for each in (
+        Reason.CLOSE_UNATTESTED,  # done, and without a witness of it
+        Reason.JOB_SNAPSHOT_MISSING,
+        Reason.JOB_ARTIFACT_INVALID,
+        Reason.JOB_COORDINATOR_REQUIRED,
+        Reason.JOB_KIND_NOT_PERMITTED,
+    )
+)
+# A renewal that is refused like this comes too late, though a claim might do later.
+_TAKEN = frozenset({Reason.LEASE_CONTENDED.wire, Reason.JOB_CLAIM_LAPSED.wire})
+
+__all__ = [
+    "HAND_BACK",
+    "PASSED_ON",
+    "Family",
+    "Held",
+    "Outcome",
+    "Runner",
+    "Task",
+    "keeper",
+    "report",
+]
+
+Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
+Result = Literal[
+    "completed",  # exit 0, and the work is done
+    "handed_back",  # it asked for that
+    "failed",  # any other end; handed back too
+    "interrupted",  # by a signal to us; handed back too
+    "not_started",  # there is no such command; handed back too
+    "lost",  # the lease was
+    "refused",  # there was no lease to begin with
+    "unrecorded",  # it ended, and the authority could not be told in time
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to run, and for which issue or job. With a lease id and a fence, that lease is gone on
+    with."""
+
+    name: str
+    owner: str
+    argv: Sequence[str]
+    family: Family = "issue"
+    ttl_seconds: int | None = None
+    lease_id: str | None = None
+    fence: int | None = None
+    cwd: Path | None = None
+    env: Mapping[str, str] | None = None  # on top of which comes what names the lease
+    stdin: int | None = None  # a descriptor
+    record_on_stdin: bool = False  # the issue or job as one JSON object, in place of that
+    echo: tuple[int, int] | None = None
+    keep_log: bool = True
+    grace_ms: int = GRACE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it. `code` is what a command line should end with."""
+
+    result: Result
+    code: int
+    held: Held | None = None
+    ended: Ended | None = None
+    log: Path | None = None
+    failure: str | None = None  # a failure class, where there was one
+    diagnostic: str = ""
+
+
+class Runner:
+    """Runs one task. `ask` goes to the authority, through whichever door its caller has."""
+
+    def __init__(
+        self,
+        task: Task,
+        ask: Ask,
+        state_dir: Path,
+        *,
+        boundary: str | None = None,
+        wake: int | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`wake` is read for the numbers of signals to pass on, as `signal.set_wakeup_fd` does."""
+        self._task, self._ask, self._state_dir = task, ask, state_dir
+        self._trade = TRADES[task.family]
+        self._boundary, self._wake, self._tell = boundary, wake, tell
+        self._dice = random.Random()  # noqa: S311 - nothing hangs on it but the load
+        self._name = f"exec-{secrets.token_hex(8)}"  # of our requests
+        self._asked = 0
+        self._held: Held | None = None
+        self._deadline_ms = 0  # our own, on the clock of `now_ms`
+        self._ttl_ms = 0
+        self._grace_ms = task.grace_ms
+        self._renew_at_ms = self._look_at_ms = 0
+        self._lost: tuple[str, str] | None = None  # the class, and what was said
+        self._closed = False  # by the command itself
+        self._signal: int | None = None
+        self._attempt: Attempt | None = None
+        self._artifacts: Path | None = None  # where the command says what it has produced
+
+    def run(self) -> Outcome:
+        keeper().warm()  # it gets ready while we claim
+        refused = self._take()
+        if refused is not None:
+            return refused
+        assert self._held is not None
+        self._hear()
+        if self._signal is not None:
+            return self._settle(None)
+        self._tell(f"{self._held.title}: held by {self._held.owner}, fence {self._held.fence}")
+        with ExitStack() as opened:
+            if self._task.keep_log:
+                fresh = begun(self._state_dir, self._held.title, self._held.attempt)
+                self._attempt = opened.enter_context(fresh)
+            if self._task.family == "job":
+                self._artifacts = opened.enter_context(artifacts_file())
+            group = opened.enter_context(ProcessGroup(self._command(self._held)))
+            self._attend(group)
+            outcome = self._settle(group.ended)
+            self._write_down(outcome)
+            while not group.drain(_LOOK_MS) and not self._hear():
+                pass  # somebody reads slowly, and has not had enough
+        return outcome
+
+    # --- the lease ------------------------------------------------------------------------------
+
+    def _take(self) -> Outcome | None:
+        """Claim the work, or go on with a lease; an outcome if that is refused."""
+        task = self._task
+        going_on = task.fence is not None or task.lease_id is not None
+        proof = {"leaseId": task.lease_id, "fence": task.fence} if going_on else {}
+        asked_ms = now_ms()
+        ask = self._trade.taking(task.name, task.owner, task.ttl_seconds, proof)
+        answer = self._request(*ask)
+        if answer["result"] != "accepted":
+            return _refusal(answer["failureClasses"][0], answer["diagnostic"])
+        held = self._trade.held(self._trade.record(answer))
+        if not going_on and held.fence != answer["seq"]:  # I3: not granted, only extended
+            said = f"{task.family} {task.name}: {task.owner} holds it with fence {held.fence}"
+            remedy = "another process may be at work; go on with its lease id and fence, or wait"
+            return _refusal(Reason.LEASE_CONTENDED.wire, f"{said}: {remedy}")
+        self._held = held
+        self._extended(asked_ms, answer)
+        return None
+
+    def _extended(self, asked_ms: int, answer: dict[str, Any]) -> None:
+        """Count from before we asked, so that our deadline is the earlier one (I1)."""
+        deadline_ms = self._trade.deadline_ms(self._trade.record(answer))
+        self._ttl_ms = deadline_ms - answer["stamp"]["wallMs"]
+        self._deadline_ms = asked_ms + self._ttl_ms - self._ttl_ms // _DRIFT_PART - _MARGIN_MS
+        self._grace_ms = min(self._task.grace_ms, self._ttl_ms // _RENEW_PART)
+        jitter = self._dice.randrange(-_JITTER_PERCENT, _JITTER_PERCENT + 1)
+        part_ms = self._ttl_ms // _RENEW_PART
+        self._renew_at_ms = asked_ms + part_ms + part_ms * jitter // 100
+
+    @property
+    def _stop_at_ms(self) -> int:
+        """When the command must begin to end, to be gone at our deadline."""
+        return self._deadline_ms - self._grace_ms
+
+    def _renew(self, group: ProcessGroup) -> None:
+        assert self._held is not None
+        asked_ms = now_ms()
+        self._renew_at_ms = asked_ms + _RETRY_MS
+        seconds = min(max(self._ttl_ms // 1000, limits.TTL_SECONDS_MIN), limits.TTL_SECONDS_MAX)
+        try:
+            answer = self._request(*self._trade.renewing(self._held, seconds))
+        except (Unavailable, OSError) as error:
+            self._tell(f"{self._held.title}: not renewed yet: {error}")
+            return
+        if answer["result"] == "accepted":
+            self._extended(asked_ms, answer)
+            group.keep_until(self._stop_at_ms)
+        elif _is_final(failure := answer["failureClasses"][0]) or failure in _TAKEN:
+            self._give_up(group, failure, answer["diagnostic"])
+
+    def _look(self, group: ProcessGroup) -> None:
+        """Between renewals: whether an operator or a newer holder has taken it."""
+        assert self._held is not None
+        self._look_at_ms = now_ms() + _LOOK_MS
+        proof = (self._held.resource, self._held.fence)
+        try:
+            standing = fence_check.glance(self._state_dir, *proof, self._boundary)
+        except (Unavailable, OSError):
+            return  # the deadline holds, whoever can be asked
+        if standing.failure is not None:
+            self._give_up(group, standing.failure, standing.diagnostic)
+
+    def _give_up(self, group: ProcessGroup, failure: str, diagnostic: str) -> None:
+        """The lease is gone. If the command itself closed its work, it may take a bow."""
+        assert self._held is not None
+        if failure == self._trade.done.wire and self._closed_by_us():
+            self._closed = True
+            group.keep_until(now_ms() + _CURTAIN_MS)
+            return
+        self._lost = (failure, diagnostic)
+        self._tell(f"{self._held.title}: {diagnostic}")
+        group.terminate(self._grace_ms)
+
+    def _closed_by_us(self) -> bool:
+        assert self._held is not None
+        try:
+            answer = self._ask(*self._trade.showing(self._held.name))
+        except (Unavailable, OSError):
+            return False
+        return self._trade.finished_by(self._trade.record(answer)) == self._held.owner
+
+    # --- the command ----------------------------------------------------------------------------
+
+    def _command(self, held: Held) -> Command:
+        task = self._task
+        stdin: bytes | int | None = task.stdin
+        if task.record_on_stdin:
+            shown = self._trade.record(self._ask(*self._trade.showing(held.name)))
+            stdin = orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)
+        env = without_work(os.environ if task.env is None else task.env)
+        if self._artifacts is not None:
+            env[VARIABLE] = str(self._artifacts)
+        return Command(
+            task.argv,
+            env={**env, **held.environment(self._state_dir)},
+            cwd=task.cwd,
+            stdin=stdin,
+            log=self._attempt.path if self._attempt else None,
+            echo=task.echo,
+            grace_ms=self._grace_ms,
+            until_ms=self._stop_at_ms,
+        )
+
+    def _attend(self, group: ProcessGroup) -> None:
+        """Stay with it until nothing of it is left."""
+        self._look_at_ms = now_ms() + _LOOK_MS
+        inbox = select.poll()
+        inbox.register(group, select.POLLIN)
+        if self._wake is not None:
+            inbox.register(self._wake, select.POLLIN)
+        while group.poll() is None:
+            over = self._lost is not None or self._closed
+            due_ms = min(self._renew_at_ms, self._look_at_ms) - now_ms()
+            inbox.poll(_LOOK_MS if over else max(0, min(_LOOK_MS, due_ms)))
+            self._pass_on(group)
+            if over or group.poll() is not None:
+                continue
+            if now_ms() >= self._stop_at_ms:
+                self._give_up(group, *_TOO_LATE)
+            elif now_ms() >= self._renew_at_ms:
+                self._renew(group)
+            elif now_ms() >= self._look_at_ms:
+                self._look(group)
+
+    def _hear(self) -> list[int]:
+        """Signals that came meanwhile; the first one is remembered."""
+        if self._wake is None:
+            return []
+        heard: list[int] = []
+        while select.select([self._wake], [], [], 0)[0]:
+            numbers = os.read(self._wake, 64)
+            if not numbers:
+                break
+            heard += [each for each in numbers if each in PASSED_ON]
+        if heard and self._signal is None:
+            self._signal = heard[0]
+        return heard
+
+    def _pass_on(self, group: ProcessGroup) -> None:
+        again = self._signal is not None
+        for number in self._hear():
+            # The command has its grace to end by itself; who insists does not get it.
+            group.terminate(0 if again else self._grace_ms, number)
+            again = True
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def _settle(self, ended: Ended | None) -> Outcome:
+        """Say to the authority what came of it, and to the caller."""
+        if ended is not None and ended.left:  # I2
+            words = f"{ended.left} processes cannot be ended; the lease is left to lapse"
+            return self._outcome("unrecorded", Exit.FAILED, ended, None, words)
+        if self._lost is None and ended is not None and ended.late and not self._closed:
+            self._lost = _TOO_LATE
+        if self._lost == _TOO_LATE:
+            self._let_go()
+        if self._lost is not None:
+            return self._outcome("lost", Exit.LEASE_LOST, ended, *self._lost)
+        if self._closed and ended is not None:
+            return self._outcome("completed", ended.code, ended)
+        if self._signal is not None:
+            return self._told("interrupted", 128 + self._signal, ended)
+        assert ended is not None
+        if not ended.began:
+            return self._told("not_started", ended.code, ended, ended.reason.detail)
+        if ended.code == 0:
+            return self._completed(ended)
+        return self._told("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
+
+    def _completed(self, ended: Ended) -> Outcome:
+        """It has done its work, if what it says of its results can be read."""
+        assert self._held is not None
+        try:
+            path = self._artifacts
+            produced = members(read_artifacts(path, self._held.name)) if path else []
+        except ArtifactsInvalid as error:
+            return self._unfit(Reason.JOB_ARTIFACT_INVALID.wire, ended, str(error))
+        return self._told("completed", 0, ended, produced=produced)
+
+    def _unfit(self, failure: str, ended: Ended | None, words: str) -> Outcome:
+        """Done, and not to be completed like that: handed back with the reason why."""
+        handed = self._told("failed", FAILURES[BY_WIRE[failure]].exit, ended, words)
+        return replace(handed, failure=handed.failure or failure)
+
+    def _told(
+        self,
+        result: Result,
+        code: int,
+        ended: Ended | None,
+        words: str = "",
+        produced: Sequence[dict[str, Any]] = (),
+    ) -> Outcome:
+        """Complete the work or hand it back; try until our deadline."""
+        assert self._held is not None
+        if result == "completed":
+            action, payload = self._trade.finishing(self._held, produced)
+        else:
+            reason = words or f"{result}: {_ending(ended, self._signal)}"
+            action, payload = self._trade.returning(self._held, reason)
+        payload |= {"requestId": self._next_id()}
+        while True:
+            try:
+                answer = self._ask(action, payload)
+            except (Unavailable, OSError) as error:
+                known = error.reason if isinstance(error, Unavailable) else Reason.AUTHORITY_BUSY
+                failure, said = known.wire, str(error)
+            else:
+                if answer["result"] == "accepted":
+                    return self._outcome(result, code, ended, None, words)
+                failure, said = answer["failureClasses"][0], answer["diagnostic"]
+                if failure == self._trade.done.wire and self._closed_by_us():
+                    return self._outcome("completed", code, ended)
+                if failure in _UNFIT and result == "completed":
+                    return self._unfit(failure, ended, said)
+                if _is_final(failure):
+                    return self._outcome("lost", Exit.LEASE_LOST, ended, failure, said)
+            if now_ms() >= self._deadline_ms or self._hear():  # too late, or told not to wait
+                exit_code = FAILURES[BY_WIRE[failure]].exit
+                return self._outcome("unrecorded", exit_code, ended, failure, said)
+            time.sleep(min(_RETRY_MS, max(1, self._deadline_ms - now_ms())) / 1000)
+
+    def _let_go(self) -> None:
+        """Nothing of the command is left: the next one need not wait for the lease to lapse."""
+        assert self._held is not None
+        with suppress(Unavailable, OSError):
+            self._request(*self._trade.returning(self._held, _TOO_LATE[1]))
+
+    def _outcome(
+        self,
+        result: Result,
+        code: int,
+        ended: Ended | None,
+        failure: str | None = None,
+        words: str = "",
+    ) -> Outcome:
+        log = self._attempt.path if self._attempt else None
+        return Outcome(result, int(code), self._held, ended, log, failure, words)
+
+    def _write_down(self, outcome: Outcome) -> None:
+        if self._attempt is None or outcome.held is None:
+            return
+        record = report(outcome) | {"endedAt": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        try:
+            write_record(self._attempt, record)
+        except OSError as error:
+            self._tell(f"{outcome.held.title}: its record is not written: {error}")
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def _request(self, action: str, payload: dict[str, Any]) -> dict[str, Any]:
+        return self._ask(action, payload | {"requestId": self._next_id()})
+
+    def _next_id(self) -> str:
+        self._asked += 1
+        return f"{self._name}-{self._asked}"
+
+
+PASSED_ON: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
+
+
+def report(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON."""
+    found: dict[str, Any] = {
+        "result": "accepted" if outcome.result in ("completed", "handed_back") else "rejected",
+        "failureClasses": [outcome.failure] if outcome.failure else [],
+        "outcome": outcome.result,
+        "exitCode": outcome.code,
+    }
+    if outcome.diagnostic:
+        found["diagnostic"] = outcome.diagnostic
+    if outcome.held is not None:
+        held = outcome.held
+        named = ("issueId", "assignee") if held.family == "issue" else ("jobId", "worker")
+        found |= dict(zip(named, (held.name, held.owner), strict=True))
+        found |= {"leaseId": held.lease_id, "fence": held.fence, "attempt": held.attempt}
+    if outcome.log is not None:
+        found["log"] = str(outcome.log)
+    if outcome.ended is not None:
+        ended = outcome.ended
+        found["command"] = {
+            "began": ended.began,
+            "kind": ended.reason.kind,
+            "code": ended.reason.code or 0,
+            "bytes": ended.size,
+            "bytesDropped": ended.dropped,
+        }
+    return found
+
+
+def _ending(ended: Ended | None, number: int | None) -> str:
+    """How a command ended, in a few words for the next holder."""
+    if number is not None:
+        return f"signal {number} to its runner"
+    assert ended is not None
+    return f"{ended.reason.kind} {ended.reason.code or 0}"
+
+
+def _refusal(failure: str, diagnostic: str) -> Outcome:
+    code = FAILURES[BY_WIRE[failure]].exit
+    return Outcome("refused", int(code), failure=failure, diagnostic=diagnostic)
+
+
+def _is_final(failure: str) -> bool:
+    """Whether asking again can only hear the same."""
+    return FAILURES[BY_WIRE[failure]].retry != "later"

@@ -1,0 +1,146 @@
+"""Writes the trajectory for a sidecar that leaves it to others: a process that follows the journal.
+
+    sidecar --rows--> journal --read-only--> evidence writer --lines--> trajectory
+                                                    \\--rows--> whoever wants to hear of them
+
+I1  One process at a time writes the trajectory; the operating system frees the lock of a dead one.
+I2  A line is written when its row is on disk, in the row's order and as the row's only line.
+I3  A writer that was killed leaves the beginning of the right file, and half a line at most; the
+    next one cuts that off, and goes on behind it.
+I4  A row without exactly one route to Ev is not written, and nor is any behind it.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from ...authority import TRAJECTORY, evidence_locked, open_journal
+from ...authority.journal import journal
+from ...authority.views import trajectory
+
+TURN_ROWS_MAX = 2_048  # written between two flushes
+_BUSY_SECONDS = 0.02  # between two turns, so that rows that come together share a flush
+_IDLE_SECONDS = 0.25  # between two looks at a journal that stands still
+
+# Actions after which there may be work that was not there before.
+_STIRRING = frozenset(
+    {
+        "dep.remove",
+        "dep.replace",
+        "issue.add",
+        "issue.close",
+        "issue.discover",
+        "issue.import",
+        "issue.lease_break",
+        "issue.lease_release",
+        "issue.update",
+    }
+)
+# Lanes in which all but a claim may make a job claimable, or somebody fit to claim it.
+_JOB_LANES = ("coordinator.", "job.", "node.", "route.", "spec.")
+
+# Actions after which there may be a spec to make jobs of, or a job to dispatch.
+SPEC_NEWS = frozenset({"spec.release", "spec.submit"})
+JOB_NEWS = frozenset(
+    {"dispatch.release", "job.admit", "job.complete", "job.expire", "job.yield", "spec.materialize"}
+)
+
+
+class EvidenceWriter:
+    """The trajectory of a state directory, in our hands until it is closed.
+
+    Raises `Unavailable` where another process has it, or where it is not the journal's.
+    """
+
+    def __init__(self, state_dir: Path, *, wait_ms: int | None = None) -> None:
+        with ExitStack() as opened:
+            opened.enter_context(evidence_locked(state_dir, wait_ms=wait_ms))
+            self._journal = opened.enter_context(open_journal(state_dir, read_only=True))
+            # Rows that a killed sidecar did not flush can be read, and be gone after a power cut.
+            self._journal.flush()
+            doubt = self._journal if self._journal.was_abandoned else None
+            path = state_dir / TRAJECTORY
+            self._trajectory = opened.enter_context(
+                closing(trajectory.Trajectory(path, self._journal.last_seq(), doubt))
+            )
+            self.seq = self._trajectory.seq
+            self._opened = opened.pop_all()
+
+    def turn(self) -> Sequence[journal.Row]:
+        """Write what is new, up to a bound, and flush it; the rows that were written."""
+        rows = self._journal.rows(self.seq, TURN_ROWS_MAX)
+        if rows:
+            self.seq = self._trajectory.follow(self._journal, rows)
+        return rows
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def follow(
+    state_dir: Path,
+    stop: threading.Event,
+    heard: Callable[[Sequence[journal.Row]], object] = len,
+) -> None:
+    """Follow the journal until told to stop, and then to its end; `heard` gets every row once."""
+    with EvidenceWriter(state_dir) as writer:
+        pause_seconds = _BUSY_SECONDS
+        while True:
+            last = stop.is_set()
+            if rows := writer.turn():
+                heard(rows)
+                pause_seconds = _BUSY_SECONDS
+            elif last:
+                return
+            else:
+                pause_seconds = min(2 * pause_seconds, _IDLE_SECONDS)
+            if len(rows) < TURN_ROWS_MAX:
+                stop.wait(pause_seconds)
+
+
+def stirs(row: journal.Row) -> bool:
+    """Whether there may be work to hand out now that was not there before this row."""
+    effect = _effect(row)
+    return effect["action"] in _STIRRING and effect["resultClass"] == "accepted"
+
+
+def done(rows: Sequence[journal.Row]) -> set[str]:
+    """The actions that were accepted in some rows."""
+    effects = map(_effect, rows)
+    return {each["action"] for each in effects if each["resultClass"] == "accepted"}
+
+
+def stirs_jobs(row: journal.Row) -> bool:
+    """Whether there may be a job to claim now that could not be claimed before this row."""
+    effect = _effect(row)
+    action: str = effect["action"]
+    is_news = action.startswith(_JOB_LANES) and action != "job.claim"
+    return is_news and effect["resultClass"] == "accepted"
+
+
+def broken(row: journal.Row) -> str | None:
+    """The issue whose lease was taken from its holder by this row."""
+    effect = _effect(row)
+    is_broken = effect["action"] == "issue.lease_break" and effect["resultClass"] == "accepted"
+    return effect["issueId"] if is_broken else None
+
+
+def _effect(row: journal.Row) -> dict[str, Any]:
+    effect: dict[str, Any] = orjson.loads(row.response)["effect"]
+    return effect

@@ -1,0 +1,250 @@
+"""The authority at work: requests in, decisions committed together, answers out.
+
+    parse -> stamp -> decide -> apply -> (the rest of the batch) -> commit -> evidence -> answer
+
+Nobody gets an answer before their row is on disk. When a commit fails, memory is ahead of the
+disk, so the authority answers nothing more; a new one starts from the journal.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ...contracts import Door, Garbage, Reason, Request, Stamp, limits, parse
+from ..journal.clock import HybridClock, SteadyClock
+from ..journal.journal import (
+    Entry,
+    Head,
+    Journal,
+    Packed,
+    Row,
+    Snapshot,
+    Unavailable,
+    changes_of,
+    unpacked,
+)
+from ..law.decide import decide, looks_back
+from ..law.outcome import Repeated
+from ..law.state import State, apply, dump, load
+from ..law.workers.history import Past, look_back
+from ..views.trajectory import Steps
+from .answers import Answers
+from .envelope import chain_state, glimpsed, is_sound, refused_garbage, sealed, with_mark
+
+_CATCH_UP_ROWS = 1_000  # at once
+
+# Actions whose rule asks nothing of the time; their rows leave the clock where it is.
+_TIMELESS = frozenset({"issue.import", "policy.set"})
+
+
+Run = tuple[Door, list[bytes]]  # lines through one door
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Answers that may leave once their rows are committed after row `after_seq`."""
+
+    answers: Answers
+    entries: Sequence[Entry]
+    after_seq: int
+    steps: Sequence[Row | Steps]  # the rows, as the trajectory takes them
+
+    @property
+    def rows(self) -> list[Row]:
+        """One by one."""
+        return list(unpacked(self.entries))
+
+
+class Authority:
+    """Decides for one journal, in two steps: `propose` in memory, `commit` on disk.
+
+    Several batches may be proposed before the first is committed. Either step failing leaves
+    memory and disk apart, and the authority does neither again.
+    """
+
+    def __init__(self, journal: Journal, physical_ms: SteadyClock | None = None) -> None:
+        self.journal = journal
+        self.state, self.head, last = recover(journal)
+        wall_ms, counter = (last.wall_ms, last.counter) if last else (0, 0)
+        self._clock = HybridClock(journal.node(), physical_ms or SteadyClock(), wall_ms, counter)
+        self._epoch: int | None = None
+        self._failed: BaseException | None = None
+        self._uncommitted: deque[Entry] = deque()  # what is on its way to the disk
+        snapshot = journal.snapshot()
+        self._snapshot_seq = snapshot.head.seq if snapshot else 0
+        self.garbage_count = 0
+
+    def submit(self, batch: Sequence[Request | Garbage]) -> tuple[list[bytes], list[Row]]:
+        """Decide in order, commit once; the answers, and the rows that were written for them."""
+        return self._submitted(self.propose(batch))
+
+    def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> tuple[list[bytes], list[Row]]:
+        """As `submit`, for requests as they come through their doors."""
+        return self._submitted(self.propose_lines([(door, [line]) for line, door in lines]))
+
+    def _submitted(self, proposal: Proposal) -> tuple[list[bytes], list[Row]]:
+        self.commit(proposal)
+        if self.snapshot_due:
+            self.snapshot()
+        return proposal.answers.lines(), proposal.rows
+
+    def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
+        """Decide in order. Nobody may hear of it before it is committed."""
+        self._refuse_after_failure()
+        answers, rows = Answers(), list[Row]()
+        after_seq = self.head.seq
+        try:
+            for each in batch:
+                answers.add(self._answer(each, rows))
+        except BaseException as error:
+            self._failed = error
+            raise
+        return Proposal(answers, rows, after_seq, rows)
+
+    def propose_lines(self, runs: Sequence[Run]) -> Proposal:
+        """As `propose`, for requests as they come through their doors."""
+        return self.propose([parse(line, door) for door, lines in runs for line in lines])
+
+    def commit(self, proposal: Proposal) -> None:
+        """Put the rows on disk, in the order in which they were proposed."""
+        self._refuse_after_failure()
+        try:
+            if not proposal.entries:
+                self.journal.confirm()  # what was read may be old where somebody else writes
+                return
+            self.journal.append(proposal.entries, proposal.after_seq, proposal.entries[0].epoch)
+        except BaseException as error:
+            self._failed = error
+            raise
+        for _ in proposal.entries:
+            self._uncommitted.popleft()
+
+    def catch_up(self) -> list[Row]:
+        """Take in what another authority has committed, up to a bound; the rows that were new."""
+        rows = list(islice(self.journal.read(self.head.seq), _CATCH_UP_ROWS))
+        for row in rows:
+            _fold(self.state, row, self.head)
+            self._clock.advance(Stamp(row.seq, row.wall_ms, row.counter, row.node))
+            self.head = _head(row)
+        return rows
+
+    def lead(self, epoch: int) -> None:
+        """Write under this epoch from now on; everything before it has been taken in."""
+        self._epoch = epoch
+
+    @property
+    def snapshot_due(self) -> bool:
+        """After so many rows; a large state waits longer, since its image costs more."""
+        rows = self.unsaved_rows
+        return rows >= limits.SNAPSHOT_ROWS and rows * 4 >= self._record_count()
+
+    @property
+    def snapshot_overdue(self) -> bool:
+        """So many rows that a start would take long, even if now is no good time."""
+        return self.unsaved_rows >= max(limits.SNAPSHOT_ROWS_MAX, self._record_count())
+
+    @property
+    def unsaved_rows(self) -> int:
+        """Rows that the next start has to fold."""
+        return self.head.seq - self._snapshot_seq
+
+    def _record_count(self) -> int:
+        return len(self.state.issues) + self.state.lane.record_count
+
+    def snapshot(self) -> None:
+        """Save the next start from folding the rows up to here."""
+        self._refuse_after_failure()
+        if self.head.seq == self._snapshot_seq:
+            return
+        self.journal.put_snapshot(Snapshot.of(self.head, dump(self.state)))
+        self._snapshot_seq = self.head.seq
+
+    def _answer(self, asked: Request | Garbage, rows: list[Row]) -> bytes:
+        if isinstance(asked, Garbage):
+            self.garbage_count += 1
+            return with_mark(refused_garbage(asked, self.head.seq), asked.id)
+        recorded = asked.action.mutates or self.state.policy.evidence_reads
+        stamp = self._clock.next_stamp(
+            self.head.seq + (1 if recorded else 0),
+            now_ms=asked.now_ms,
+            caller=asked.context.stamp,
+            timeless=asked.action.action in _TIMELESS and asked.context.stamp is None,
+        )
+        outcome = decide(self.state, asked, stamp, self._past(asked))
+        if isinstance(outcome, Repeated):
+            return with_mark(self._first_answer(outcome.seq), asked.id)
+        if not recorded:
+            return with_mark(glimpsed(asked, outcome, stamp, self.head), asked.id)
+        if self._epoch is None:
+            self._epoch = self.journal.acquire_epoch()
+        row, self.head = sealed(asked, outcome, stamp, self.head, self._epoch)
+        self._clock.advance(stamp)
+        apply(self.state, outcome.changes)
+        rows.append(row)
+        self._uncommitted.append(row)
+        return with_mark(row.response, asked.id)
+
+    def _past(self, asked: Request) -> Past:
+        """What the rows so far say, where the rule looks back."""
+        if not looks_back(asked):
+            return ()
+        return look_back(self.journal, self.head.seq, tuple(self._uncommitted))
+
+    def _first_answer(self, seq: int) -> bytes:
+        for entry in self._uncommitted:
+            if isinstance(entry, Packed):
+                if entry.first_seq <= seq <= entry.last_seq:
+                    return next(row.response for row in entry.rows() if row.seq == seq)
+            elif entry.seq == seq:
+                return entry.response
+        row = self.journal.row(seq)
+        assert row is not None, "a remembered answer is a row"
+        if not is_sound(row):
+            raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {seq}: its answer")
+        return row.response
+
+    @property
+    def has_failed(self) -> bool:
+        """Memory and disk are apart."""
+        return self._failed is not None
+
+    def _refuse_after_failure(self) -> None:
+        if isinstance(self._failed, Unavailable):
+            raise self._failed
+        if self._failed is not None:
+            raise Unavailable(Reason.JOURNAL_WRITE_FAILED, repr(self._failed)) from self._failed
+
+
+def recover(journal: Journal) -> tuple[State, Head, Row | None]:
+    """The state at the journal's end: the newest snapshot, and the changes of the rows after it.
+
+    A damaged snapshot costs time: everything is folded from the first row. A damaged row is named.
+    """
+    state, head, last = State(), Head(), None
+    snapshot = journal.snapshot()
+    if snapshot is not None:
+        last = journal.row(snapshot.head.seq)
+        if last is None:
+            detail = f"row {snapshot.head.seq}, of which there is a snapshot, is missing"
+            raise Unavailable(Reason.JOURNAL_CORRUPT, detail)
+        if snapshot.sound and _head(last) == snapshot.head:
+            state, head = load(snapshot.image), snapshot.head
+    for row in journal.read(head.seq):
+        _fold(state, row, head)
+        head, last = _head(row), row
+    return state, head, last
+
+
+def _head(row: Row) -> Head:
+    return Head(row.seq, row.digest, row.state_digest)
+
+
+def _fold(state: State, row: Row, head: Head) -> None:
+    if row.seq != head.seq + 1:
+        raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {head.seq + 1} is missing")
+    if chain_state(head.state_digest, row.changes) != row.state_digest:
+        raise Unavailable(
+            Reason.JOURNAL_CORRUPT, f"row {row.seq}: its changes are not its digest's"
+        )
+    apply(state, changes_of(row))

@@ -1,0 +1,207 @@
+"""What each change of the journal does to the tables, in SQL that both engines take.
+
+A statement says `?` where a value goes. Each depends on the tables alone, so that whoever applies
+the same changes in the same order has the same tables.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
+
+from ....contracts import BLOCKING_TYPES, Job, JobState, Lease, Spec, issue_resource
+from ...law.outcome import (
+    Answered,
+    Change,
+    ChecksSet,
+    DecisionPut,
+    DependencyAdded,
+    DependencyDropped,
+    Designated,
+    DirectivePut,
+    FeaturePut,
+    FiberDropped,
+    FiberPut,
+    HandoverPut,
+    InstanceDropped,
+    InstancePut,
+    IssueAdded,
+    IssueSet,
+    JobPut,
+    JobQuarantined,
+    Lapsed,
+    LeaseDropped,
+    LeasePut,
+    MemberPut,
+    OperationAdmitted,
+    PolicySet,
+    SessionDropped,
+    SessionPut,
+    SpecMoved,
+    SpecPut,
+    SubleaseDropped,
+    SubleasePut,
+    WitnessPut,
+)
+from .schema import (
+    CHAIN_SPEC,
+    DEPENDENCY,
+    DISPATCH_LEASE,
+    FIBER,
+    INSTANCE,
+    ISSUE,
+    JOB,
+    LEASE,
+    SCHEMA,
+    SPEC_LEASE,
+    SUBLEASE,
+    Table,
+)
+
+Cell = str | int | None
+Statement = tuple[str, Sequence[Cell]]
+
+_UPSERTS = {table.name: table.upsert for table in SCHEMA}
+_APART = {"spec": SPEC_LEASE, "dispatch": DISPATCH_LEASE}  # leases that have a table of their own
+_SUPERSEDED = "EXISTS (SELECT 1 FROM lease WHERE resource = ? AND fence <> ?)"
+
+
+def statements(change: Change) -> Iterator[Statement]:
+    """What a change does, in order."""
+    match change:
+        case IssueAdded(issue):
+            yield _put(ISSUE, [getattr(issue, name) for name, _ in ISSUE.columns])
+        case IssueSet(issue_id, members):
+            names = ", ".join(f"{name} = ?" for name in members)
+            values = _cells([*members.values(), issue_id])
+            yield f"UPDATE issue SET {names} WHERE id = ?", values  # noqa: S608 - our own names
+            if members.get("status") == "closed":
+                yield "DELETE FROM fiber WHERE resource = ?", (issue_resource(issue_id),)
+        case LeasePut(lease):
+            yield from _granted(lease)
+        case LeaseDropped(resource):
+            yield from _dropped(resource)
+        case SubleasePut(one):
+            yield _put(SUBLEASE, [
+                one.resource, one.sublease_id, one.parent_lease_id, one.holder,
+                one.capability_scope, one.granted_ms, one.deadline_ms,
+            ])  # fmt: skip
+        case SubleaseDropped(resource, sublease_id):
+            query = "DELETE FROM sublease WHERE resource = ? AND sublease_id = ?"
+            yield query, (resource, sublease_id)
+        case InstancePut(one):
+            yield _put(INSTANCE, [
+                one.resource, one.instance_id, one.issue_id, one.worktree_ref,
+                one.runtime_ref, one.lease_id, one.lease_owner, one.lease_ttl_ms,
+                one.fence_token, one.policy_digest,
+            ])  # fmt: skip
+        case InstanceDropped(resource, instance_id):
+            query = "DELETE FROM instance WHERE resource = ? AND instance_id = ?"
+            yield query, (resource, instance_id)
+        case FiberPut(one):
+            yield _put(FIBER, [
+                one.resource, one.fiber_id, one.parent_fiber_id, one.task_ref, one.scope_ref,
+                one.fence, one.depth, one.spawned_seq, one.spawned_ms, one.state,
+                one.ended_seq, one.ended_ms, one.result_class, one.result_ref, one.reason,
+            ])  # fmt: skip
+        case FiberDropped(resource, fiber_id):
+            query = "DELETE FROM fiber WHERE resource = ? AND fiber_id = ?"
+            yield query, (resource, fiber_id)
+        case DependencyAdded(one):
+            blocking = one.type in BLOCKING_TYPES
+            cells = [one.issue_id, one.depends_on_id, one.type, one.created_by, blocking]
+            yield _put(DEPENDENCY, cells)
+        case DependencyDropped(one):
+            query = "DELETE FROM dependency WHERE (issue_id, depends_on_id, type) = (?, ?, ?)"
+            yield query, (one.issue_id, one.depends_on_id, one.type)
+        case JobPut(job):
+            yield _put(JOB, _job(job))
+        case SpecPut(spec):
+            yield _put(CHAIN_SPEC, _spec(spec))
+        case SpecMoved():
+            yield _moved(change)
+        case PolicySet() | ChecksSet() | WitnessPut() | DecisionPut() | Answered() | Lapsed():
+            pass  # the tables show work and leases
+        case HandoverPut() | SessionPut() | SessionDropped() | FeaturePut():
+            pass
+        case JobQuarantined() | DirectivePut() | MemberPut() | Designated() | OperationAdmitted():
+            pass
+        case _:
+            assert_never(change)
+
+
+def _granted(lease: Lease) -> Iterator[Statement]:
+    """A lease, and the end of whatever hung on the one before; an extension ends nothing."""
+    kind, _, name = lease.resource.partition("/")
+    if kind == "issue" and not lease.renewals:
+        yield from _ended(lease.resource, f" AND {_SUPERSEDED}", (lease.resource, lease.fence))
+    yield _put(LEASE, [
+        lease.resource, lease.lease_id, lease.owner, lease.fence, lease.ttl_ms, lease.granted_ms,
+        lease.deadline_ms, lease.renewed_ms, lease.renewals, lease.state,
+    ])  # fmt: skip
+    if table := _APART.get(kind):
+        yield _put(table, [
+            name, lease.owner, lease.lease_id, lease.fence, lease.ttl_ms, lease.granted_ms,
+            lease.deadline_ms, lease.renewals,
+        ])  # fmt: skip
+
+
+def _dropped(resource: str) -> Iterator[Statement]:
+    kind, _, name = resource.partition("/")
+    yield "DELETE FROM lease WHERE resource = ?", (resource,)
+    if kind == "issue":
+        yield from _ended(resource)
+    if table := _APART.get(kind):
+        yield f"DELETE FROM {table.name} WHERE {table.key[0]} = ?", (name,)  # noqa: S608
+
+
+def _ended(resource: str, also: str = "", values: Sequence[Cell] = ()) -> Iterator[Statement]:
+    """The term is over: what hung on it is gone, and what still ran is orphaned."""
+    for table in ("sublease", "instance"):
+        yield f"DELETE FROM {table} WHERE resource = ?{also}", (resource, *values)  # noqa: S608
+    query = f"DELETE FROM fiber WHERE resource = ? AND state <> 'running'{also}"  # noqa: S608
+    yield query, (resource, *values)
+    query = f"UPDATE fiber SET state = 'orphaned' WHERE resource = ?{also}"  # noqa: S608
+    yield query, (resource, *values)
+
+
+def _spec(spec: Spec) -> list[object]:
+    return [
+        spec.spec_id, spec.title, spec.state, len(spec.steps), spec.created, spec.digest,
+        spec.author, spec.submitted_ms, spec.materialized_ms,
+    ]  # fmt: skip
+
+
+def _moved(change: SpecMoved) -> Statement:
+    query = (
+        "UPDATE chain_spec SET status = ?, materialized = ?, materialized_ms = ? WHERE spec_id = ?"
+    )
+    return query, _cells([change.state, change.created, change.materialized_ms, change.spec_id])
+
+
+def _job(job: Job) -> list[object]:
+    sent = job.dispatched
+    status = "dispatched" if sent and job.state is JobState.PENDING else job.state
+    return [
+        job.job_id, job.spec_id or None, job.step_key or None, job.kind, status, job.payload,
+        job.author, job.attempts, job.fence, job.scheduled_ms, job.completed_ms,
+        job.completed_by or None, job.reason or None, sent and sent.at_ms, sent and sent.by,
+        sent and sent.file,
+    ]  # fmt: skip
+
+
+def _put(table: Table, values: Iterable[object]) -> Statement:
+    return _UPSERTS[table.name], _cells(values)
+
+
+def _cells(values: Iterable[object]) -> list[Cell]:
+    return [_cell(value) for value in values]
+
+
+def _cell(value: object) -> Cell:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str(value)  # a name of ours is more than its text
+    if isinstance(value, int):
+        return int(value)  # what is true is 1
+    assert isinstance(value, tuple | list), value
+    return "\n".join(value)

@@ -1,0 +1,1 @@
+"""The rules of checks: instructions, required checks, joins and coherence."""

@@ -1,0 +1,1 @@
+"""The rules of issues: how they come, wait for each other, change hands and end."""

@@ -1,0 +1,49 @@
+"""Hand-overs: what a holder leaves for whoever works on the issue next.
+
+A hand-over is bound to the lease that it was made under and passes the ladder of every fenced
+action, so a deposed holder cannot leave one. It ends nothing: the holder goes on, and may leave a
+newer one. The newest few of an issue are kept, whoever holds it, until they are pushed out.
+"""
+
+from msgspec.structs import replace
+
+from ....contracts import Checkpoint, Handover, HandOverIssue, Reason, Stamp
+from ..lease import hold
+from ..outcome import Accepted, HandoverPut, Outcome, Refused
+from ..state import State
+from ..view import handover_view
+
+
+def hand_over(state: State, request: HandOverIssue, stamp: Stamp) -> Outcome:
+    """Keep what the live holder says about how far the work is."""
+    checkpoint = _trimmed(request.checkpoint)
+    if not checkpoint.summary:
+        return Refused(Reason.HANDOVER_SUMMARY_MISSING, f"issue {request.id}", request.id)
+    lease = hold(state, request, "issue.handover", stamp)
+    if isinstance(lease, Refused):
+        return lease
+    handover = Handover(
+        issue_id=request.id,
+        owner=lease.owner,
+        lease_id=lease.lease_id,
+        fence=lease.fence,
+        seq=stamp.seq,
+        at_ms=stamp.wall_ms,
+        checkpoint=checkpoint,
+    )
+    body = {"changed": True, "handover": handover_view(handover)}
+    return Accepted((HandoverPut(handover),), body, request.id, lease.fence)
+
+
+def _trimmed(checkpoint: Checkpoint) -> Checkpoint:
+    """Without blank items, and without space around what is said."""
+    lists = {
+        name: tuple(text for item in getattr(checkpoint, name) if (text := item.strip()))
+        for name in ("done", "next", "artifacts")
+    }
+    return replace(
+        checkpoint,
+        summary=checkpoint.summary.strip(),
+        notes=checkpoint.notes.strip(),
+        **lists,
+    )

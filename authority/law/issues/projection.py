@@ -1,0 +1,219 @@
+"""Reads: what the state looks like at a moment. Nothing here changes anything."""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, TypeVar
+
+import orjson
+
+from ....contracts import (
+    BLOCKING_TYPES,
+    Issue,
+    ListIssues,
+    Reason,
+    RouteBinding,
+    ShowIssue,
+    Stamp,
+    document_of,
+    host_actions,
+    is_issue,
+    issue_of,
+    issue_resource,
+    limits,
+)
+from ..outcome import Accepted, Outcome, Refused
+from ..state import State, check_invariants
+from ..view import (
+    contended_ids,
+    dependency_view,
+    fiber_view,
+    handover_view,
+    instance_view,
+    issue_view,
+    lease_projection,
+    lease_view,
+    sublease_view,
+)
+from .dependency import cycle_through, tangle
+
+_Hung = TypeVar("_Hung")  # a sublease or an instance
+
+
+def list_issues(state: State, request: ListIssues, stamp: Stamp) -> Outcome:
+    wanted = (
+        state.issues[key] for key in sorted(state.issues) if _fits(state.issues[key], request)
+    )
+    return _listed(state, wanted, stamp)
+
+
+def ready(state: State, stamp: Stamp) -> Outcome:
+    """Open issues that wait for nothing, in the order in which `claim_next` hands them out."""
+    accepted = _listed(state, (state.issues[place.issue_id] for place in state.ready), stamp)
+    accepted.body["leaseProjection"] = lease_projection(state, stamp.wall_ms)
+    return accepted
+
+
+def blocked(state: State, stamp: Stamp) -> Outcome:
+    """Unfinished issues that wait, each with what it waits for."""
+    waiting = []
+    for key in sorted(state.issues):
+        issue, blockers = state.issues[key], state.blockers(key)
+        if issue.status != "closed" and (blockers or issue.status == "blocked"):
+            waiting.append(_view(state, issue, stamp) | {"blockedBy": blockers})
+    return Accepted(body=_page(waiting))
+
+
+def show(state: State, request: ShowIssue, stamp: Stamp) -> Outcome:
+    """One issue whole, with its dependencies, its lease and what hangs on it."""
+    issue = state.issues.get(request.id)
+    if issue is None:
+        return Refused(Reason.ISSUE_NOT_FOUND, f"issue {request.id}", request.id)
+    resource = issue_resource(issue.id)
+    view = _view(state, issue, stamp) | {
+        "description": issue.description,
+        "design": issue.design,
+        "acceptanceCriteria": issue.acceptance_criteria,
+        "notes": issue.notes,
+        "createdAt": issue.created_at,
+        "updatedAt": issue.updated_at,
+        "closedAt": issue.closed_at or None,
+        "blockedBy": state.blockers(issue.id),
+        "dependencies": [dependency_view(one) for one in state.dependencies.get(issue.id, ())],
+        "subleases": _views(state.subleases, resource, sublease_view),
+        "instances": _views(state.instances, resource, instance_view),
+        "fibers": _fibers(state, resource),
+    }
+    if left := state.handovers.get(issue.id):
+        view["handover"] = handover_view(left[-1])
+    if issue.metadata:
+        view["metadata"] = orjson.Fragment(issue.metadata)
+    return Accepted(body={"issue": view}, issue_id=issue.id)
+
+
+def leases(state: State, stamp: Stamp) -> Outcome:
+    """Every lease on an issue with its fence, and which are stale or contended."""
+    contended = set(contended_ids(state, stamp.wall_ms))
+    items = []
+    for resource in sorted(key for key in state.leases if is_issue(key)):
+        issue = state.issues[issue_of(resource)]
+        item = {
+            "id": issue.id,
+            "status": issue.status,
+            "assignee": issue.assignee,
+            "lease": lease_view(state.leases[resource], stamp.wall_ms),
+            "contended": issue.id in contended,
+        }
+        if state.subleases.get(resource):
+            item["subleases"] = _views(state.subleases, resource, sublease_view)
+        if state.instances.get(resource):
+            item["instances"] = _views(state.instances, resource, instance_view)
+        if running := state.running(resource):
+            item["runningFibers"] = len(running)
+        items.append(item)
+    projection = lease_projection(state, stamp.wall_ms)
+    projection["staleIssueIds"] = sorted(state.stale_ids(stamp.wall_ms))
+    projection["contendedIssueIds"] = sorted(contended)
+    return Accepted(body={"leaseProjection": projection, "items": items})
+
+
+def diagnostics(state: State) -> Outcome:
+    """What is wrong with the dependencies: cycles, and targets that do not exist."""
+    missing, cycles, seen = [], [], set[str]()
+    tangled = tangle(state)
+    for source in sorted(state.dependencies):
+        for link in state.dependencies[source]:
+            if link.depends_on_id not in state.issues:
+                missing.append(dependency_view(link))
+            if link.type not in BLOCKING_TYPES or source in seen or source not in tangled:
+                continue
+            path = cycle_through(state, source, link.depends_on_id)
+            if path is not None:
+                cycles.append(path)
+                seen.update(path)
+    body = {"cycles": cycles, "missing": missing, "sound": not (cycles or missing)}
+    return Accepted(body=body)
+
+
+def check(state: State, stamp: Stamp) -> Outcome:
+    """The store examined: the invariants recomputed from the records, and what looks wrong."""
+    try:
+        check_invariants(state)
+        broken = None
+    except AssertionError as error:
+        broken = str(error)
+    body = {
+        "sound": broken is None,
+        "broken": broken,
+        "issueCount": len(state.issues),
+        "leaseCount": len(state.leases),
+        "leaseProjection": lease_projection(state, stamp.wall_ms),
+    }
+    return Accepted(body=body)
+
+
+def backend_status(state: State) -> Outcome:
+    body: dict[str, Any] = {
+        "issueCount": len(state.issues),
+        "leaseCount": len(state.leases),
+        "readyCount": len(state.ready),
+        "policy": {
+            "mutation": state.policy.mutation,
+            "evidenceReads": state.policy.evidence_reads,
+        },
+    }
+    if state.checks is not None:
+        body["checkPolicy"] = document_of(state.checks)
+    return Accepted(body=body)
+
+
+def route_binding(request: RouteBinding) -> Outcome:
+    """The world binding of an action, as the contract has it."""
+    action = host_actions().get(request.operation_action)
+    if action is None:
+        return Refused(Reason.ACTION_UNKNOWN, request.operation_action)
+    binding = {
+        "operationId": action.operation_id,
+        "routeFamilyId": action.route_family,
+        "worldId": action.world_id,
+        "morphismRowId": action.morphism_row_id,
+    }
+    return Accepted(body={"operationAction": action.action, "binding": binding})
+
+
+def _fits(issue: Issue, request: ListIssues) -> bool:
+    return (
+        (request.status is None or issue.status == request.status)
+        and (request.label is None or request.label in issue.labels)
+        and (request.issue_type is None or issue.issue_type == request.issue_type)
+        and (request.assignee is None or issue.assignee == request.assignee)
+    )
+
+
+def _views(
+    nested: dict[str, dict[str, _Hung]], resource: str, view: Callable[[_Hung], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What hangs on a lease, by id: an image of the state does not keep another order."""
+    return [view(one) for _, one in sorted(nested.get(resource, {}).items())]
+
+
+def _fibers(state: State, resource: str) -> list[dict[str, Any]]:
+    """The fibers of this term and the orphans of the one before, in the order of their spawns."""
+    fibers = state.fibers.get(resource, {}).values()
+    return [fiber_view(one) for one in sorted(fibers, key=lambda each: each.spawned_seq)]
+
+
+def _view(state: State, issue: Issue, stamp: Stamp) -> dict[str, Any]:
+    return issue_view(issue, state.leases.get(issue_resource(issue.id)), stamp.wall_ms)
+
+
+def _listed(state: State, issues: Iterable[Issue], stamp: Stamp) -> Accepted:
+    views = [_view(state, each, stamp) for each in islice(issues, limits.LIST_MAX + 1)]
+    return Accepted(body=_page(views))
+
+
+def _page(views: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "issues": views[: limits.LIST_MAX],
+        "count": min(len(views), limits.LIST_MAX),
+        "truncated": len(views) > limits.LIST_MAX,
+    }

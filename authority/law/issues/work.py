@@ -1,0 +1,328 @@
+"""Issues: how they come, change and end. A leased issue is changed by its holder alone."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from ....contracts import (
+    AddIssue,
+    CloseIssue,
+    Dependency,
+    DiscoverIssue,
+    ImportIssues,
+    Issue,
+    Lease,
+    LeaseState,
+    Move,
+    Reason,
+    RecordedIssue,
+    RecordedLease,
+    Stamp,
+    UpdateIssue,
+    issue_of,
+    issue_resource,
+    limits,
+    record_problem,
+    rfc3339,
+)
+from ..checks.required import unattested
+from ..fiber import still_open
+from ..lease import step, touch
+from ..outcome import (
+    Accepted,
+    Change,
+    DependencyAdded,
+    IssueAdded,
+    IssueSet,
+    LeaseDropped,
+    LeasePut,
+    Outcome,
+    Refused,
+)
+from ..state import State
+from ..view import issue_view, orphaned_view
+
+# Members that an update may carry, beside status and assignee, which have rules of their own.
+_PLAIN = (
+    "title", "description", "design", "acceptance_criteria", "notes", "priority", "issue_type",
+    "owner", "labels",
+)  # fmt: skip
+
+
+def add(state: State, request: AddIssue, stamp: Stamp) -> Outcome:
+    """A new open issue; without an id it is named after its row."""
+    issue_id = request.id or _fresh_id(state, stamp)
+    refusal = _no_room(state, issue_id)
+    if refusal is not None:
+        return refusal
+    issue = _fresh(
+        request,
+        issue_id,
+        stamp,
+        design=request.design,
+        acceptance_criteria=request.acceptance_criteria,
+        notes=request.notes,
+        assignee=request.assignee.strip(),
+        owner=request.owner.strip(),
+        ephemeral=request.ephemeral,
+    )
+    body = {"changed": True, "issue": issue_view(issue, None, stamp.wall_ms)}
+    return Accepted((IssueAdded(issue),), body, issue_id)
+
+
+def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
+    """Change members of an issue. A status other than in_progress ends the lease.
+
+    To close it is to complete it, and asks for the same: no fiber may run, and the required checks
+    have passed where the policy demands that. To give it up is not.
+    """
+    reopening = _reopening(state, request)
+    lease = None if reopening else touch(state, request, "issue.update", stamp)
+    if isinstance(lease, Refused):
+        return lease
+    issue = state.issues[request.id]
+    members = {
+        name: value
+        for name in _PLAIN
+        if (value := _clean(name, getattr(request, name))) is not None
+        and value != getattr(issue, name)
+    }
+    if request.new_assignee is not None:
+        members["assignee"] = request.new_assignee.strip()
+    if request.status is not None and request.status != issue.status:
+        if request.status not in ("open", "blocked", "closed"):
+            detail = f"issue {issue.id}: {request.status}"
+            return Refused(Reason.ISSUE_STATUS_INVALID, detail, issue.id)
+        refusal = unattested(state, issue.id) if request.status == "closed" else None
+        if refusal is not None:
+            return refusal
+        if lease is None:
+            return _moved(issue, None, request.status, members, stamp)
+        return _ended(state, lease, request.status, members, stamp)
+    if lease is not None and _mends(state, issue, lease, members):
+        lease = replace(lease, state=step(state, lease.resource, Move.RECONCILE, stamp))
+        accepted = _set(issue, lease, members, stamp)
+        return Accepted((*accepted.changes, LeasePut(lease)), accepted.body, issue.id, lease.fence)
+    return _set(issue, lease, members, stamp)
+
+
+def close(state: State, request: CloseIssue, stamp: Stamp) -> Outcome:
+    """The work is done, and nothing of it runs any more; its lease ends with it."""
+    lease = touch(state, request, "issue.close", stamp)
+    if isinstance(lease, Refused):
+        return lease
+    refusal = unattested(state, request.id)
+    if refusal is not None:
+        return refusal
+    if lease is None:
+        return _moved(state.issues[request.id], None, "closed", {}, stamp)
+    return _ended(state, lease, "closed", {}, stamp)
+
+
+def discover(state: State, request: DiscoverIssue, stamp: Stamp) -> Outcome:
+    """A new issue that was found while working on another; it remembers where it came from."""
+    lease = touch(state, request, "issue.discover", stamp)
+    if isinstance(lease, Refused):
+        return lease
+    issue_id = request.new_id or _fresh_id(state, stamp)
+    refusal = _no_room(state, issue_id)
+    if refusal is not None:
+        return refusal
+    issue = _fresh(request, issue_id, stamp)
+    origin = Dependency(issue_id, request.id, "discovered-from")
+    body = {
+        "changed": True,
+        "discoveredFrom": request.id,
+        "issue": issue_view(issue, None, stamp.wall_ms),
+    }
+    fence = lease.fence if lease else None
+    return Accepted((IssueAdded(issue), DependencyAdded(origin)), body, request.id, fence)
+
+
+def import_issues(state: State, request: ImportIssues, stamp: Stamp) -> Outcome:
+    """Take over records of `issues.jsonl`. A live or lapsed lease comes along, with a fence.
+
+    A fence is a row's number, so a row takes one leased record, or many that are not leased.
+    """
+    leased = sum(record.lease is not None for record in request.records)
+    if leased and len(request.records) > 1:
+        detail = "a leased record shares its row with others"
+        return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail)
+    changes: list[Change] = []
+    seen: set[str] = set()
+    for record in request.records:
+        refusal = _no_room(state, record.id, len(seen))
+        if refusal is not None or record.id in seen:
+            return refusal or Refused(Reason.ISSUE_EXISTS, f"issue {record.id}", record.id)
+        seen.add(record.id)
+        taken = _imported(record, stamp)
+        if isinstance(taken, Refused):
+            return taken
+        changes += taken
+    fence = stamp.seq if leased else None
+    return Accepted(tuple(changes), {"changed": bool(changes), "imported": len(seen)}, fence=fence)
+
+
+def _reopening(state: State, request: UpdateIssue) -> bool:
+    """Open a closed issue again: explicit, and never by somebody who thinks they hold it."""
+    issue = state.issues.get(request.id)
+    if issue is None or issue.status != "closed" or request.status != "open":
+        return False
+    return not request.lease_id and not request.sublease_id and request.fence is None
+
+
+def _mends(state: State, issue: Issue, lease: Lease, members: dict[str, Any]) -> bool:
+    """Whether an update is a reconciliation by hand: it names the owner again."""
+    named_again = issue.status == "in_progress" and members.get("assignee") == lease.owner
+    return named_again and lease.resource in state.torn
+
+
+def _ended(
+    state: State, lease: Lease, status: str, members: dict[str, Any], stamp: Stamp
+) -> Outcome:
+    """The holder is through with it: done, where nothing of it runs any more, or given up."""
+    issue = state.issues[issue_of(lease.resource)]
+    running = state.running(lease.resource)
+    if status == "closed" and running:
+        return still_open(issue.id, running, lease)
+    step(state, lease.resource, Move.COMPLETE if status == "closed" else Move.RELEASE, stamp)
+    accepted = _moved(issue, lease, status, members, stamp)
+    accepted.body.update(orphaned_view(state, lease.resource))
+    return accepted
+
+
+def _moved(
+    issue: Issue, lease: Lease | None, status: str, members: dict[str, Any], stamp: Stamp
+) -> Accepted:
+    members["status"] = status
+    if status == "closed":
+        members["closed_at"] = rfc3339.record_text(stamp.wall_ms)
+    elif issue.closed_at:
+        members["closed_at"] = ""
+    if status == "open":
+        members.setdefault("assignee", "")
+    accepted = _set(issue, None, members, stamp)
+    if lease is None:
+        return accepted
+    changes = (LeaseDropped(lease.resource), *accepted.changes)
+    return Accepted(changes, accepted.body, issue.id, lease.fence)
+
+
+def _set(issue: Issue, lease: Lease | None, members: dict[str, Any], stamp: Stamp) -> Accepted:
+    fence = lease.fence if lease else None
+    if not members:
+        body = {"changed": False, "issue": issue_view(issue, lease, stamp.wall_ms)}
+        return Accepted((), body, issue.id, fence)
+    members["updated_at"] = rfc3339.record_text(stamp.wall_ms)
+    issue = replace(issue, **members)
+    body = {"changed": True, "issue": issue_view(issue, lease, stamp.wall_ms)}
+    return Accepted((IssueSet(issue.id, members),), body, issue.id, fence)
+
+
+def _clean(name: str, value: Any) -> Any:  # noqa: ANN401 - a member of any kind
+    """A member as `add` would have taken it."""
+    if name == "labels" and value is not None:
+        return tuple(dict.fromkeys(value))
+    return value.strip() if name == "owner" and value is not None else value
+
+
+def _fresh(
+    request: AddIssue | DiscoverIssue,
+    issue_id: str,
+    stamp: Stamp,
+    **members: Any,  # noqa: ANN401
+) -> Issue:
+    now = rfc3339.record_text(stamp.wall_ms)
+    return Issue(
+        id=issue_id,
+        title=request.title,
+        description=request.description,
+        priority=request.priority,
+        issue_type=request.issue_type,
+        labels=tuple(dict.fromkeys(request.labels)),
+        created_at=now,
+        updated_at=now,
+        **members,
+    )
+
+
+def _fresh_id(state: State, stamp: Stamp) -> str:
+    issue_id = f"us-{stamp.seq}"
+    while issue_id in state.issues:
+        issue_id += "x"
+    return issue_id
+
+
+def _no_room(state: State, issue_id: str, pending: int = 0) -> Refused | None:
+    if issue_id in state.issues:
+        return Refused(Reason.ISSUE_EXISTS, f"issue {issue_id}", issue_id)
+    if len(state.issues) + pending >= limits.ISSUES_MAX:
+        return Refused(Reason.ISSUES_FULL, f"issue {issue_id}", issue_id)
+    return None
+
+
+# --- records of issues.jsonl --------------------------------------------------------------------
+
+
+def _imported(record: RecordedIssue, stamp: Stamp) -> list[Change] | Refused:
+    problem = record_problem(record)
+    if problem is not None:
+        detail = f"issue {record.id}: {problem}"
+        return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, record.id)
+    for text in (record.created_at, record.updated_at, record.closed_at):
+        if text and rfc3339.parse_ms(text) is None:
+            detail = f"issue {record.id}: {text} is no RFC 3339 moment"
+            return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, record.id)
+    issue = Issue(
+        id=record.id,
+        title=record.title,
+        description=record.description,
+        design=record.design,
+        acceptance_criteria=record.acceptance_criteria,
+        notes=record.notes,
+        status=record.status,
+        priority=record.priority,
+        issue_type=record.issue_type,
+        assignee=record.assignee,
+        owner=record.owner,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        closed_at=record.closed_at,
+        ephemeral=record.ephemeral,
+        mol_type=record.mol_type,
+        labels=record.labels,
+        metadata=record.metadata,
+        extra=record.extra,
+        comments=record.comments,
+        attempts=1 if record.lease else 0,
+    )
+    changes: list[Change] = [IssueAdded(issue)]
+    for each in record.dependencies:
+        link = Dependency(record.id, each.depends_on_id, each.type, each.created_by, each.extra)
+        changes.append(DependencyAdded(link))
+    if record.lease is not None and record.status != "closed":
+        lease = _imported_lease(record.id, record.lease, stamp)
+        if isinstance(lease, Refused):
+            return lease
+        changes.append(LeasePut(lease))
+    return changes
+
+
+def _imported_lease(issue_id: str, lease: RecordedLease, stamp: Stamp) -> Lease | Refused:
+    granted_ms, deadline_ms = (rfc3339.parse_ms(t) for t in (lease.acquired_at, lease.expires_at))
+    renewed_ms = rfc3339.parse_ms(lease.renewed_at) if lease.renewed_at else None
+    if granted_ms is None or deadline_ms is None or (lease.renewed_at and renewed_ms is None):
+        detail = f"issue {issue_id}: a time of its lease is no RFC 3339 moment"
+        return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, issue_id)
+    return Lease(
+        resource=issue_resource(issue_id),
+        lease_id=lease.lease_id,
+        owner=lease.owner,
+        fence=stamp.seq,
+        ttl_ms=max(0, deadline_ms - granted_ms),
+        granted_ms=granted_ms,
+        deadline_ms=deadline_ms,
+        renewed_ms=renewed_ms,
+        renewals=int(renewed_ms is not None),
+        state=LeaseState.ACTIVE if renewed_ms is None else LeaseState.RENEWED,
+    )

@@ -1,0 +1,304 @@
+"""What a decision gives back: an answer, and the few changes to make.
+
+A refusal changes nothing that was decided. Changes are data: the journal keeps them, `apply` makes
+them, and nothing else touches the state.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...contracts import (
+    FAILURES,
+    CheckPolicy,
+    Decision,
+    Dependency,
+    Designation,
+    Directive,
+    Feature,
+    Fiber,
+    Handover,
+    Instance,
+    Issue,
+    Job,
+    Lease,
+    Member,
+    Operation,
+    Policy,
+    Quarantine,
+    Reason,
+    Session,
+    Spec,
+    SpecState,
+    Sublease,
+    Witness,
+)
+
+# --- changes ------------------------------------------------------------------------------------
+
+
+class IssueAdded(Struct, frozen=True, tag_field="change", tag="issue.added"):
+    issue: Issue
+
+
+class IssueSet(Struct, frozen=True, tag_field="change", tag="issue.set"):
+    """Some members of an issue get new values; `updated_at` is always among them."""
+
+    id: str
+    members: dict[str, Any]
+
+
+class LeasePut(Struct, frozen=True, tag_field="change", tag="lease.put"):
+    """A grant or an extension. A grant with a new fence ends whatever hung on the old one."""
+
+    lease: Lease
+
+
+class LeaseDropped(Struct, frozen=True, tag_field="change", tag="lease.dropped"):
+    resource: str
+
+
+class Lapsed(Struct, frozen=True, tag_field="change", tag="lapsed"):
+    """Leases past their deadline at this moment are filed as overdue, ready to be reclaimed."""
+
+    wall_ms: int
+
+
+class SubleasePut(Struct, frozen=True, tag_field="change", tag="sublease.put"):
+    sublease: Sublease
+
+
+class SubleaseDropped(Struct, frozen=True, tag_field="change", tag="sublease.dropped"):
+    resource: str
+    sublease_id: str
+
+
+class InstancePut(Struct, frozen=True, tag_field="change", tag="instance.put"):
+    instance: Instance
+
+
+class InstanceDropped(Struct, frozen=True, tag_field="change", tag="instance.dropped"):
+    resource: str
+    instance_id: str
+
+
+class FiberPut(Struct, frozen=True, tag_field="change", tag="fiber.put"):
+    """A fiber is spawned, or has ended. An end of the lease's term orphans it without a change."""
+
+    fiber: Fiber
+
+
+class FiberDropped(Struct, frozen=True, tag_field="change", tag="fiber.dropped"):
+    """A fiber that ended long ago is forgotten."""
+
+    resource: str
+    fiber_id: str
+
+
+class HandoverPut(Struct, frozen=True, tag_field="change", tag="handover.put"):
+    """The newest hand-over of an issue; the oldest one beyond the limit is forgotten."""
+
+    handover: Handover
+
+
+class SessionPut(Struct, frozen=True, tag_field="change", tag="session.put"):
+    session: Session
+
+
+class SessionDropped(Struct, frozen=True, tag_field="change", tag="session.dropped"):
+    """A session that stopped long ago is forgotten, with its ledger."""
+
+    worker: str
+
+
+class FeaturePut(Struct, frozen=True, tag_field="change", tag="feature.put"):
+    feature: Feature
+
+
+class JobPut(Struct, frozen=True, tag_field="change", tag="job.put"):
+    """A job is scheduled or moves. What waits for its completion is free without a change."""
+
+    job: Job
+
+
+class JobQuarantined(Struct, frozen=True, tag_field="change", tag="job.quarantined"):
+    """A result came too late: the completion is refused, and the result is kept."""
+
+    job_id: str
+    quarantine: Quarantine
+
+
+class SpecPut(Struct, frozen=True, tag_field="change", tag="spec.put"):
+    """A spec is submitted."""
+
+    spec: Spec
+
+
+class SpecMoved(Struct, frozen=True, kw_only=True, tag_field="change", tag="spec.moved"):
+    """A spec is claimed, given back, or has more jobs than before; its steps stay."""
+
+    spec_id: str
+    state: SpecState
+    created: int
+    attempts: int
+    fence: int
+    reason: str
+    materialized_ms: int | None
+
+
+class DirectivePut(Struct, frozen=True, tag_field="change", tag="directive.put"):
+    """A route or a mark; an empty one stays, so that no older write comes back."""
+
+    directive: Directive
+
+
+class MemberPut(Struct, frozen=True, tag_field="change", tag="member.put"):
+    member: Member
+
+
+class Designated(Struct, frozen=True, tag_field="change", tag="coordinator.designated"):
+    """A coordinator is designated, or was heard of."""
+
+    designation: Designation
+
+
+class OperationAdmitted(Struct, frozen=True, tag_field="change", tag="operation.admitted"):
+    """The line of the operation log. The other changes do what it says; with it the stamp of its
+    author is used up."""
+
+    operation: Operation
+    digest: str = ""  # of the operation as its node sent it, where one did
+
+
+class DependencyAdded(Struct, frozen=True, tag_field="change", tag="dependency.added"):
+    dependency: Dependency
+
+
+class DependencyDropped(Struct, frozen=True, tag_field="change", tag="dependency.dropped"):
+    dependency: Dependency
+
+
+class PolicySet(Struct, frozen=True, tag_field="change", tag="policy.set"):
+    policy: Policy
+
+
+class ChecksSet(Struct, frozen=True, tag_field="change", tag="checks.set"):
+    """Another check policy is in force, and no decision under the one before counts any more."""
+
+    checks: CheckPolicy
+
+
+class WitnessPut(Struct, frozen=True, tag_field="change", tag="witness.put"):
+    witness: Witness
+
+
+class DecisionPut(Struct, frozen=True, tag_field="change", tag="decision.put"):
+    decision: Decision
+
+
+class Answered(Struct, frozen=True, tag_field="change", tag="answered"):
+    """The first answer to this request id is the row `seq`."""
+
+    request_id: str
+    action: str
+    args_digest: str
+    seq: int
+
+
+Change = (
+    IssueAdded
+    | IssueSet
+    | LeasePut
+    | LeaseDropped
+    | Lapsed
+    | SubleasePut
+    | SubleaseDropped
+    | InstancePut
+    | InstanceDropped
+    | FiberPut
+    | FiberDropped
+    | HandoverPut
+    | SessionPut
+    | SessionDropped
+    | FeaturePut
+    | JobPut
+    | JobQuarantined
+    | SpecPut
+    | SpecMoved
+    | DirectivePut
+    | MemberPut
+    | Designated
+    | OperationAdmitted
+    | DependencyAdded
+    | DependencyDropped
+    | PolicySet
+    | ChecksSet
+    | WitnessPut
+    | DecisionPut
+    | Answered
+)
+
+# --- outcomes -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Granted. `body` goes into the answer, the other members into the evidence."""
+
+    changes: tuple[Change, ...] = ()
+    body: dict[str, Any] = field(default_factory=dict)
+    issue_id: str | None = None
+    fence: int | None = None
+    witnesses: tuple[str, ...] = ()  # what else the effect rests on, in order
+    job_id: str | None = None
+    spec_id: str | None = None
+    resource: str | None = None  # what the fence is of, where it is no issue and no job
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Not granted, for the first reason that applies; a check names the others too."""
+
+    reason: Reason
+    detail: str
+    issue_id: str | None = None
+    fence: int | None = None  # the fence that is current, where the refusal is about fences
+    changes: tuple[Change, ...] = ()  # only the memory of the answer, and a result that came late
+    job_id: str | None = None
+    spec_id: str | None = None
+    resource: str | None = None  # as above
+    others: tuple[Reason, ...] = ()
+
+    @property
+    def classes(self) -> list[str]:
+        return [reason.wire for reason in (self.reason, *self.others)]
+
+    @property
+    def diagnostic(self) -> str:
+        failure = FAILURES[self.reason]
+        return f"{self.detail}: {failure.meaning}; {failure.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Asked and answered before; the answer is the journal's row `seq`."""
+
+    seq: int
+
+
+Outcome = Accepted | Refused | Repeated
+
+# --- changes as bytes ---------------------------------------------------------------------------
+
+_DECODER = msgspec.json.Decoder(list[Change])
+
+
+def encode_changes(changes: tuple[Change, ...]) -> bytes:
+    """Canonical bytes, for the journal and its digests."""
+    return msgspec.json.encode(changes, order="sorted")
+
+
+def decode_changes(data: bytes) -> list[Change]:
+    return _DECODER.decode(data)

@@ -1,0 +1,535 @@
+"""What is: the fold of the journal, and the only function that changes it.
+
+    I1  Every lease's resource is an issue, a job or a spec that exists and is not finished.
+    I2  A resource has at most one lease; a newer grant has a greater fence.
+    I3  Subleases and instances hang on the lease whose fence they were made under.
+    I4  `ready` holds exactly the open issues whose blockers are all closed.
+    I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
+    I6  A fiber runs under the lease whose fence it has, and in a scope that runs; orphans are of
+        earlier terms, and closed work has no fibers.
+    I7  Hand-overs are of issues that exist, and a ledger hangs on its worker's session.
+    I8  Decisions are about issues that exist and are not closed.
+    I9  A job is leased exactly while it is claimed, and stands in the index of its state.
+    I10 A spec counts the jobs of its steps, is materialized when it has them all, and is leased
+        only before; its fence is that of its last lease.
+    I11 What is being dispatched is a job of a spec that is neither dispatched nor completed.
+
+The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
+leases were filed as lapsed is history: decisions see it, so images carry it.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple, assert_never
+
+import msgspec
+from sortedcontainers import SortedList
+
+from ...contracts import (
+    BLOCKING_TYPES,
+    FIBER_TRANSITIONS,
+    Author,
+    CheckPolicy,
+    Decision,
+    Dependency,
+    Designation,
+    Directive,
+    Feature,
+    Fiber,
+    FiberMove,
+    FiberState,
+    Handover,
+    Instance,
+    Issue,
+    Job,
+    Lease,
+    Member,
+    Policy,
+    Session,
+    Spec,
+    Sublease,
+    Witness,
+    is_issue,
+    issue_of,
+    issue_resource,
+    limits,
+    rfc3339,
+)
+from .jobs.job_index import Lane, check_lane
+from .outcome import (
+    Answered,
+    Change,
+    ChecksSet,
+    DecisionPut,
+    DependencyAdded,
+    DependencyDropped,
+    Designated,
+    DirectivePut,
+    FeaturePut,
+    FiberDropped,
+    FiberPut,
+    HandoverPut,
+    InstanceDropped,
+    InstancePut,
+    IssueAdded,
+    IssueSet,
+    JobPut,
+    JobQuarantined,
+    Lapsed,
+    LeaseDropped,
+    LeasePut,
+    MemberPut,
+    OperationAdmitted,
+    PolicySet,
+    SessionDropped,
+    SessionPut,
+    SpecMoved,
+    SpecPut,
+    SubleaseDropped,
+    SubleasePut,
+    WitnessPut,
+)
+
+
+class Answer(NamedTuple):
+    """What a request id stood for the first time."""
+
+    action: str
+    args_digest: str
+    seq: int
+
+
+class Rank(NamedTuple):
+    """The order in which work is handed out: urgent first, then old, then by id."""
+
+    priority: int
+    created_ms: int
+    issue_id: str
+
+
+class State:
+    """All that decisions depend on. Only `apply` writes to it."""
+
+    __slots__ = (
+        "answers",
+        "blocks",
+        "checks",
+        "deadlines",
+        "decisions",
+        "dependencies",
+        "features",
+        "fibers",
+        "forgetting",
+        "handovers",
+        "instances",
+        "issues",
+        "lane",
+        "leases",
+        "overdue",
+        "policy",
+        "ranks",
+        "ready",
+        "sessions",
+        "subleases",
+        "torn",
+        "witnesses",
+    )
+
+    def __init__(self) -> None:
+        self.issues: dict[str, Issue] = {}
+        self.dependencies: dict[str, tuple[Dependency, ...]] = {}
+        self.leases: dict[str, Lease] = {}
+        self.subleases: dict[str, dict[str, Sublease]] = {}
+        self.instances: dict[str, dict[str, Instance]] = {}
+        self.fibers: dict[str, dict[str, Fiber]] = {}
+        self.handovers: dict[str, tuple[Handover, ...]] = {}  # by issue, oldest first
+        self.sessions: dict[str, Session] = {}  # by worker
+        self.features: dict[str, dict[str, Feature]] = {}
+        self.lane = Lane()
+        self.policy = Policy()
+        self.checks: CheckPolicy | None = None
+        self.witnesses: dict[str, Witness] = {}  # by key, the oldest first
+        self.decisions: dict[str, Decision] = {}  # by issue
+        self.answers: dict[str, Answer] = {}
+        self.forgetting: deque[str] = deque()  # request ids, oldest first
+        # Indexes.
+        self.blocks: dict[str, set[str]] = {}  # issue -> issues that wait for it
+        self.ranks: dict[str, Rank] = {}
+        self.ready: SortedList[Rank] = SortedList()
+        self.deadlines: SortedList[tuple[int, str]] = SortedList()
+        self.overdue: SortedList[Rank] = SortedList()
+        self.torn: set[str] = set()  # leased resources whose record disagrees with the lease
+
+    def blockers(self, issue_id: str) -> list[str]:
+        """Ids that the issue still waits for, in the order they were added."""
+        return [
+            each.depends_on_id
+            for each in self.dependencies.get(issue_id, ())
+            if each.type in BLOCKING_TYPES and not self._closed(each.depends_on_id)
+        ]
+
+    def stale_count(self, wall_ms: int) -> int:
+        """How many leases are past their deadline."""
+        return len(self.overdue) + self.deadlines.bisect_left((wall_ms, ""))
+
+    def stale_ids(self, wall_ms: int) -> Iterator[str]:
+        """Issues whose lease is past its deadline, in no order worth relying on."""
+        yield from (place.issue_id for place in self.overdue)
+        yield from (
+            issue_of(key) for _, key in self.deadlines.irange(None, (wall_ms, ""), (True, False))
+        )
+
+    def running(self, resource: str) -> list[Fiber]:
+        """The fibers that run under a lease, in the order in which they were spawned."""
+        fibers = self.fibers.get(resource, {}).values()
+        running = (each for each in fibers if each.state is FiberState.RUNNING)
+        return sorted(running, key=lambda fiber: fiber.spawned_seq)
+
+    def term(self, issue_id: str) -> tuple[int, int]:
+        """Which term of an issue this is; see `Decision`."""
+        lease = self.leases.get(issue_resource(issue_id))
+        return (lease.fence if lease else 0, self.issues[issue_id].attempts)
+
+    def _closed(self, issue_id: str) -> bool:
+        issue = self.issues.get(issue_id)
+        return issue is not None and issue.status == "closed"
+
+
+def _rank(issue: Issue) -> Rank:
+    return Rank(issue.priority, rfc3339.parse_ms(issue.created_at) or 0, issue.id)
+
+
+def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # noqa: PLR0915 - flat
+    """Make the changes of one decision, and keep the indexes in step."""
+    for change in changes:
+        match change:
+            case IssueAdded(issue):
+                _put_issue(state, issue)
+            case IssueSet(issue_id, members):
+                _put_issue(state, msgspec.structs.replace(state.issues[issue_id], **members))
+            case LeasePut(lease):
+                _put_lease(state, lease)
+            case LeaseDropped(resource):
+                _drop_lease(state, resource)
+            case Lapsed(wall_ms):
+                _file_lapsed(state, wall_ms)
+            case SubleasePut(sublease):
+                state.subleases.setdefault(sublease.resource, {})[sublease.sublease_id] = sublease
+            case SubleaseDropped(resource, sublease_id):
+                del state.subleases[resource][sublease_id]
+            case InstancePut(instance):
+                state.instances.setdefault(instance.resource, {})[instance.instance_id] = instance
+            case InstanceDropped(resource, instance_id):
+                del state.instances[resource][instance_id]
+            case FiberPut(fiber):
+                state.fibers.setdefault(fiber.resource, {})[fiber.fiber_id] = fiber
+            case FiberDropped(resource, fiber_id):
+                del state.fibers[resource][fiber_id]
+            case HandoverPut(handover):
+                left = (*state.handovers.get(handover.issue_id, ()), handover)
+                state.handovers[handover.issue_id] = left[-limits.HANDOVERS_PER_ISSUE_MAX :]
+            case SessionPut(session):
+                state.sessions[session.worker] = session
+            case SessionDropped(worker):
+                del state.sessions[worker]
+                state.features.pop(worker, None)
+            case FeaturePut(feature):
+                state.features.setdefault(feature.worker, {})[feature.feature_id] = feature
+            case JobPut() | JobQuarantined() | DirectivePut() | MemberPut() | Designated():
+                state.lane.make(change)
+            case SpecPut() | SpecMoved():
+                state.lane.make(change)
+            case OperationAdmitted(operation, digest):
+                # The log is the journal's; what it did are the changes beside it.
+                state.lane.seal(operation, digest)
+            case DependencyAdded(dependency):
+                _add_dependency(state, dependency)
+            case DependencyDropped(dependency):
+                _drop_dependency(state, dependency)
+            case PolicySet(policy):
+                state.policy = policy
+            case ChecksSet(checks):
+                state.checks = checks
+                state.decisions.clear()
+            case WitnessPut(witness):
+                _put_witness(state, witness)
+            case DecisionPut(decision):
+                state.decisions[decision.issue_id] = decision
+            case Answered(request_id, action, args_digest, seq):
+                _remember(state, request_id, Answer(action, args_digest, seq))
+            case _:
+                assert_never(change)
+
+
+def _put_issue(state: State, issue: Issue) -> None:
+    before = state.issues.get(issue.id)
+    state.issues[issue.id] = issue
+    if before is None:
+        state.ranks[issue.id] = _rank(issue)
+    elif before.priority != issue.priority:
+        _move(state, state.ranks[issue.id], _rank(issue))
+    _refresh_ready(state, issue.id)
+    _refresh_torn(state, issue_resource(issue.id))
+    if issue.status == "closed":
+        state.fibers.pop(issue_resource(issue.id), None)  # orphans; nobody may ask for them now
+        state.decisions.pop(issue.id, None)
+    if (before is not None and before.status == "closed") != (issue.status == "closed"):
+        for waiting in state.blocks.get(issue.id, ()):
+            _refresh_ready(state, waiting)
+
+
+def _move(state: State, old: Rank, new: Rank) -> None:
+    state.ranks[new.issue_id] = new
+    for index in (state.ready, state.overdue):
+        if old in index:
+            index.remove(old)
+            index.add(new)
+
+
+def _put_lease(state: State, lease: Lease) -> None:
+    before = state.leases.get(lease.resource)
+    if not is_issue(lease.resource):
+        state.leases[lease.resource] = lease
+        state.lane.file_lease(before, lease)
+        return
+    if before is not None:
+        _unfile(state, before)
+        if before.fence != lease.fence:
+            _drop_dependents(state, lease.resource)
+    state.leases[lease.resource] = lease
+    state.deadlines.add((lease.deadline_ms, lease.resource))
+    _refresh_torn(state, lease.resource)
+
+
+def _drop_lease(state: State, resource: str) -> None:
+    if not is_issue(resource):
+        state.lane.file_lease(state.leases.pop(resource), None)
+        return
+    _unfile(state, state.leases.pop(resource))
+    _drop_dependents(state, resource)
+    _refresh_torn(state, resource)
+
+
+def _unfile(state: State, lease: Lease) -> None:
+    if (lease.deadline_ms, lease.resource) in state.deadlines:
+        state.deadlines.remove((lease.deadline_ms, lease.resource))
+    else:
+        state.overdue.remove(state.ranks[issue_of(lease.resource)])
+
+
+def _file_lapsed(state: State, wall_ms: int) -> None:
+    _file(state, list(state.deadlines.irange(None, (wall_ms, ""), (True, False))))
+
+
+def _file(state: State, entries: list[tuple[int, str]]) -> None:
+    for entry in entries:
+        state.deadlines.remove(entry)
+        state.overdue.add(state.ranks[issue_of(entry[1])])
+
+
+def _drop_dependents(state: State, resource: str) -> None:
+    """The term is over: what hung on it is gone, and what still ran is orphaned."""
+    running = state.running(resource)
+    state.subleases.pop(resource, None)
+    state.instances.pop(resource, None)
+    state.fibers.pop(resource, None)
+    for fiber in running:
+        orphan = FIBER_TRANSITIONS[fiber.state, FiberMove.ORPHAN]
+        state.fibers.setdefault(resource, {})[fiber.fiber_id] = msgspec.structs.replace(
+            fiber, state=orphan
+        )
+
+
+def _add_dependency(state: State, dependency: Dependency) -> None:
+    source = dependency.issue_id
+    state.dependencies[source] = (*state.dependencies.get(source, ()), dependency)
+    if dependency.type in BLOCKING_TYPES:
+        state.blocks.setdefault(dependency.depends_on_id, set()).add(source)
+        _refresh_ready(state, source)
+
+
+def _drop_dependency(state: State, dependency: Dependency) -> None:
+    source, target = dependency.issue_id, dependency.depends_on_id
+    rest = tuple(each for each in state.dependencies[source] if each != dependency)
+    if rest:
+        state.dependencies[source] = rest
+    else:
+        del state.dependencies[source]
+    if not any(each.depends_on_id == target and each.type in BLOCKING_TYPES for each in rest):
+        waiting = state.blocks.get(target, set())
+        waiting.discard(source)
+        if not waiting:
+            state.blocks.pop(target, None)
+    _refresh_ready(state, source)
+
+
+def _refresh_ready(state: State, issue_id: str) -> None:
+    issue = state.issues.get(issue_id)
+    if issue is None:
+        return
+    place = state.ranks[issue_id]
+    is_ready = issue.status == "open" and not state.blockers(issue_id)
+    if is_ready and place not in state.ready:
+        state.ready.add(place)
+    elif not is_ready:
+        state.ready.discard(place)
+
+
+def _refresh_torn(state: State, resource: str) -> None:
+    lease, issue = state.leases.get(resource), state.issues.get(issue_of(resource))
+    if lease and issue and (issue.status, issue.assignee) != ("in_progress", lease.owner):
+        state.torn.add(resource)
+    else:
+        state.torn.discard(resource)
+
+
+def _put_witness(state: State, witness: Witness) -> None:
+    state.witnesses.pop(witness.key, None)
+    state.witnesses[witness.key] = witness
+    while len(state.witnesses) > limits.WITNESSES_MAX:
+        del state.witnesses[next(iter(state.witnesses))]
+
+
+def _remember(state: State, request_id: str, answer: Answer) -> None:
+    state.answers[request_id] = answer
+    state.forgetting.append(request_id)
+    while len(state.forgetting) > limits.ANSWERS_MAX:
+        del state.answers[state.forgetting.popleft()]
+
+
+# --- the state as bytes -------------------------------------------------------------------------
+
+
+class Image(msgspec.Struct, frozen=True):
+    """The records of a state, in one order: what snapshots hold and digests cover."""
+
+    issues: list[Issue]
+    dependencies: list[Dependency]
+    leases: list[Lease]
+    overdue: list[str]  # resources that were filed as lapsed
+    subleases: list[Sublease]
+    instances: list[Instance]
+    policy: Policy
+    answers: list[tuple[str, str, str, int]]
+    # An image from before there were any has none of these.
+    fibers: list[Fiber] = []
+    handovers: list[Handover] = []
+    sessions: list[Session] = []
+    features: list[Feature] = []
+    checks: CheckPolicy | None = None
+    witnesses: list[Witness] = []
+    decisions: list[Decision] = []
+    jobs: list[Job] = []
+    directives: list[Directive] = []
+    members: list[Member] = []
+    designation: Designation | None = None
+    specs: list[Spec] = []
+    authors: list[Author] = []
+
+
+_IMAGE_DECODER = msgspec.json.Decoder(Image)
+
+
+def dump(state: State) -> bytes:
+    """The canonical bytes of a state; equal states give equal bytes."""
+    image = Image(
+        issues=[state.issues[key] for key in sorted(state.issues)],
+        dependencies=[one for key in sorted(state.dependencies) for one in state.dependencies[key]],
+        leases=[state.leases[key] for key in sorted(state.leases)],
+        overdue=sorted(issue_resource(place.issue_id) for place in state.overdue),
+        subleases=_flat(state.subleases),
+        instances=_flat(state.instances),
+        policy=state.policy,
+        answers=[(key, *state.answers[key]) for key in state.forgetting],
+        fibers=_flat(state.fibers),
+        handovers=[one for key in sorted(state.handovers) for one in state.handovers[key]],
+        sessions=[state.sessions[key] for key in sorted(state.sessions)],
+        features=_flat(state.features),
+        checks=state.checks,
+        witnesses=[*state.witnesses.values()],
+        decisions=[state.decisions[key] for key in sorted(state.decisions)],
+        jobs=[state.lane.jobs[key] for key in sorted(state.lane.jobs)],
+        directives=[state.lane.directives[key] for key in sorted(state.lane.directives)],
+        members=[state.lane.members[key] for key in sorted(state.lane.members)],
+        designation=state.lane.designation,
+        specs=[state.lane.specs[key] for key in sorted(state.lane.specs)],
+        authors=[state.lane.authors[key] for key in sorted(state.lane.authors)],
+    )
+    return msgspec.json.encode(image, order="sorted")
+
+
+def load(data: bytes) -> State:
+    """The state that `dump` wrote. Raises `msgspec.MsgspecError` for anything else."""
+    image = _IMAGE_DECODER.decode(data)
+    state = State()
+    apply(state, [IssueAdded(each) for each in image.issues])
+    apply(state, [DependencyAdded(each) for each in image.dependencies])
+    apply(state, [JobPut(each) for each in image.jobs])
+    apply(state, [SpecPut(each) for each in image.specs])
+    apply(state, [DirectivePut(each) for each in image.directives])
+    apply(state, [MemberPut(each) for each in image.members])
+    if image.designation is not None:
+        apply(state, [Designated(image.designation)])
+    state.lane.authors.update({each.node: each for each in image.authors})
+    apply(state, [LeasePut(each) for each in image.leases])
+    _file(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
+    apply(state, [SubleasePut(each) for each in image.subleases])
+    apply(state, [InstancePut(each) for each in image.instances])
+    apply(state, [FiberPut(each) for each in image.fibers])
+    apply(state, [HandoverPut(each) for each in image.handovers])
+    apply(state, [SessionPut(each) for each in image.sessions])
+    apply(state, [FeaturePut(each) for each in image.features])
+    if image.checks is not None:
+        apply(state, [ChecksSet(image.checks)])
+    apply(state, [WitnessPut(each) for each in image.witnesses])
+    apply(state, [DecisionPut(each) for each in image.decisions])
+    apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
+    return state
+
+
+def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
+    return [nested[key][inner] for key in sorted(nested) for inner in sorted(nested[key])]
+
+
+def check_invariants(state: State) -> None:
+    """Assert I1 to I11; slow, for tests and for `issue.check`."""
+    of_issues = {key: lease for key, lease in state.leases.items() if is_issue(key)}
+    for resource, lease in of_issues.items():
+        issue = state.issues[issue_of(resource)]
+        assert issue.status != "closed", f"I1: {resource} is closed and leased"
+        assert lease.resource == resource, f"I2: {resource} is filed under another name"
+    for nested in (state.subleases, state.instances):
+        for resource, inner in nested.items():
+            assert not inner or resource in state.leases, f"I3: orphans on {resource}"
+    ready = [_rank(i) for i in state.issues.values() if i.status == "open"]
+    ready = sorted(place for place in ready if not state.blockers(place.issue_id))
+    assert list(state.ready) == ready, "I4: the ready index differs from the records"
+    filed = [key for _, key in state.deadlines]
+    filed += [issue_resource(place.issue_id) for place in state.overdue]
+    assert sorted(filed) == sorted(of_issues), "I5: a lease is filed twice or not at all"
+    for deadline_ms, key in state.deadlines:
+        assert state.leases[key].deadline_ms == deadline_ms, f"I5: {key} has another deadline"
+    for resource, fibers in state.fibers.items():
+        _check_fibers(state, resource, fibers)
+    assert state.handovers.keys() <= state.issues.keys(), "I7: a hand-over of nothing"
+    assert state.features.keys() <= state.sessions.keys(), "I7: a ledger of nobody"
+    for issue_id in state.decisions:
+        assert state.issues[issue_id].status != "closed", f"I8: {issue_id} is closed and decided"
+    check_lane(state.lane, state.leases)
+
+
+def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:
+    lease = state.leases.get(resource)
+    status = state.issues[issue_of(resource)].status
+    assert not fibers or status != "closed", f"I6: {resource} is closed and has fibers"
+    for fiber in fibers.values():
+        name = f"{resource} {fiber.fiber_id}"
+        of_this_term = lease is not None and fiber.fence == lease.fence
+        is_orphan = fiber.state is FiberState.ORPHANED
+        assert of_this_term is not is_orphan, f"I6: {name} is {fiber.state} in the wrong term"
+        has_ended = fiber.state in (FiberState.JOINED, FiberState.CANCELLED)
+        assert has_ended is (fiber.ended_seq is not None), f"I6: {name} ended and did not"
+        if fiber.state is FiberState.RUNNING and fiber.parent_fiber_id:
+            parent = fibers[fiber.parent_fiber_id]
+            assert parent.state is FiberState.RUNNING, f"I6: {name} runs in an ended scope"
+            assert fiber.depth == parent.depth + 1, f"I6: {name} lies at another depth"

@@ -1,0 +1,280 @@
+"""An authority in a state directory: its lock, its journal, and the projections that follow."""
+
+import queue
+import time
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import apsw
+import orjson
+
+from ...contracts import (
+    Door,
+    Garbage,
+    Reason,
+    Request,
+    Transport,
+    host_actions,
+    limits,
+    parse,
+    startup_check,
+)
+from ..engine.engine import Authority, Proposal
+from ..journal.failpoint import failpoint
+from ..journal.journal import Row, Unavailable
+from ..journal.relay_message import Errand, Messenger, parcels
+from ..journal.state_dir import TRAJECTORY, evidence_locked, locked, open_journal
+from ..views.trajectory import Steps, Trajectory, last_seq, refuse_rewound
+
+LOOK_SECONDS = 0.25  # between two looks of a standby
+
+Evidence = Literal["inside", "outside"]  # who writes the trajectory
+
+
+class Office:
+    """An authority, its lock and its projections, in a state directory.
+
+    The trajectory is left to another process where `evidence` is `outside`, and where one has it
+    already.
+    """
+
+    boundary = "reference"
+    authority: Authority
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        writable: bool = True,
+        lasting: bool = False,
+        evidence: Evidence = "inside",
+        standby: bool = False,
+    ) -> None:
+        """Whoever is to write waits a while for the one who does, or is content to be a standby.
+
+        A standby hands on what it is asked, line by line, to the one who is active.
+        """
+        report = startup_check()
+        if report["result"] != "accepted":
+            raise Unavailable(Reason.CONTRACT_DRIFT, ", ".join(report["failureClasses"]))
+        self.state_dir = state_dir
+        self._writable = writable
+        self._trajectory: Trajectory | None = None
+        self._unwritten: deque[Row | Steps] = deque()  # what the trajectory does not show yet
+        self._wrote = False
+        self._relays = standby  # until it is our turn
+        self._messenger: Messenger | None = None
+        self._brought: queue.SimpleQueue[Errand] = queue.SimpleQueue()
+        with ExitStack() as opened:
+            if writable:
+                opened.enter_context(locked(state_dir))
+            self.journal = opened.enter_context(
+                open_journal(state_dir, read_only=not writable, lasting=lasting)
+            )
+            self.authority = self._authority()
+            self._followed_seq = self.authority.head.seq
+            if writable and evidence == "inside" and self._takes_evidence(opened):
+                doubt = self.journal if self.journal.was_abandoned else None
+                path, last_seq = state_dir / TRAJECTORY, self.authority.head.seq
+                self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
+            elif writable:
+                refuse_rewound(state_dir / TRAJECTORY, self.authority.head.seq)
+            if writable and not standby:
+                self._wait_for_turn()
+            self._opened = opened.pop_all()
+
+    def _takes_evidence(self, opened: ExitStack) -> bool:
+        """Whether the trajectory is ours to write."""
+        try:
+            opened.enter_context(evidence_locked(self.state_dir, wait_ms=0))
+        except Unavailable as error:
+            if error.reason is not Reason.AUTHORITY_BUSY:
+                raise
+            return False
+        return True
+
+    @property
+    def leads(self) -> bool:
+        """Whether this authority is the one that writes."""
+        return self.journal.leads
+
+    def stand_in(self) -> bool:
+        """Take over where nobody is at work, and keep up with who is; whether it is our turn now.
+
+        The epoch comes first, so that nothing is committed behind the last row that is taken in.
+        """
+        epoch = self.journal.stand_in()
+        while rows := self.authority.catch_up():
+            self._unwritten.extend(rows)
+            self.follow()
+        if epoch is not None:
+            self.authority.lead(epoch)
+        return epoch is not None
+
+    def _wait_for_turn(self) -> None:
+        give_up = time.monotonic() + limits.LOCK_WAIT_MS / 1000
+        while not self.journal.leads and not self.stand_in():
+            if time.monotonic() > give_up:
+                raise Unavailable(Reason.AUTHORITY_STANDBY, self.journal.who())
+            time.sleep(LOOK_SECONDS)
+
+    @property
+    def evidence(self) -> Evidence:
+        """Who writes the trajectory: we, or somebody else."""
+        return "outside" if self._trajectory is None else "inside"
+
+    def _authority(self) -> Authority:
+        return Authority(self.journal)
+
+    def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
+        """The answers; when they come back, their rows and their evidence are on disk."""
+        return self._followed(self.authority.propose(batch))
+
+    def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
+        """As `submit`, for requests as they come through their doors."""
+        if self._is_relaying():
+            return self._relayed(lines)
+        return self._followed(
+            self.authority.propose_lines([(door, [line]) for line, door in lines])
+        )
+
+    def _is_relaying(self) -> bool:
+        """Whether somebody else is to be asked; an office that was deposed asks nobody."""
+        if self._relays and (self.leads or self.stand_in()):
+            self._relays = False
+        return self._relays
+
+    def _relayed(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
+        """What the active authority answers, or we, if it becomes our turn meanwhile."""
+        post = self.journal.post
+        if post is None:
+            raise Unavailable(Reason.AUTHORITY_STANDBY, self.journal.who())
+        if self._messenger is None:
+            self._messenger = post.messenger(self._brought.put)
+        seq = self.authority.head.seq
+        errands = [Errand(part, seq) for part in parcels([(door, line) for line, door in lines])]
+        for errand in errands:
+            self._messenger.send(errand)
+        left = len(errands)
+        while left:
+            try:
+                self._brought.get(timeout=LOOK_SECONDS)
+                left -= 1
+            except queue.Empty:
+                if self._is_relaying():
+                    continue
+                post.settle(self._messenger.close())
+                self._messenger = None
+                self._finish(errands)
+                break
+        return [answer for errand in errands for answer in errand.answers if answer is not None]
+
+    def _finish(self, errands: Sequence[Errand]) -> None:
+        """Decide ourselves what has not been decided."""
+        for errand in errands:
+            if missing := errand.missing:
+                runs = [(door, [line]) for door, line in missing]
+                answers = self._followed(self.authority.propose_lines(runs))
+                errand.fill(b"".join(answer + b"\n" for answer in answers))
+
+    def _followed(self, proposal: Proposal) -> list[bytes]:
+        self.commit(proposal)
+        if self.authority.snapshot_due:
+            self.authority.snapshot()
+        self.follow()
+        failpoint("answer.ready")
+        return proposal.answers.lines()
+
+    def commit(self, proposal: Proposal) -> None:
+        """Put what was proposed on disk; `follow` writes the evidence out later."""
+        self.authority.commit(proposal)
+        self._unwritten.extend(proposal.steps)
+
+    @property
+    def behind(self) -> int:
+        """For how many rows `follow` has not done yet what comes behind a commit."""
+        return self.authority.head.seq - self._followed_seq
+
+    def follow(self) -> None:
+        """Do what comes behind a commit; another thread may be committing more.
+
+        The trajectory is brought up to what was committed, if it is ours, and the journal is kept
+        tidy.
+        """
+        if not self._writable:
+            return
+        fresh = [self._unwritten.popleft() for _ in range(len(self._unwritten))]
+        self._wrote = self._wrote or bool(fresh)
+        if self._trajectory is not None:
+            self._followed_seq = self._trajectory.follow(self.journal, fresh)
+        elif fresh:
+            self._followed_seq = last_seq(fresh[-1])
+        self.journal.tidy()
+
+    def ask(
+        self,
+        action: str,
+        payload: dict[str, Any],
+        context: dict[str, Any] | None = None,
+        *,
+        transport: Transport = "local-repl",
+    ) -> dict[str, Any]:
+        """One request from this interpreter or from a command, and its answer.
+
+        Raises `ValueError` for what is no JSON at all; everything else is an answer.
+        """
+        is_relaying = self._is_relaying()
+        if is_relaying and "requestId" not in payload and _is_mutation(action):
+            payload = {**payload, "requestId": uuid.uuid4().hex}  # so that it can be asked again
+        try:
+            data = orjson.dumps({"action": action, "payload": payload, "context": context or {}})
+        except orjson.JSONEncodeError as error:
+            raise ValueError(f"not JSON: {error}") from None
+        door = Door(transport)
+        if is_relaying:
+            (line,) = self.submit_lines([(data, door)])
+        else:
+            (line,) = self.submit([parse(data, door)])
+        answer: dict[str, Any] = orjson.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """Let go; the SQL tables catch up last, when nobody waits for them any more."""
+        with self._opened:
+            if self._messenger is not None:
+                self._messenger.leave()
+            if self._wrote and self.journal.leads:
+                self._follow_with_tables()
+
+    def _follow_with_tables(self) -> None:
+        """They are a projection: if they cannot follow, that takes nobody's answer away."""
+        try:
+            with closing(self.journal.tables(self.state_dir)) as tables:
+                tables.follow(self.journal)
+        except (apsw.Error, Unavailable) as error:
+            if isinstance(error, Unavailable) and error.reason is Reason.JOURNAL_CORRUPT:
+                raise
+            import logging  # noqa: PLC0415 - only in trouble
+
+            logging.getLogger(__name__).warning("the SQL tables are behind: %s", error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _is_mutation(action: str) -> bool:
+    known = host_actions().get(action)
+    return known is not None and known.mutates

@@ -1,0 +1,1 @@
+"""What the authority remembers: issues, leases, jobs, specs and the tables of their life."""

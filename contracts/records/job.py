@@ -1,0 +1,144 @@
+"""The life of a job, as one table, and what the authority remembers about jobs and their mesh.
+
+    pending --claim--> claimed --complete--> completed
+       ^                  |  \\--claim (by its holder)--> claimed
+       \\--yield, expire, fault--/
+
+`waiting` and `blocked` are seen, not written: a pending job waits while an operation that it
+depends on is missing, and is blocked once it has waited too long or used up its attempts.
+"""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ..requests.shapes import Artifact, CallerStamp
+from .spec import Dispatched
+
+
+class JobState(StrEnum):
+    UNSCHEDULED = "unscheduled"
+    PENDING = "pending"
+    CLAIMED = "claimed"
+    COMPLETED = "completed"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+
+
+class JobMove(StrEnum):
+    """What an operation does to a job; the value is the operation's kind on the log."""
+
+    SCHEDULE = "ScheduleJob"
+    CLAIM = "ClaimWork"
+    COMPLETE = "CompleteJob"
+    YIELD = "YieldWork"
+    EXPIRE = "ExpireWork"
+    FAULT = "IntegrityFault"  # its claim's stamp was used for something else
+
+
+_S, _M = JobState, JobMove
+
+JOB_TRANSITIONS: dict[tuple[JobState, JobMove], JobState] = {
+    (_S.UNSCHEDULED, _M.SCHEDULE): _S.PENDING,
+    (_S.PENDING, _M.CLAIM): _S.CLAIMED,
+    (_S.CLAIMED, _M.CLAIM): _S.CLAIMED,  # its holder's, before the deadline: a renewal
+    (_S.CLAIMED, _M.COMPLETE): _S.COMPLETED,
+    (_S.CLAIMED, _M.YIELD): _S.PENDING,
+    (_S.CLAIMED, _M.EXPIRE): _S.PENDING,
+    (_S.CLAIMED, _M.FAULT): _S.PENDING,
+}
+
+SNAPSHOT_TYPE = "likewise.inference.snapshot"
+
+
+class Quarantine(Struct, frozen=True, kw_only=True):
+    """A result that came after the deadline: nobody's, until a later holder adopts it."""
+
+    worker: str
+    fence: int
+    received_ms: int
+    artifacts: tuple[Artifact, ...]
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One scheduled piece of work. Its lease, while it is claimed, lies on `job/<id>`."""
+
+    job_id: str
+    kind: str
+    payload: str = "{}"  # canonical JSON, kept as it came
+    author: str
+    causal_deps: tuple[str, ...] = ()
+    scheduled_seq: int
+    scheduled_ms: int
+    state: JobState = JobState.PENDING
+    attempts: int = 0  # grants so far; counted at the claim
+    fence: int = 0  # of the last grant
+    claim: str = ""  # the operation that granted or last renewed the lease
+    claim_stamp: CallerStamp | None = None  # the author's own, where the claim came with one
+    claim_digest: str = ""  # of the operation as it came, then
+    last_op: str
+    reason: str = ""  # why it was given back the last time
+    completed_ms: int | None = None
+    completed_by: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+    quarantine: Quarantine | None = None
+    spec_id: str = ""  # of the step that it was made of, if any
+    step_key: str = ""
+    dispatched: Dispatched | None = None
+
+
+class Directive(Struct, frozen=True, kw_only=True):
+    """What the owner said about a kind, or about all kinds with a prefix."""
+
+    kind: str
+    route: str = ""
+    derivation: bool = False
+    audited: bool = False
+    stamp: CallerStamp  # the last write by this stamp is in force
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """A node of the mesh, as its owner registered it."""
+
+    node: str
+    registered: bool = False  # by the owner; one that is not is only known as quarantined
+    public_key: str = ""  # Ed25519, in hex; whoever has one signs
+    capabilities: tuple[str, ...] = ()
+    kind_prefixes: tuple[str, ...] = ()  # kinds, and prefixes with a dot at the end; none: all
+    quarantined: bool = False
+
+
+class Author(Struct, frozen=True, kw_only=True):
+    """The newest stamps that operations of a node were admitted under, with their digests."""
+
+    node: str
+    sealed: tuple[tuple[int, int, str], ...] = ()  # time and counter, ascending, and the digest
+
+
+class Designation(Struct, frozen=True, kw_only=True):
+    """Who runs the derivation pass, from when on, and when it was last heard of."""
+
+    node: str
+    stamp: CallerStamp
+    since_ms: int
+    heard_ms: int
+
+
+def job_resource(job_id: str) -> str:
+    return f"job/{job_id}"
+
+
+def is_job(resource: str) -> bool:
+    return resource.startswith("job/")
+
+
+def completion_of(job_id: str) -> str:
+    """The id of the operation that completes a job: known before it happens, since a job is
+    completed once."""
+    return f"complete/{job_id}"
+
+
+def completed_job(op_id: str) -> str | None:
+    """The job that an operation completes; None for the id of any other operation."""
+    head, slash, job_id = op_id.partition("/")
+    return job_id if head == "complete" and slash and "/" not in job_id and job_id else None

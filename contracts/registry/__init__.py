@@ -1,0 +1,1 @@
+"""The published documents, their pins, and the checks that hold them together."""

@@ -1,0 +1,72 @@
+"""Payloads about leases, subleases and instances."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from ... import limits
+from .atoms import (
+    Held,
+    Id,
+    IssueType,
+    Labels,
+    Mutation,
+    Name,
+    Natural,
+    ReasonText,
+    Ref,
+    TimedHeld,
+    TimedMutation,
+)
+
+
+class Claim(TimedMutation, frozen=True, kw_only=True):
+    id: Id
+    assignee: Name = ""
+    lease_id: Name | None = None
+    fence: Natural | None = None
+
+
+class ClaimNext(TimedMutation, frozen=True, kw_only=True):
+    assignee: Name = ""
+    lease_id: Name | None = None
+    labels: Labels = ()
+    issue_type: IssueType | None = None
+    assigned_to: Name | None = None
+
+
+class Renew(TimedHeld, frozen=True, kw_only=True):
+    pass
+
+
+class Release(Held, frozen=True, kw_only=True):
+    pass
+
+
+class Reconcile(Held, frozen=True, kw_only=True):
+    pass
+
+
+class Break(Mutation, frozen=True, kw_only=True):
+    id: Id
+    reason: ReasonText = ""
+
+
+class GrantSublease(TimedHeld, frozen=True, kw_only=True):
+    new_sublease_id: Id | None = None
+    holder: Name
+    capability_scope: Annotated[tuple[Name, ...], Meta(max_length=limits.CAPABILITIES_MAX)]
+
+
+class RevokeSublease(Held, frozen=True, kw_only=True):
+    revoked_sublease_id: Id
+
+
+class OpenInstance(Held, frozen=True, kw_only=True):
+    instance_id: Id
+    worktree_ref: Ref = ""
+    runtime_ref: Ref = ""
+
+
+class CloseInstance(Held, frozen=True, kw_only=True):
+    instance_id: Id

@@ -1,0 +1,16 @@
+"""`understudy agent-guide`: the page that an agent reads before it takes work."""
+
+import click
+
+from ...mcp.reading.guide import page
+from ..session import Session, common, print_json
+
+
+@click.command()
+@common
+def agent_guide(session: Session) -> None:
+    """How an agent takes, keeps, hands over and finishes work, as Markdown."""
+    if session.as_json:
+        print_json({"result": "accepted", "failureClasses": [], "guide": page()})
+    else:
+        click.echo(page())

@@ -1,0 +1,118 @@
+"""`understudy authority`: the authority as a process of its own, behind a Unix socket."""
+
+import asyncio
+import gc
+import signal
+import threading
+import time
+
+import click
+
+from ....authority import Evidence, Office, Unavailable
+from ....authority.engine import ffi
+from ....authority.service import client, sidecar
+from ....contracts import Reason
+from ..options import journal
+from ..session import Session, common, print_json
+
+_AWAY_SECONDS = 1.0  # between two looks for a database
+
+
+@click.group()
+def authority() -> None:
+    """Run the authority as a process of its own.
+
+    While it runs, every command of the same state directory goes through it by itself.
+    """
+
+
+@authority.command()
+@click.option("--frozen-clock", is_flag=True, help="Let requests bring their own time in `now`.")
+@click.option(
+    "--evidence",
+    type=click.Choice(["inside", "outside"]),
+    default="inside",
+    show_default=True,
+    help="Write the trajectory, or leave it to `understudy authority evidence`.",
+)
+@journal
+@common
+def serve(
+    session: Session, *, frozen_clock: bool, evidence: Evidence, journal_url: str | None
+) -> None:
+    """Own the journal and answer newline-delimited JSON on `authority.sock`.
+
+    Requests that wait are decided in order and committed together; nobody gets an answer before
+    their row is on disk. Decisions are made in C where it could be built; `--boundary reference`
+    makes them in Python, with the same bytes. SIGTERM stops it after everything that it took in is
+    answered.
+
+    Where the journal is in PostgreSQL and another authority is active, this one is a standby: it
+    follows the journal, hands requests on to the active one through the database, and takes over
+    when that ends or gives no sign of life. One that was deposed meanwhile ends with exit code 75.
+    """
+    session.settle(journal_url)
+    if session.boundary is None and ffi.available():
+        session.boundary = "native"
+    with _opened(session, evidence) as office:
+        server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
+        mode = f"{office.boundary} decisions"
+        if office.evidence == "outside":
+            mode += ", evidence is left to another process"
+        click.echo(f"serving {session.state_dir}, process {server.pid}, {mode}", err=True)
+        gc.collect()
+        gc.freeze()  # a large state is no garbage, and takes long to look through
+        asyncio.run(_until_told(server))
+
+
+def _opened(session: Session, evidence: Evidence) -> Office:
+    """A database that is away is waited for: whoever started us would only start us again."""
+    said = False
+    while True:
+        try:
+            return session.office(writable=True, lasting=True, evidence=evidence, standby=True)
+        except Unavailable as error:
+            if error.reason is not Reason.JOURNAL_UNREACHABLE:
+                raise
+            if not said:
+                click.echo(f"waiting: {error}", err=True)
+            said = True
+        time.sleep(_AWAY_SECONDS)
+
+
+async def _until_told(server: sidecar.Sidecar) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    await server.run()
+
+
+@authority.command()
+@common
+def evidence(session: Session) -> None:
+    """Write the trajectory of a sidecar that was started with `--evidence outside`.
+
+    Follows the journal until SIGTERM, and then to its end. What is missing is filled in, and the
+    rest of a line that a crash cut off is cut away. Only one process at a time writes.
+    """
+    from ....actors.tree import evidence_process as writing  # noqa: PLC0415 - no other command needs the room
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    writing.follow(session.state_dir, stop)
+
+
+@authority.command()
+@common
+def status(session: Session) -> None:
+    """Say whether a sidecar serves the state directory; exit 7 if none does."""
+    with client.Client(session.state_dir, "cli") as connection:
+        server = connection.server
+    if session.as_json:
+        print_json({"result": "accepted", "failureClasses": [], "sidecar": server})
+    else:
+        standing = ""
+        if server.get("standby"):
+            standing = f", as a standby: it relays to {server.get('relaysTo', 'another')}"
+        click.echo(f"process {server['pid']} serves {session.state_dir}{standing}")

@@ -1,0 +1,53 @@
+"""`understudy doctor`: which mode is in use and why, and whether everything is in order."""
+
+from collections import Counter
+
+import click
+
+from ....contracts import Exit
+from ...doctor import Finding, Status, examine
+from ..render import coloured
+from ..session import Leave, Session, common, print_json
+
+_COLOURS: dict[Status, str] = {"ok": "green", "note": "yellow", "problem": "red"}
+SCHEMA = 1  # of the report; members may be added to it
+
+
+@click.command()
+@common
+def doctor(session: Session) -> None:
+    """Look at the installation, the state directory and its sidecar, and say what is wrong.
+
+    Nothing is changed, and no state directory is needed. Each finding is ok, a note or a problem,
+    with what to do about it. Exit code 0, or 9 if there is a problem.
+    """
+    findings = list(examine(session.state_dir, session.boundary))
+    counts = Counter(each.status for each in findings)
+    if session.as_json:
+        print_json(_report(session, findings, counts))
+    else:
+        _say(findings, counts)
+    if counts["problem"]:
+        raise Leave(Exit.CHECK_FAILED)
+
+
+def _report(session: Session, findings: list[Finding], counts: Counter[Status]) -> object:
+    classes = [each.failure for each in findings if each.status == "problem" and each.failure]
+    return {
+        "schema": SCHEMA,
+        "result": "rejected" if counts["problem"] else "accepted",
+        "failureClasses": list(dict.fromkeys(classes)),
+        "stateDir": str(session.state_dir),
+        "counts": {status: counts[status] for status in _COLOURS},
+        "findings": [each.as_json() for each in findings],
+    }
+
+
+def _say(findings: list[Finding], counts: Counter[Status]) -> None:
+    width = max(len(each.check) for each in findings)
+    for each in findings:
+        status = coloured(f"{each.status:<7}", _COLOURS[each.status])
+        click.echo(f"{status}  {each.check:<{width}}  {each.detail}")
+        if each.remedy is not None:
+            click.echo(f"{'':<7}  {'':<{width}}  -> {each.remedy}")
+    click.echo(f"{counts['ok']} ok, {counts['note']} noted, {counts['problem']} wrong")

@@ -1,0 +1,248 @@
+"""`understudy harness`: sessions, features and steps of workers, and whether their work joins."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from ....contracts import Exit, Unreadable, join_check
+from ..options import Decorator, context, mutation, payload
+from ..session import Leave, Session, common, print_json
+
+
+def _refs(name: str, text: str) -> Decorator:
+    return click.option(f"--{name}-ref", f"{name}_refs", multiple=True, metavar="REF", help=text)
+
+
+worker = click.option(
+    "--worker", envvar="UNDERSTUDY_ASSIGNEE", required=True, help="Whose it is: the worker's name."
+)
+_issue = click.option("--issue", "issue_id", help="The issue that it is about.")
+_under = _refs("instruction", "An instruction that it follows.")
+
+
+@click.group()
+def harness() -> None:
+    """Say where you stand, what you plan and what you did, so that others can go on.
+
+    Everything is kept by worker, so workers that run side by side do not disturb one another.
+
+    \b
+    understudy harness session write --worker ada-1 --issue us-1 --next-step "write the tests"
+    understudy harness feature write lexer --worker ada-1 --status in_progress
+    understudy harness trajectory append --worker ada-1 --action lint --result passed
+    understudy harness session bootstrap --worker ada-1
+    """
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+@harness.group()
+def session() -> None:
+    """Where a worker stands."""
+
+
+@session.command("write")
+@worker
+@click.option("--session-id", help="Write only if the session has this id.")
+@click.option("--state", type=click.Choice(["active", "stopped"]), help="Begin or end it.")
+@_issue
+@click.option("--summary", help="How far it is.")
+@click.option("--next-step", help="What comes next.")
+@_under
+@_refs("witness", "What shows that it is so.")
+@_refs("lineage", "What it came from.")
+@mutation
+@common
+def session_write(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Begin a worker's session, or change it; what is not named stays, and "" clears."""
+    answer = session.ask("harness.session.write", payload(options), context(options))
+    session.finish(answer, lambda said: _session(said["session"]))
+
+
+@session.command("read")
+@worker
+@common
+def session_read(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Show a worker's session."""
+    answer = session.ask("harness.session.read", payload(options), writable=False)
+    session.finish(answer, lambda said: _session(said["session"]))
+
+
+@session.command("bootstrap")
+@worker
+@common
+def session_bootstrap(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """What a worker, or whoever takes its place, needs to begin with."""
+    answer = session.ask("harness.session.bootstrap", payload(options), writable=False)
+    session.finish(answer, lambda said: _bootstrap(said["bootstrap"]))
+
+
+def _session(one: dict[str, Any]) -> str:
+    words = [one["sessionId"], one["state"], one.get("issueId", ""), one.get("summary", "")]
+    return "  ".join(word for word in words if word)
+
+
+def _bootstrap(start: dict[str, Any]) -> str:
+    lines = [f"{start['mode']} {start['sessionId']}"]
+    for name, key in (
+        ("issue", "resumeIssueId"), ("summary", "summary"), ("next step", "nextStep"),
+        ("feature", "nextFeatureId"),
+    ):  # fmt: skip
+        if start.get(key):
+            lines.append(f"  {name:<10}{start[key]}")
+    if left := start.get("handover"):
+        lines.append(f"  {'left':<10}{left['checkpoint']['summary']}")
+    return "\n".join(lines)
+
+
+# --- features -----------------------------------------------------------------------------------
+
+
+@harness.group()
+def feature() -> None:
+    """What a worker plans, and what became of it."""
+
+
+@feature.command("write")
+@click.argument("feature_id")
+@worker
+@click.option("--status", type=click.Choice(["pending", "in_progress", "blocked", "completed"]))
+@_issue
+@click.option("--summary", help="What it is.")
+@_under
+@_refs("verification", "What shows that it is completed.")
+@mutation
+@common
+def feature_write(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Plan FEATURE_ID, or change it; what is not named stays, and "" clears."""
+    answer = session.ask("harness.feature.write", payload(options), context(options))
+    session.finish(answer, lambda said: _feature(said["feature"]))
+
+
+@feature.command("read")
+@worker
+@common
+def feature_read(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Show a worker's ledger."""
+    answer = session.ask("harness.feature.read", payload(options), writable=False)
+    session.finish(
+        answer,
+        lambda said: "\n".join(map(_feature, said["ledger"]["features"])) or "no features",
+    )
+
+
+@feature.command("check")
+@worker
+@click.option("--require-closure", is_flag=True, help="Refuse a ledger that is not completed.")
+@common
+def feature_check(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Check a worker's ledger. Exit code 0, or 9 and every law that it breaks."""
+    answer = session.ask("harness.feature.check", payload(options), writable=False)
+    session.finish(answer, lambda said: f"{said['check']['featureCount']} features, sound")
+
+
+@feature.command("next")
+@worker
+@common
+def feature_next(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """What to go on with: what was begun, else the first that waits."""
+    answer = session.ask("harness.feature.next", payload(options), writable=False)
+    session.finish(answer, lambda said: said["plan"]["nextFeatureId"] or "nothing is left")
+
+
+def _feature(one: dict[str, Any]) -> str:
+    summary = one.get("summary", "")
+    return f"{one['featureId']}  {one['status']}" + (f"  {summary}" if summary else "")
+
+
+# --- steps --------------------------------------------------------------------------------------
+
+
+@harness.group()
+def trajectory() -> None:
+    """What workers did, beside what the authority decided."""
+
+
+@trajectory.command("append")
+@worker
+@click.option("--action", required=True, help="What was done; no host action has this name.")
+@click.option("--result", "result_class", required=True, metavar="CLASS", help="How it ended.")
+@_issue
+@click.option("--summary", help="What there is to say about it.")
+@_under
+@_refs("witness", "What shows that it is so.")
+@_refs("lineage", "What it came from.")
+@click.option("--started-at", metavar="TIME", help="RFC 3339.")
+@click.option("--finished-at", metavar="TIME", help="RFC 3339.  [now]")
+@mutation
+@common
+def trajectory_append(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Join a step of your own to the trajectory."""
+    answer = session.ask("harness.trajectory.append", payload(options), context(options))
+    session.finish(answer, lambda said: said["step"]["stepId"])
+
+
+@trajectory.command("query")
+@click.option("--mode", type=click.Choice(["latest", "failed", "retry-needed"]), default="latest")
+@click.option("--limit", type=click.IntRange(1, 100), help="At most so many.  [20]")
+@_issue
+@click.option("--worker", help="Only steps and requests of this worker.")
+@common
+def trajectory_query(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """The newest steps and decisions, or those that failed; the newest first."""
+    answer = session.ask("harness.trajectory.query", payload(options), writable=False)
+    session.finish(
+        answer, lambda said: "\n".join(map(step_line, said["trajectory"]["items"])) or "nothing"
+    )
+
+
+def step_line(one: dict[str, Any]) -> str:
+    words = [str(one["seq"]), one["finishedAt"], one["action"], one["resultClass"]]
+    words += [one.get("issueId", ""), one.get("worker", "")]
+    return "  ".join(word for word in words if word)
+
+
+# --- joins --------------------------------------------------------------------------------------
+
+
+@harness.command("join-check")
+@click.argument(
+    "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False
+)
+@click.option("--issue", "issue_ids", multiple=True, help="Compare the hand-overs of issues.")
+@common
+def join_check_(session: Session, file: Path | None, issue_ids: tuple[str, ...]) -> None:
+    """Whether what parallel parts did can be put together.
+
+    FILE has the evidence of one turn (its tool calls, their results and uses), constraints, and
+    the paths that sections changed; it needs no state directory. With --issue twice or more, what
+    the newest hand-overs name as `path:` artifacts is compared. Exit code 0, or 9 and every class
+    that applies; 2 for what cannot be read.
+    """
+    if file is None and len(issue_ids) < 2:
+        raise click.UsageError("name a FILE, or two issues with --issue")
+    try:
+        document = orjson.loads(file.read_bytes()) if file else None
+    except orjson.JSONDecodeError as error:
+        raise click.UsageError(f"{file} is not JSON: {error}") from None
+    if issue_ids:
+        asked = {"issueIds": list(issue_ids)} | ({"input": document} if file else {})
+        answer = session.ask("harness.join.check", asked, writable=False)
+        session.finish(answer, lambda _: "the join is closed")
+        return
+    joined = join_check(document)
+    if isinstance(joined, Unreadable):
+        raise click.UsageError(f"harness_join_check_invalid: {joined.detail}")
+    if session.as_json:
+        print_json(joined.report)
+    else:
+        for each in joined.overlaps:
+            click.echo(f"{each.left} and {each.right} changed {each.path}", err=True)
+        for reason in joined.reasons:
+            click.echo(reason.wire, err=True)
+        click.echo(f"join: {joined.report['result']}")
+    if joined.reasons:
+        raise Leave(Exit.CHECK_FAILED)

@@ -1,0 +1,121 @@
+"""`understudy import` and `understudy export`: the file that other tools read and write."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from ....authority.views import issues_file
+from ....contracts import BY_WIRE, FAILURES, Door, Exit, build, canonical, rfc3339
+from ..options import context, mutation
+from ..session import Leave, Session, common, print_bytes, print_json
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--skip-bad", is_flag=True, help="Import the good lines of a damaged file.")
+@click.option("--skip-existing", is_flag=True, help="Leave issues alone that exist already.")
+@mutation
+@common
+def import_file(
+    session: Session,
+    file: Path | None,
+    *,
+    skip_bad: bool,
+    skip_existing: bool,
+    **options: Any,  # noqa: ANN401
+) -> None:
+    """Take over FILE (default: issues.jsonl in the state directory), whole or not at all.
+
+    Members that we do not know and comment lines survive, and come out again with an export. A
+    lease comes along with its owner, id and deadline, and gets a fence: `understudy issue leases`.
+    """
+    file = file or session.state_dir / "issues.jsonl"
+    now_text = rfc3339.record_text(time.time_ns() // 1_000_000)
+    records, problems = issues_file.read_issues(file.read_bytes(), now_text)
+    report: dict[str, Any] = {
+        "result": "accepted",
+        "failureClasses": [],
+        "file": str(file),
+        "imported": 0,
+        "skipped": 0,
+        "problems": [
+            {"line": one.line, "failureClass": one.reason.wire, "message": one.message}
+            for one in problems
+        ],
+    }
+    if problems and not skip_bad:
+        report["result"] = "rejected"
+        report["failureClasses"] = sorted({one.reason.wire for one in problems})
+        _finish(session, report, Exit.FAILED)
+    with session.office(writable=True) as office:
+        known = office.authority.state.issues
+        if skip_existing:
+            fresh = [record for record in records if record["id"] not in known]
+            report["skipped"], records = len(records) - len(fresh), fresh
+        taken = [record["id"] for record in records if record["id"] in known]
+        if taken:
+            report["result"], report["failureClasses"] = "rejected", ["issue_id_exists"]
+            report["problems"] += [
+                {"line": None, "failureClass": "issue_id_exists", "message": f"{one} exists"}
+                for one in taken
+            ]
+            _finish(session, report, Exit.CONFLICT)
+        door = Door("cli")
+        evidence = context(options)
+        batch = [
+            build({"action": "issue.import", "payload": payload, "context": evidence}, door)
+            for payload in issues_file.import_payloads(records)
+        ]
+        for answer in map(orjson.loads, office.submit(batch)):
+            if answer["result"] != "accepted":
+                # The records were examined above; what is left is who asks, the same for all rows.
+                reason = BY_WIRE[answer["failureClasses"][0]]
+                report["result"], report["failureClasses"] = "rejected", [reason.wire]
+                problem = {"line": None, "failureClass": reason.wire}
+                report["problems"].append(problem | {"message": answer["diagnostic"]})
+                _finish(session, report, FAILURES[reason].exit)
+            report["imported"] += answer["imported"]
+    _finish(session, report, Exit.OK)
+
+
+@click.command("export")
+@click.argument("file", required=False)
+@common
+def export_file(session: Session, file: str | None) -> None:
+    """Write all issues to FILE (default: issues.jsonl in the state directory; - is stdout).
+
+    The same issues always give the same bytes; the file is replaced whole or not at all.
+    """
+    with session.office(writable=False) as office:
+        data = issues_file.export_issues(office.authority.state)
+        count, seq = len(office.authority.state.issues), office.authority.head.seq
+    if file == "-":
+        print_bytes(data)
+        return
+    path = Path(file) if file else session.state_dir / "issues.jsonl"
+    issues_file.write_file(path, data)
+    ref = canonical.digest("iss1", data)
+    if session.as_json:
+        said = {"result": "accepted", "file": str(path), "issues": count, "seq": seq, "ref": ref}
+        print_json(said)
+    else:
+        click.echo(f"wrote {count} issues to {path} ({ref})")
+
+
+def _finish(session: Session, report: dict[str, Any], code: Exit) -> None:
+    if session.as_json:
+        print_json(report)
+    else:
+        for one in report["problems"]:
+            where = f"line {one['line']}: " if one["line"] else ""
+            click.echo(f"{where}{one['message']} ({one['failureClass']})", err=True)
+        if code is Exit.OK:
+            click.echo(f"imported {report['imported']}, skipped {report['skipped']}")
+        else:
+            remedy = FAILURES[BY_WIRE[report["failureClasses"][0]]].remedy
+            click.echo(f"error: nothing was imported; {remedy}", err=True)
+    if code is not Exit.OK:
+        raise Leave(code)

@@ -1,0 +1,283 @@
+"""`understudy job`, `route`, `coordinator` and `node`: jobs of a mesh, and who does which."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..options import context, mutation, payload, stack, with_holder
+from ..session import Session, common
+from .job_log import log
+
+_holder = stack(
+    click.option("--worker", help="Who holds the job."),
+    click.option("--lease-id", help="The lease's id, from the claim."),
+    click.option("--fence", type=int, help="The fence, from the claim."),
+)
+
+_dispatcher = stack(
+    click.option("--dispatcher", help="Who holds the job."),
+    click.option("--lease-id", help="The lease's id, from the claim."),
+    click.option("--fence", type=int, help="The fence, from the claim."),
+)
+
+
+@click.group()
+def job() -> None:
+    """Schedule jobs, claim them for a time, complete them once.
+
+    A claim is a lease with a fence; its holder gets more time by claiming again with the fence.
+    Once the deadline has passed, anybody may expire the claim, and the job is pending again.
+
+    \b
+    understudy job schedule build --kind ci.build --payload '{"ref": "main"}'
+    understudy job schedule test --kind ci.test --after build
+    understudy job roster --worker w1
+    understudy job claim build --worker w1 --duration-ms 60000
+    understudy job complete build --worker w1 --lease-id LEASE --fence FENCE
+    """
+
+
+@job.command()
+@click.argument("job_id")
+@click.option("--kind", required=True, help="What sort of work it is, such as ci.build.")
+@click.option("--payload", "data", metavar="JSON", help="What the handler needs: a JSON object.")
+@click.option("--after", multiple=True, metavar="JOB", help="Wait until this job is completed.")
+@click.option("--dep", "causal_deps", multiple=True, metavar="OP", help="Wait for an operation.")
+@click.option("--author", help="The node that schedules.  [the owner]")
+@mutation
+@common
+def schedule(session: Session, data: str | None, after: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+    """Schedule JOB_ID; scheduled again, it is left as it is."""
+    options["causal_deps"] = (*options["causal_deps"], *(f"complete/{each}" for each in after))
+    asked = payload(options)
+    if data is not None:
+        asked["payload"] = _parsed(data, dict)
+    answer = session.ask("job.schedule", asked, context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@job.command()
+@click.argument("job_id")
+@click.option("--worker", required=True, help="Who takes it.")
+@click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [3600000]")
+@click.option("--lease-id", help="The lease's id, for more time.")
+@click.option("--fence", type=int, help="The fence of your claim, for more time.")
+@mutation
+@common
+def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Take JOB_ID; or, with the fence of your claim, keep it longer."""
+    answer = session.ask("job.claim", payload(options), context(options))
+    session.finish(answer, lambda said: _claimed(said["job"]))
+
+
+@job.command()
+@click.argument("job_id")
+@click.option(
+    "--artifact", "artifacts", multiple=True, metavar="JSON", help="An artefact it produced."
+)
+@click.option("--adopt", is_flag=True, help="Take over the late result of an earlier holder.")
+@_holder
+@mutation
+@common
+def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+    """JOB_ID, which you hold, is done."""
+    asked = payload(with_holder(options))
+    if artifacts:
+        asked["outputArtifacts"] = [_parsed(each, dict) for each in artifacts]
+    answer = session.ask("job.complete", asked, context(options))
+    session.finish(answer, _completed)
+
+
+@job.command("yield")
+@click.argument("job_id")
+@click.option("--reason", help="Why, for the next holder.")
+@_holder
+@mutation
+@common
+def yield_(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Give JOB_ID back."""
+    answer = session.ask("job.yield", payload(with_holder(options)), context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@job.command()
+@click.argument("job_id")
+@click.option("--worker", required=True, help="Who expires it.")
+@click.option("--claim", required=True, help="The claim, as the roster names it.")
+@click.option("--fence", type=int, required=True, help="Its fence.")
+@mutation
+@common
+def expire(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Free JOB_ID, whose claim has lapsed."""
+    answer = session.ask("job.expire", payload(options), context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@job.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@mutation
+@common
+def admit(session: Session, file: Path, **options: Any) -> None:  # noqa: ANN401
+    """Admit the operations in FILE together, a JSON object a line, in the order of their stamps."""
+    lines = file.read_text("utf-8").splitlines()
+    asked = payload(options) | {"operations": [_parsed(each, dict) for each in lines if each]}
+    answer = session.ask("job.admit", asked, context(options))
+    session.finish(answer, lambda said: "\n".join(map(_admitted, said["operations"])))
+
+
+@job.command()
+@click.argument("job_id")
+@common
+def show(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Show one job whole."""
+    answer = session.ask("job.show", payload(options), writable=False)
+    session.finish(answer, lambda said: _detail(said["job"]))
+
+
+@job.command()
+@click.option(
+    "--query",
+    type=click.Choice(["pending", "overdue", "waiting", "claimed"]),
+    help="What can be claimed, expired, has to wait, or is held.  [pending]",
+)
+@click.option("--kind", help="Jobs of this kind, or with a dot at its end of all below it.")
+@click.option("--worker", help="Only what the routes let this worker claim, or what it holds.")
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
+@common
+def roster(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """List jobs, a page at a time."""
+    answer = session.ask("job.roster", payload(options), writable=False)
+    session.finish(answer, _page)
+
+
+@job.group()
+def dispatch() -> None:
+    """Hand on the jobs of specs that are free to run, each one once.
+
+    Dispatchers do so by themselves: `understudy up --specs`. A lease that has lapsed is taken
+    over by the next claim.
+    """
+
+
+@dispatch.command("claim")
+@click.argument("job_id")
+@click.option("--dispatcher", required=True, help="Who hands it on.")
+@click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [60000]")
+@click.option("--lease-id", help="The lease's id, for more time.")
+@click.option("--fence", type=int, help="The fence of your claim, for more time.")
+@mutation
+@common
+def claim_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Take JOB_ID to hand it on; or, with the fence of your claim, keep it longer."""
+    answer = session.ask("dispatch.claim", payload(options), context(options))
+    session.finish(answer, lambda said: _dispatching(said["job"]))
+
+
+@dispatch.command("complete")
+@click.argument("job_id")
+@click.option("--file", "file", required=True, help="Where the file of the job is.")
+@click.option("--digest", required=True, help="The digest of what it holds.")
+@_dispatcher
+@mutation
+@common
+def complete_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """JOB_ID, which you hold, was handed on."""
+    answer = session.ask("dispatch.complete", payload(options), context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@dispatch.command("release")
+@click.argument("job_id")
+@click.option("--reason", help="Why, for the record.")
+@_dispatcher
+@mutation
+@common
+def release_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Give JOB_ID back, not handed on."""
+    answer = session.ask("dispatch.release", payload(options), context(options))
+    session.finish(answer, lambda said: _line(said["job"]))
+
+
+@dispatch.command("roster")
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
+@common
+def dispatch_roster(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """List the jobs that can be handed on now, the oldest first."""
+    answer = session.ask("dispatch.roster", payload(options), writable=False)
+    session.finish(answer, _page)
+
+
+job.add_command(log)
+
+
+# --- text for people ------------------------------------------------------------------------------
+
+
+def _parsed(text: str, kind: type) -> Any:  # noqa: ANN401
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise click.UsageError(f"not JSON: {error}") from None
+    if not isinstance(value, kind):
+        raise click.UsageError("a JSON object is wanted")
+    return value
+
+
+def _line(one: dict[str, Any]) -> str:
+    words = [one["jobId"], one["state"], one["kind"]]
+    if lease := one.get("lease"):
+        words.append(f"[{lease['owner']}, fence {lease['fence']}, {lease['state']}]")
+    if lease := one.get("dispatchLease"):
+        words.append(f"(handed on by {lease['owner']}, fence {lease['fence']}, {lease['state']})")
+    if mark := one.get("dispatched"):
+        words.append(f"dispatched to {mark['file']}")
+    if waits := one.get("waitsFor"):
+        words.append(f"waits for {', '.join(waits)}")
+    return "  ".join([*words, *([one["reason"]] if "reason" in one else [])])
+
+
+def _claimed(one: dict[str, Any]) -> str:
+    lease = one["lease"]
+    lines = [
+        _line(one),
+        f"  fence   {lease['fence']}",
+        f"  lease   {lease['leaseId']}",
+        f"  claim   {lease['claim']}",
+    ]
+    if late := one.get("quarantined"):
+        lines.append(f"  late    {late['worker']} left a result; complete with --adopt to take it")
+    return "\n".join(lines)
+
+
+def _dispatching(one: dict[str, Any]) -> str:
+    lease = one["dispatchLease"]
+    lines = [_line(one), f"  fence   {lease['fence']}", f"  lease   {lease['leaseId']}"]
+    return "\n".join(lines)
+
+
+def _completed(said: dict[str, Any]) -> str:
+    freed = f"; free now: {', '.join(said['freed'])}" if "freed" in said else ""
+    return f"completed {said['job']['jobId']}{freed}"
+
+
+def _detail(one: dict[str, Any]) -> str:
+    lines = [_line(one), f"  payload   {json.dumps(one['payload'])}"]
+    lines += [f"  artefact  {each['artifactId']}" for each in one["artifacts"]]
+    return "\n".join(lines)
+
+
+def _page(said: dict[str, Any]) -> str:
+    lines = [_line(each) for each in said["jobs"]] or ["nothing"]
+    if said.get("coordinator", {}).get("quiet"):
+        lines.append(f"the coordinator {said['coordinator']['node']} is quiet")
+    if "cursor" in said:
+        lines.append(f"more: --cursor {said['cursor']}")
+    return "\n".join(lines)
+
+
+def _admitted(one: dict[str, Any]) -> str:
+    return "  ".join([one["result"], one["kind"], one["author"], *one["failureClasses"]])

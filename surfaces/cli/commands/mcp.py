@@ -1,0 +1,135 @@
+"""`understudy mcp`, which an agent launches, and `understudy gateway`, which serves all of them."""
+
+import asyncio
+import logging
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ....actors.tree import RUN_FOLDER
+from ..options import stack
+from ..session import Leave, Session, common
+
+policy = stack(
+    click.option(
+        "--on-leave",
+        type=click.Choice(["release", "expire"]),
+        help="What becomes of leases when their client goes.  [release]",
+    ),
+    click.option(
+        "--keep",
+        type=click.Choice(["alive", "heartbeat"]),
+        help="Renew while the client lives, or only while it says something.  [alive]",
+    ),
+    click.option("--max-hold", type=click.IntRange(30), help="Seconds, at most.  [14400]"),
+    click.option(
+        "--quiet", type=click.IntRange(10), help="Seconds of silence for --keep heartbeat.  [300]"
+    ),
+)
+
+
+@click.command()
+@click.option("--name", help="What this agent is called; a number makes it unique.  [agent]")
+@policy
+@common
+def mcp(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Serve MCP on standard input and output: this is what an agent's settings name.
+
+    Carries the agent to the gateway of the state directory. Where none runs, one is started, which
+    other agents share and which ends after the last of them. Leases that the agent claims are
+    renewed while it lives, and handed back when it goes.
+
+    \b
+      claude mcp add understudy -- understudy mcp --state-dir /path/to/.premath
+    """
+    from ...mcp import pump  # noqa: PLC0415 - no other command needs it
+
+    raise Leave(pump.run(str(session.state_dir), wishes(options)))
+
+
+def wishes(options: dict[str, Any]) -> dict[str, Any]:
+    """What an agent says of itself in its hello."""
+    names = {
+        "name": "name",
+        "on_leave": "onLeave",
+        "keep": "keep",
+        "max_hold": "maxHoldSeconds",
+        "quiet": "quietSeconds",
+    }
+    return {word: options[name] for name, word in names.items() if options.get(name) is not None}
+
+
+web = stack(
+    click.option("--http", "port", type=click.IntRange(0, 65_535), help="Serve HTTP here too."),
+    click.option("--host", default="127.0.0.1", show_default=True, help="Where, for --http."),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="With the bearer token that any other host needs.  [UNDERSTUDY_HTTP_TOKEN]",
+    ),
+)
+
+
+@click.command()
+@policy
+@web
+@click.option("--linger", type=click.FloatRange(0), help="End so many seconds after the last.")
+@click.option("--stop", is_flag=True, help="Have the one that runs leave, and its own sidecar.")
+@click.option("--tree", "in_tree", is_flag=True, hidden=True, help="It is the gateway of a tree.")
+@click.option("--lock", type=int, hidden=True, help="The descriptor of the lock, if it is held.")
+@click.option("--mount", hidden=True, metavar="MODULE:NAME", help="What tests mount beside it.")
+@common
+def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Serve MCP to agents on `mcp.sock`: what `mcp` and `up --mcp` start by themselves.
+
+    Uses the sidecar that runs, and otherwise starts one. SIGTERM stops it after everything that it
+    took in is answered; agents go on with the next one. Exit 75 where a gateway serves already.
+    """
+    from ...mcp import lock  # noqa: PLC0415
+
+    if find_spec("mcp") is None:
+        raise click.UsageError("the MCP SDK is missing: pip install 'understudy[mcp]'")
+    session.office(writable=False).close()  # says what is wrong with the state directory
+    folder = session.state_dir.absolute()
+    if options["stop"]:
+        _announce("it has left" if lock.cleared(folder) else "no gateway serves here")
+        return
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    handle = options["lock"]
+    by_force = options["in_tree"]
+    with lock.taken(folder, by_force=by_force) if handle is None else lock.given(handle):
+        _serve(folder, options)
+
+
+def _serve(folder: Path, options: dict[str, Any]) -> None:
+    from ...mcp.gateway import http  # noqa: PLC0415 - the SDK takes a second
+    from ...mcp.gateway.gateway import loop_factory  # noqa: PLC0415
+    from ...mcp.gateway.serve import Offer, serve_all  # noqa: PLC0415
+    from ...mcp.holds import Policy  # noqa: PLC0415
+
+    address = None
+    if options["port"] is not None:
+        try:
+            token = http.read_token(options["token_file"])
+            address = http.Address(options["host"], options["port"], token)
+        except http.Unguarded as error:
+            raise click.UsageError(str(error)) from None
+    offer = Offer(
+        folder,
+        folder / RUN_FOLDER,
+        policy=Policy().set(wishes(options)),
+        house="tree" if options["in_tree"] else "alone",
+        linger_seconds=options["linger"],
+        http=address,
+        mount=options["mount"],
+    )
+    _announce(f"serving agents of {folder}, process {os.getpid()}")
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(serve_all(offer, _announce))
+
+
+def _announce(text: str) -> None:
+    click.echo(text, err=True)

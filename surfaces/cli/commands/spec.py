@@ -1,0 +1,163 @@
+"""`understudy spec`: documents of steps that become jobs, and how far each has come."""
+
+from collections import Counter
+from typing import Any, BinaryIO
+
+import click
+
+from ..options import context, mutation, payload, stack
+from ..session import Session, common
+from ..spec_file import read_spec
+
+_holder = stack(
+    click.option("--runner", help="Who holds the spec."),
+    click.option("--lease-id", help="The lease's id, from the claim."),
+    click.option("--fence", type=int, help="The fence, from the claim."),
+)
+
+
+@click.group()
+def spec() -> None:
+    """Submit specs, whose steps become jobs, each one once.
+
+    A spec is a YAML or JSON document. Chain runners make the jobs: `understudy up --specs`, or by
+    hand with claim, materialize and release. A runner's lease that has lapsed is taken over.
+
+    \b
+    understudy spec submit nightly.yaml
+    understudy spec status nightly
+    understudy spec claim nightly --runner r1
+    understudy spec materialize nightly root test --runner r1 --lease-id LEASE --fence FENCE
+    """
+
+
+@spec.command()
+@click.argument("file", type=click.File("rb"))
+@click.option("--id", "spec_id", help="Submit it under this id, instead of the file's specId.")
+@click.option("--author", help="The node that submits.  [the owner]")
+@mutation
+@common
+def submit(session: Session, file: BinaryIO, **options: Any) -> None:  # noqa: ANN401
+    """Submit the spec in FILE, or - for standard input; submitted again, it is left as it is.
+
+    \b
+    specId: nightly
+    title: Build and test
+    steps:
+      - {stepKey: root, kind: ci.build, inputs: {ref: main}}
+      - {stepKey: test, kind: ci.test, dependsOn: [root]}
+    """
+    given = payload(options)
+    document = read_spec(file.read(), file.name, given)
+    answer = session.ask("spec.submit", document, context(options))
+    session.finish(answer, lambda said: _line(said["spec"]))
+
+
+@spec.command()
+@click.argument("spec_id", required=False)
+@common
+def status(session: Session, spec_id: str | None) -> None:
+    """Show how far SPEC_ID has come, step by step; without it, all specs."""
+    if spec_id is None:
+        answer = session.ask("spec.list", {"query": "all"}, writable=False)
+        session.finish(answer, _page)
+        return
+    answer = session.ask("spec.show", {"specId": spec_id}, writable=False)
+    session.finish(answer, lambda said: _detail(said["spec"]))
+
+
+@spec.command("list")
+@click.option(
+    "--query",
+    type=click.Choice(["open", "all"]),
+    help="What a runner can claim now, or all.  [open]",
+)
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--limit", type=int, help="Specs on a page, up to 256.  [64]")
+@common
+def list_(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """List specs, the oldest first, a page at a time."""
+    answer = session.ask("spec.list", payload(options), writable=False)
+    session.finish(answer, _page)
+
+
+@spec.command()
+@click.argument("spec_id")
+@click.option("--runner", required=True, help="Who takes it.")
+@click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [60000]")
+@click.option("--lease-id", help="The lease's id, for more time.")
+@click.option("--fence", type=int, help="The fence of your claim, for more time.")
+@mutation
+@common
+def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Take SPEC_ID; or, with the fence of your claim, keep it longer."""
+    answer = session.ask("spec.claim", payload(options), context(options))
+    session.finish(answer, lambda said: _claimed(said["spec"]))
+
+
+@spec.command()
+@click.argument("spec_id")
+@click.argument("step_keys", nargs=-1, required=True)
+@_holder
+@mutation
+@common
+def materialize(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Make the jobs of STEP_KEYS of SPEC_ID, which you hold; those that exist are left alone."""
+    answer = session.ask("spec.materialize", payload(options), context(options))
+    session.finish(answer, _made)
+
+
+@spec.command()
+@click.argument("spec_id")
+@click.option("--reason", help="Why, for the next runner.")
+@_holder
+@mutation
+@common
+def release(session: Session, **options: Any) -> None:  # noqa: ANN401
+    """Give SPEC_ID back."""
+    answer = session.ask("spec.release", payload(options), context(options))
+    session.finish(answer, lambda said: _line(said["spec"]))
+
+
+# --- text for people ------------------------------------------------------------------------------
+
+
+def _line(one: dict[str, Any]) -> str:
+    words = [one["specId"], one["state"], f"{one['createdCount']}/{one['stepCount']} jobs"]
+    if lease := one.get("lease"):
+        words.append(f"[{lease['owner']}, fence {lease['fence']}, {lease['state']}]")
+    return "  ".join([*words, *(one[name] for name in ("title", "reason") if name in one)])
+
+
+def _claimed(one: dict[str, Any]) -> str:
+    lease = one["lease"]
+    lines = [_line(one), f"  fence    {lease['fence']}", f"  lease    {lease['leaseId']}"]
+    return "\n".join([*lines, f"  missing  {' '.join(one['missing'])}"])
+
+
+def _made(said: dict[str, Any]) -> str:
+    lines = [f"made     {each}" for each in said["created"]]
+    lines += [f"existed  {each}" for each in said["existing"]]
+    return "\n".join([*lines, _line(said["spec"])])
+
+
+def _detail(one: dict[str, Any]) -> str:
+    counts = Counter(each.get("state", "no job") for each in one["steps"])
+    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    width = max(len(each["stepKey"]) for each in one["steps"])
+    return "\n".join([_line(one), f"  {told}", *(_step(each, width) for each in one["steps"])])
+
+
+def _step(one: dict[str, Any], width: int) -> str:
+    state = one.get("state", "-") + (", dispatched" if one.get("dispatched") else "")
+    words = [one["stepKey"].ljust(width), state, one["kind"]]
+    if one["dependsOn"]:
+        words.append(f"after {', '.join(one['dependsOn'])}")
+    return "  " + "  ".join(words)
+
+
+def _page(said: dict[str, Any]) -> str:
+    lines = [_line(each) for each in said["specs"]] or ["nothing"]
+    if "cursor" in said:
+        lines.append(f"more: --cursor {said['cursor']}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Serves MCP to any number of agents, on a Unix socket and over HTTP."""

@@ -1,0 +1,279 @@
+"""MCP over streamable HTTP: both eras on one path, for clients that are not launched here.
+
+    uvicorn -> gate -> SDK's transport -> the same server as on the socket
+
+The gate is one ladder; the first that applies answers:
+
+    1  Host is no name or address of ours            421
+    2  Origin is a page of somewhere else            403
+    3  /healthz                                      200, without a token
+    4  a token is wanted, and it is another or none  401
+    5  not /mcp                                      404
+    6  the body is too long / does not arrive        413 / 408
+"""
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INVALID_REQUEST
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from ....contracts import limits
+from ..guests import SESSION_HEADER, Guests
+
+PATH = "/mcp"
+HEALTH_PATH = "/healthz"
+TOKEN_VARIABLE = "UNDERSTUDY_HTTP_TOKEN"  # noqa: S105 - its name
+NAMES_VARIABLE = "UNDERSTUDY_HTTP_NAMES"
+_BEAT_SECONDS = 20.0
+_FAREWELL_SECONDS = 2
+_DIGITS_MAX = 16  # of a length; that they are digits, h11 has seen
+
+
+class Unguarded(Exception):
+    """The door may not be opened like this; the text says why, and what would do."""
+
+
+def read_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The host names in our URLs, where a proxy or a name server gives us some."""
+    return tuple(environ.get(NAMES_VARIABLE, "").replace(",", " ").lower().split())
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen, and what a caller must know."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    token: str | None = None
+    names: tuple[str, ...] = field(default_factory=read_names)  # as others call us
+
+    def __post_init__(self) -> None:
+        if self.token is not None and len(self.token) < limits.HTTP_TOKEN_LENGTH_MIN:
+            raise Unguarded(f"a token has at least {limits.HTTP_TOKEN_LENGTH_MIN} characters")
+        if self.token is None and (self.names or not _is_loopback(self.host)):
+            where = self.host if not self.names else ", ".join(self.names)
+            raise Unguarded(
+                f"{where} can be reached from other machines: give a bearer token in "
+                f"{TOKEN_VARIABLE} or in a file, or listen on 127.0.0.1 alone"
+            )
+
+
+def read_token(path: Path | None, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The token from a file, else from the environment; never from the command line."""
+    if path is None:
+        return environ.get(TOKEN_VARIABLE) or None
+    try:
+        return path.read_text("utf-8").strip() or None
+    except (OSError, ValueError) as error:
+        raise Unguarded(f"no token in {path}: {error}") from error
+
+
+async def serve_http(
+    address: Address,
+    server: Server[Any],
+    guests: Guests,
+    stopping: asyncio.Event,
+    announce: Callable[[str], None],
+) -> None:
+    """Serve until `stopping` is set; `announce` is told the URL once somebody can call."""
+    logging.getLogger("mcp.server").setLevel(logging.WARNING)  # below, it writes session ids down
+    server.middleware.append(guests.greet)
+    manager = StreamableHTTPSessionManager(
+        server,
+        session_idle_timeout=limits.HTTP_SESSION_IDLE_SECONDS,
+        max_sessions=limits.HTTP_SESSIONS_MAX,
+        max_request_body_size=limits.REQUEST_BYTES_MAX,
+    )
+    with _listener(address) as listener:
+        port = listener.getsockname()[1]
+        gate = Gate(address, manager, guests)
+        web = _Web(
+            uvicorn.Config(
+                gate,
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                limit_concurrency=limits.HTTP_CONNECTIONS_MAX,
+                timeout_graceful_shutdown=_FAREWELL_SECONDS,
+            )
+        )
+        async with manager.run():
+            serving = asyncio.create_task(web.serve(sockets=[listener]))
+            host = f"[{address.host}]" if ":" in address.host else address.host
+            announce(f"http://{host}:{port}{PATH}")
+            try:
+                await _beat(guests, stopping, serving)
+            finally:
+                web.should_exit = True
+                await asyncio.wait([serving])
+    serving.result()
+
+
+class Gate:
+    """Lets a request in, or says why not."""
+
+    def __init__(
+        self, address: Address, manager: StreamableHTTPSessionManager, guests: Guests
+    ) -> None:
+        self._only_loopback = _is_loopback(address.host)
+        self._names = {"localhost", *address.names}
+        if not self._only_loopback:
+            self._names |= {address.host.lower(), socket.gethostname().lower()}
+        self._token = None if address.token is None else _secret(address.token)
+        self._manager, self._guests = manager, guests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+        if not self._is_ours(_host_of(f"//{headers.get('host', '')}")):  # 1
+            await _refuse(421, "Host is not ours")(scope, receive, send)
+        elif not all(self._is_ours(_host_of(each)) for each in headers.getlist("origin")):  # 2
+            await _refuse(403, "Origin is not ours")(scope, receive, send)
+        elif scope["path"] == HEALTH_PATH:  # 3
+            await JSONResponse({"status": "ok"})(scope, receive, send)
+        elif self._token is not None and not self._is_known(headers):  # 4
+            await _refuse(401, "a bearer token is wanted")(scope, receive, send)
+        elif scope["path"] != PATH:  # 5
+            await _refuse(404, f"MCP is at {PATH}")(scope, receive, send)
+        else:
+            await self._admit(headers, scope, receive, send)
+
+    async def _admit(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout(limits.HTTP_BODY_SECONDS):
+                body = await _whole(headers, receive)
+        except TimeoutError:
+            await _refuse(408, "the request did not arrive in time")(scope, receive, send)
+            return
+        except ClientDisconnect:
+            return
+        if body is None:  # 6
+            text = f"a request has at most {limits.REQUEST_BYTES_MAX} bytes"
+            await _refuse(413, text)(scope, receive, send)
+            return
+        session = headers.get(SESSION_HEADER)
+        with self._guests.serving(headers):
+            await self._manager.handle_request(scope, _replayed(body, receive), send)
+        if session is not None and scope["method"] == "DELETE":
+            self._guests.left(session)
+
+    def _is_ours(self, host: str | None) -> bool:
+        """An address cannot be bent by somebody's name server; a name must be one of ours."""
+        if host is None:
+            return False
+        try:
+            found = ipaddress.ip_address(host)
+        except ValueError:
+            return host.lower() in self._names
+        return found.is_loopback or not self._only_loopback
+
+    def _is_known(self, headers: Headers) -> bool:
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        assert self._token is not None
+        return kind.lower() == "bearer" and hmac.compare_digest(_secret(token), self._token)
+
+
+class _Web(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the gateway's."""
+        yield
+
+
+async def _beat(guests: Guests, stopping: asyncio.Event, serving: asyncio.Task[None]) -> None:
+    """Until it is over, look again and again at who is here."""
+    over = asyncio.create_task(stopping.wait())
+    try:
+        while not over.done() and not serving.done():
+            await asyncio.wait(
+                [over, serving], timeout=_BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            guests.sweep()
+    finally:
+        over.cancel()
+
+
+@contextmanager
+def _listener(address: Address) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.create_server((address.host, address.port), family=family) as listener:
+        yield listener
+
+
+async def _whole(headers: Headers, receive: Receive) -> bytes | None:
+    """The body; None if there is too much of it."""
+    length = headers.get("content-length", "0")
+    if len(length) > _DIGITS_MAX or int(length) > limits.REQUEST_BYTES_MAX:
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        if len(body) > limits.REQUEST_BYTES_MAX:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    told = False
+
+    async def replay() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def _refuse(status: int, message: str) -> Response:
+    error = {"code": INVALID_REQUEST, "message": message}
+    headers = {"www-authenticate": "Bearer"} if status == 401 else None
+    body = {"jsonrpc": "2.0", "id": None, "error": error}
+    return JSONResponse(body, status_code=status, headers=headers)
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _host_of(text: str) -> str | None:
+    """The host that a URL names; None where it names none."""
+    with suppress(ValueError):
+        parts = urlsplit(text)
+        _ = parts.port  # which may not be a number
+        return parts.hostname
+    return None
+
+
+def _secret(token: str) -> bytes:
+    """Of one length, so that comparing takes one time."""
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,58 @@
+"""A gateway with everything it offers: the socket, HTTP where it is asked for, and long calls."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..guests import Guests
+from ..holds import Policy
+from ..household import Household
+from ..tasks.tasks import Tasks
+from ..works import Works
+from .assembly import assemble, mounted
+from .gateway import Gateway, House, serve
+from .http import Address, serve_http
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What an operator wants of a gateway."""
+
+    state_dir: Path
+    run_dir: Path
+    policy: Policy = field(default_factory=Policy)
+    house: House = "alone"
+    linger_seconds: float | None = None
+    http: Address | None = None
+    mount: str | None = None  # `MODULE:FUNCTION`, for tests: what is mounted beside our own
+
+
+async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
+    """Serve until told to stop; whoever has no tree has its sidecar looked after here."""
+    works = Works()
+    mount = mounted(offer.mount) if offer.mount else None
+    address = offer.http
+
+    async def http(stopping: asyncio.Event) -> None:
+        assert address is not None
+        guests = Guests(gateway.keeper)
+        server = assemble(gateway.desk, guests, Tasks(works, lambda: guests.owner), mount)
+        await serve_http(address, server, guests, stopping, announce)
+
+    async def long_calls(stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        await works.close()
+
+    gateway = Gateway(
+        offer.state_dir,
+        lambda desk, visit: assemble(desk, visit, Tasks(works, lambda: visit.name), mount),
+        policy=offer.policy,
+        house=offer.house,
+        linger_seconds=offer.linger_seconds,
+        beside=(long_calls, http) if address is not None else (long_calls,),
+    )
+    alone = offer.house == "alone"
+    authority = Household(offer.state_dir, offer.run_dir) if alone else nullcontext()
+    await serve(gateway, authority)

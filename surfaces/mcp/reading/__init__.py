@@ -1,0 +1,1 @@
+"""What an agent can read: resources, prompts, completions and subscriptions."""

@@ -1,0 +1,66 @@
+"""The page that an agent reads: how to take, keep, hand over and finish work, and what to obey.
+
+`understudy agent-guide` prints it; its first part is what the MCP server says of itself.
+"""
+
+from ..tools.catalogue import entries
+from ..tools.tool_texts import NEXT
+
+INSTRUCTIONS = """\
+Understudy hands out work so that exactly one agent holds each piece. The loop:
+
+1. work_next claims an issue for you and returns its brief, your lease and the hand-over of the \
+holder before you. Keep assignee, leaseId and fence.
+2. Do what the acceptance criteria ask. Pass assignee, leaseId and fence with every change of the \
+issue.
+3. File what you find on the way with issue_discover. Do not do work that you do not hold.
+4. Finish with work_complete. If you cannot, call work_handover with a checkpoint that somebody \
+who knows nothing can go on from.
+
+Your lease is renewed while you stay connected; you need not do it. A refusal has isError, a \
+failure class and what to do next. If it says that the lease or the fence is lost \
+(lease_fence_stale, lease_stale, lease_missing), stop at once and write nothing more, to files \
+either: somebody else has the work. A repeated call with the same requestId changes nothing and \
+gets the first answer."""
+
+_RULES = """\
+## Rules
+
+- One name for one agent. Without `assignee` the server uses the name of your connection, which is \
+yours alone; if you choose one, nobody else may have it.
+- The fence is the proof. It grows with every new holder, and an old one is refused for good. Give \
+it to whatever can check it: `understudy guard --resource issue/ID --fence N` (or job/ID) exits \
+with 0 only while it is current.
+- Looking does not reserve. What issue_ready lists may be taken before you claim it.
+- Parts that run side by side are fibers: fiber_spawn, fiber_join. The issue closes when all have \
+ended. Subagents get a sublease with what they may do: sublease_grant.
+- Never break a lease (issue_lease_break) unless a person told you to."""
+
+
+def page() -> str:
+    """The whole guide, as Markdown."""
+    parts = (
+        "# Understudy for agents",
+        INSTRUCTIONS,
+        _RULES,
+        "## Refusals",
+        refusals(),
+        "## Tools",
+        tools(),
+    )
+    return "\n\n".join(parts)
+
+
+def tools() -> str:
+    """Every tool with what it is for."""
+    rows = [
+        f"| `{name}` | {'reads' if entry.reads else 'changes'} | {entry.tool['title']} |"
+        for name, entry in entries().items()
+    ]
+    return "\n".join(["| tool | | what it does |", "| --- | --- | --- |", *rows]) + "\n"
+
+
+def refusals() -> str:
+    """The failure classes that agents meet, and what they do then."""
+    rows = [f"| `{wire}` | {text} |" for wire, text in NEXT.items()]
+    return "\n".join(["| class | next |", "| --- | --- |", *rows]) + "\n"

@@ -1,0 +1,1 @@
+"""Long calls that answer at once by naming a task."""

@@ -1,0 +1,200 @@
+"""The tools: one for each host action that an agent may ask for, and some that join several.
+
+Everything is derived: which actions, names, schemas and annotations from the contract, the words
+from `lessons`. Nothing here imports the SDK, so that the guide and the docs can be made from it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from ....contracts import HostAction, host_actions, limits
+from . import schemas
+from .tool_texts import LESSONS, WORK_COMPLETE, WORK_HANDOVER, WORK_NEXT, Lesson
+
+HANDOVER = "issue.handover"
+INSTRUCTION_RUN = "instruction.run"
+PROOF = ("id", "leaseId", "fence")  # what says that one holds an issue, beside the name
+
+# Actions of these families are bound to MCP, and the contract names no tool for them.
+_UNNAMED = ("issue.", "fiber.")
+# Verbs that take nothing away, and verbs that do more each time.
+_ADDITIVE = frozenset(
+    {"add", "append", "claim", "claim_next", "discover", "grant", "handover", "join"}
+    | {"lease_renew", "materialize", "open", "spawn", "submit"}
+)
+_GROWING = frozenset({"add", "append", "claim_next", "discover", "grant", "run", "spawn"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tool as it is listed, and the host action behind it; the joined ones have none."""
+
+    tool: Mapping[str, Any]
+    action: HostAction | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.tool["name"])
+
+    @property
+    def reads(self) -> bool:
+        return bool(self.tool["annotations"]["readOnlyHint"])
+
+
+@cache
+def entries() -> Mapping[str, Entry]:
+    """Every tool by its name, the joined ones first, in an order that never changes."""
+    joined, plain = _joined(), {tool_name(action): action for action in offered()}
+    rest = sorted(plain.keys() - joined.keys())
+    return MappingProxyType(joined | {name: _entry(name, plain[name]) for name in rest})
+
+
+@cache
+def listing() -> list[dict[str, Any]]:
+    """The tools as `tools/list` gives them."""
+    return [dict(entry.tool) for entry in entries().values()]
+
+
+def offered() -> list[HostAction]:
+    """The host actions that are tools: bound to MCP, and with a name there."""
+    return [
+        action
+        for name, action in host_actions().items()
+        if "mcp" in action.transports and (action.mcp_tool or name.startswith(_UNNAMED))
+    ]
+
+
+def tool_name(action: HostAction) -> str:
+    """The contract's own name for the tool; where it has none, the action's."""
+    return action.mcp_tool or action.action.replace(".", "_")
+
+
+def _entry(name: str, action: HostAction) -> Entry:
+    lesson = LESSONS[action.action]
+    arguments = schemas.arguments(action.action, mutates=action.mutates)
+    answer = schemas.answer(lesson.gives)
+    return Entry(_tool(name, lesson, arguments, answer, _annotations(action)), action)
+
+
+def _tool(
+    name: str,
+    lesson: Lesson,
+    arguments: dict[str, Any],
+    answer: dict[str, Any],
+    annotations: dict[str, Any],
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": lesson.title,
+        "description": lesson.text,
+        "inputSchema": arguments,
+        "outputSchema": answer,
+        "annotations": {"title": lesson.title} | annotations,
+    }
+
+
+def _annotations(action: HostAction) -> dict[str, Any]:
+    verb = action.action.partition(".")[2]
+    return {
+        "readOnlyHint": not action.mutates,
+        "destructiveHint": action.mutates and verb not in _ADDITIVE,
+        "idempotentHint": not action.mutates or verb not in _GROWING,
+        "openWorldHint": action.action == "instruction.run",  # it starts commands
+    }
+
+
+# --- the joined ones ------------------------------------------------------------------------------
+
+
+def _joined() -> dict[str, Entry]:
+    run = _instruction_run(host_actions()[INSTRUCTION_RUN])
+    tools = [_work_next(), _work_handover(), _work_complete(), run]
+    return {tool["name"]: Entry(tool) for tool in tools}
+
+
+def _work_next() -> dict[str, Any]:
+    arguments = schemas.arguments("issue.claim_next", mutates=True)
+    arguments["properties"]["waitSeconds"] = {
+        "description": "How long to wait for work if nothing is ready; 0 asks once.",
+        "type": "integer",
+        "minimum": 0,
+        "maximum": limits.MCP_WAIT_SECONDS_MAX,
+    }
+    issue = schemas.answered("issue")
+    more = {
+        "found": {"type": "boolean", "description": "Whether there was work to hand out."},
+        "lease": schemas.answered("lease"),
+        "brief": {
+            "description": "What is asked for, and what is known.",
+            "type": "object",
+            "properties": {
+                name: issue["properties"][name]
+                for name in ("title", "description", "acceptanceCriteria", "design", "notes")
+            }
+            | {"attempt": {"type": "integer"}, "dependsOn": _some("Results it builds on.")},
+        },
+        "handover": {"type": "object", "description": "What the holder before left for you."},
+        "blocked": _some("What waits, and for what."),
+        "held": _some("Who holds what, and until when."),
+        "askAgainSeconds": {"type": "integer", "minimum": 0},
+    }
+    answer = schemas.answer(("issue", "leaseProjection", "orphanedFibers"), more)
+    hints = _hints(destructive=False, idempotent=False)
+    return _tool("work_next", WORK_NEXT, arguments, answer, hints)
+
+
+def _work_handover() -> dict[str, Any]:
+    arguments = schemas.arguments(HANDOVER, mutates=True)
+    arguments["properties"]["keep"] = {
+        "description": "Go on holding the issue; without it, it is released.",
+        "type": "boolean",
+    }
+    arguments["required"] = [*PROOF, "checkpoint"]
+    answer = schemas.answer(("handover", "issue", "leaseProjection", "orphanedFibers"), _steps())
+    hints = _hints(destructive=False, idempotent=True)
+    return _tool("work_handover", WORK_HANDOVER, arguments, answer, hints)
+
+
+def _work_complete() -> dict[str, Any]:
+    arguments = schemas.arguments("issue.close", mutates=True)
+    arguments["required"] = [*PROOF]
+    result = schemas.argument("checkpoint")
+    result["description"] = "What came of it, for those who depend on it."
+    arguments["properties"]["result"] = result
+    answer = schemas.answer(("issue", "orphanedFibers", "handover"), _steps())
+    hints = _hints(destructive=True, idempotent=True)
+    return _tool("work_complete", WORK_COMPLETE, arguments, answer, hints)
+
+
+def _instruction_run(action: HostAction) -> dict[str, Any]:
+    """As the host action, but for the results: the checks are run, not told."""
+    lesson = LESSONS[action.action]
+    arguments = schemas.arguments(action.action, mutates=True)
+    arguments["properties"]["cwd"] = {
+        "description": "Where the checks run, an absolute path; left out, beside the state.",
+        "type": "string",
+    }
+    arguments["properties"].pop("results", None)
+    arguments["required"] = [name for name in arguments["required"] if name != "results"]
+    answer = schemas.answer(lesson.gives)
+    return _tool(tool_name(action), lesson, arguments, answer, _annotations(action))
+
+
+def _steps() -> dict[str, Any]:
+    return {"steps": _some("The host actions that this call was made of, with their evidence.")}
+
+
+def _some(description: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "object"}, "description": description}
+
+
+def _hints(*, destructive: bool, idempotent: bool) -> dict[str, Any]:
+    return {
+        "readOnlyHint": False,
+        "destructiveHint": destructive,
+        "idempotentHint": idempotent,
+        "openWorldHint": False,
+    }

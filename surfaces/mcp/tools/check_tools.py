@@ -1,0 +1,85 @@
+"""The tool that runs an instruction: its checks are run here, and what they gave is recorded.
+
+A model hands in no results, and the authority takes none through MCP: it names an envelope, the
+policy names the commands, and the results are this server's, through the coordinator's door. The
+call can take as long as they do; it reports progress, and a client that cancels it ends what runs.
+"""
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ....contracts import Reason
+from .calls import Answer, Call, refusal
+from .catalogue import INSTRUCTION_RUN
+
+_CHECK = "instruction.check"
+_End = tuple[int, int, str] | None
+
+
+async def run(call: Call, arguments: Mapping[str, Any]) -> tuple[Answer, str | None]:
+    """Run the checks that an envelope asks for, where it is allowed, and keep the witness."""
+    from ....actors.run import checks  # noqa: PLC0415 - no other call needs the room
+
+    asked = dict(arguments)
+    cwd = asked.pop("cwd", None)
+    folder = _folder(call, cwd)
+    if "results" in asked or folder is None:
+        detail = "results come from running the checks" if folder else f"{cwd} is no folder"
+        return refusal(INSTRUCTION_RUN, Reason.REQUEST_INVALID, detail), None
+    named = {name: each for name, each in asked.items() if name != "requestId"}
+    allowed = await call.ask(_CHECK, named)
+    if allowed["result"] != "accepted":
+        return allowed, None
+    name = allowed["instruction"]["instructionId"]
+    state_dir = call.desk.state_dir
+    results: list[dict[str, Any]] = []
+    if allowed["instruction"]["executionDecision"]["state"] == "execute":
+        logs = checks.log_folder(state_dir, "instruction", name)
+        wanted = partial(checks.run_checks, allowed["checks"], folder, logs=logs)
+        results = await _ran(call, wanted)
+    answer = await call.hand_on(INSTRUCTION_RUN, asked | {"results": results})
+    if answer["result"] == "accepted":
+        path = state_dir / checks.FOLDER / f"{name}.json"
+        await asyncio.to_thread(checks.write_artifact, path, answer["witness"])
+        verdict = answer["witness"]["verdictClass"]
+        return answer, f"The verdict is {verdict}; its witness is {answer['witnessRef']}."
+    return answer, None
+
+
+def _folder(call: Call, cwd: object) -> Path | None:
+    """Where checks run: beside the state directory, unless the caller works elsewhere."""
+    if cwd is None:
+        return call.desk.state_dir.absolute().parent
+    if not isinstance(cwd, str) or "\0" in cwd:
+        return None
+    folder = Path(cwd)
+    return folder if folder.is_absolute() and folder.is_dir() else None
+
+
+async def _ran(call: Call, wanted: "partial[list[dict[str, Any]]]") -> list[dict[str, Any]]:
+    """The results of checks that run in a thread; whoever gives up waiting ends them."""
+    loop = asyncio.get_running_loop()
+    news: asyncio.Queue[_End] = asyncio.Queue()
+    stopped = threading.Event()
+
+    def tell(done: int, total: int, result: Mapping[str, Any] | None, check_id: str) -> None:
+        words = f"{check_id}: {result['status'] if result else 'runs'}"
+        loop.call_soon_threadsafe(news.put_nowait, (done, total, words))
+
+    def work() -> list[dict[str, Any]]:
+        try:
+            return wanted(on_progress=tell, cancelled=stopped.is_set)
+        finally:
+            loop.call_soon_threadsafe(news.put_nowait, None)
+
+    running = loop.run_in_executor(None, work)
+    try:
+        while (item := await news.get()) is not None:
+            await call.report(*item)
+        return await running
+    finally:
+        stopped.set()
