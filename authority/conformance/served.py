@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ...contracts import Door, Garbage, parse
 from ..engine import ffi
-from ..engine.envelope import refused_garbage
 from ..engine.native_engine import NativeOffice
+from ..law.garbage import refused_garbage
 from ..service.client import Client
 from ..service.local import Office
 from ..service.sidecar import Sidecar

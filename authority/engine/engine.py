@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ...contracts import Door, Garbage, Reason, Request, Stamp, limits, parse
+from ..journal.chain import chain_state, is_sound
 from ..journal.clock import HybridClock, SteadyClock
 from ..journal.journal import (
     Entry,
@@ -20,17 +21,18 @@ from ..journal.journal import (
     Packed,
     Row,
     Snapshot,
+    Steps,
     Unavailable,
     changes_of,
     unpacked,
 )
 from ..law.decide import decide, looks_back
+from ..law.garbage import refused_garbage, with_mark
 from ..law.outcome import Repeated
 from ..law.state import State, apply, dump, load
 from ..law.workers.history import Past, look_back
-from ..views.trajectory import Steps
 from .answers import Answers
-from .envelope import chain_state, glimpsed, is_sound, refused_garbage, sealed, with_mark
+from .envelope import glimpsed, sealed
 
 _CATCH_UP_ROWS = 1_000  # at once
 

@@ -1,28 +1,22 @@
 """The answer to a request, its host-effect envelope, and the row that holds both.
 
 The envelope is the evidence: it binds the arguments, the result, the state that follows and the
-envelope before it. `row1_` digests chain them; `st1_` digests chain the changes.
+envelope before it (`journal.chain`).
 """
 
 from typing import Any
 
-import orjson
-
 from ...contracts import (
     DISPATCH_KIND,
-    FAILURES,
     NORMALIZER_ID,
     PROFILE_ID,
-    Garbage,
     HostAction,
     Request,
     Stamp,
     canonical,
-    host_actions,
     journaled,
-    limits,
-    semantic_digest,
 )
+from ..journal.chain import chain_effect, chain_state
 from ..journal.journal import Head, Row
 from ..law.decide import instruction_ref, policy_digest
 from ..law.outcome import Accepted, Refused, encode_changes
@@ -38,7 +32,7 @@ def sealed(
     state_digest = chain_state(head.state_digest, changes)
     effect = _effect(request, outcome, stamp, state_digest)
     effect["prev"] = head.digest
-    digest = canonical.digest("row1", canonical.encode(effect))
+    digest = chain_effect(effect)
     response = _response(request, outcome, stamp) | {"effect": effect}
     row = Row(
         seq=stamp.seq,
@@ -55,45 +49,10 @@ def sealed(
     return row, Head(stamp.seq, digest, state_digest)
 
 
-def chain_state(before: str, changes: bytes) -> str:
-    """The digest of all changes so far; a row that changes nothing leaves it as it is."""
-    return before if changes == b"[]" else canonical.digest("st1", before.encode() + changes)
-
-
 def glimpsed(request: Request, outcome: Accepted | Refused, stamp: Stamp, head: Head) -> bytes:
     """The answer to a read that leaves no row: its evidence is chained to nothing."""
     effect = _effect(request, outcome, stamp, head.state_digest) | {"prev": None}
     return canonical.encode(_response(request, outcome, stamp) | {"effect": effect})
-
-
-def refused_garbage(garbage: Garbage, seq: int) -> bytes:
-    """The answer to what never became a request. It is no host action, and has no evidence."""
-    action = host_actions().get(garbage.action or "")
-    name = "transport.dispatch" if garbage.action is None else garbage.action
-    name = name[: limits.NAME_LENGTH_MAX]
-    pseudo = "invalid_request" if garbage.action is None else "unknown"
-    action_id = action.action_id if action else f"transport.action.{pseudo}"
-    failure = FAILURES[garbage.reason]
-    response = {
-        "schema": 1,
-        "dispatchKind": DISPATCH_KIND,
-        "profileId": PROFILE_ID,
-        "action": name,
-        "actionId": action_id,
-        "semanticDigest": semantic_digest(name, action_id),
-        "result": "rejected",
-        "failureClasses": [failure.wire],
-        "diagnostic": Refused(garbage.reason, garbage.detail).diagnostic,
-        "seq": seq,
-    }
-    return canonical.encode(response)
-
-
-def with_mark(response: bytes, mark: str | int | None) -> bytes:
-    """The answer as the caller gets it: its own `id` in front."""
-    if mark is None:
-        return response
-    return b'{"id":' + canonical.encode(mark) + b"," + response[1:]
 
 
 def _effect(
@@ -172,12 +131,3 @@ def _response(request: Request, outcome: Accepted | Refused, stamp: Stamp) -> di
 
 def _stamp(stamp: Stamp) -> dict[str, Any]:
     return {"wallMs": stamp.wall_ms, "counter": stamp.counter, "node": stamp.node}
-
-
-def is_sound(row: Row) -> bool:
-    """Whether the effect in a row's answer is the one that its digest was made of."""
-    try:
-        effect = orjson.loads(row.response)["effect"]
-        return canonical.digest("row1", canonical.encode(effect)) == row.digest
-    except (ValueError, LookupError, TypeError):
-        return False

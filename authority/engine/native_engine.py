@@ -44,7 +44,7 @@ from ...contracts import (
     parse,
 )
 from ..journal.clock import SteadyClock
-from ..journal.journal import Entry, Head, Journal, Row, changes_of
+from ..journal.journal import Entry, Head, Journal, Row, Steps, changes_of
 from ..law.outcome import (
     Answered,
     Change,
@@ -65,7 +65,6 @@ from ..law.outcome import (
 )
 from ..law.state import State, apply
 from ..service.local import Office
-from ..views.trajectory import Steps
 from .answers import Answers
 from .engine import Authority, Proposal, Run
 from .envelope import EFFECT_SCHEMA

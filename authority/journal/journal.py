@@ -50,6 +50,7 @@ class Packed(NamedTuple):
     node: str
     table: bytes  # a `us_row` of native/lease.h for each
     text: Bytes  # which those have their slices of
+    library: str  # the path of what can append them, where SQLite is the engine
 
     def rows(self) -> Iterator[Row]:
         """One by one."""
@@ -68,6 +69,14 @@ class Packed(NamedTuple):
                 digest.decode(),
                 state.decode(),
             )
+
+
+class Steps(NamedTuple):
+    """Lines of the trajectory for rows that follow one another, already written out."""
+
+    first_seq: int
+    last_seq: int
+    data: Bytes
 
 
 Entry = Row | Packed

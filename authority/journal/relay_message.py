@@ -29,7 +29,7 @@ from ...contracts import (
     limits,
     parse,
 )
-from ..engine.envelope import refused_garbage, with_mark
+from ..law.garbage import refused_garbage, with_mark
 
 VERSION = 1
 Line = tuple[Door, bytes]

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 import orjson
 
 from ...contracts import TOO_LONG, Reason, Transport, host_actions, limits
-from ..engine.envelope import refused_garbage
 from ..journal.journal import Unavailable
 from ..journal.state_dir import SOCKET
+from ..law.garbage import refused_garbage
 from .sidecar import PROTOCOL
 
 _RETRY_SECONDS = 10.0  # how long a lost sidecar is waited for

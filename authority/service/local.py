@@ -26,10 +26,10 @@ from ...contracts import (
 )
 from ..engine.engine import Authority, Proposal
 from ..journal.failpoint import failpoint
-from ..journal.journal import Row, Unavailable
+from ..journal.journal import Row, Steps, Unavailable
 from ..journal.relay_message import Errand, Messenger, parcels
 from ..journal.state_dir import TRAJECTORY, evidence_locked, locked, open_journal
-from ..views.trajectory import Steps, Trajectory, last_seq, refuse_rewound
+from ..views.trajectory import Trajectory, last_seq, refuse_rewound
 
 LOOK_SECONDS = 0.25  # between two looks of a standby
 

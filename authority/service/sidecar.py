@@ -42,10 +42,10 @@ from ...contracts import (
     contract_digest,
     limits,
 )
-from ..engine.envelope import refused_garbage, with_mark
 from ..journal.journal import Unavailable
 from ..journal.relay_message import mark_of
 from ..journal.state_dir import SOCKET
+from ..law.garbage import refused_garbage, with_mark
 from ..views.follower import Follower, Pace
 from .local import LOOK_SECONDS, Office
 from .relay import Relay, runs_of

@@ -7,13 +7,14 @@ last line that a crash cut off is cut away first. Lines are canonical JSON, one 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from ...contracts import STEP_KIND, Reason, canonical, evidence_routes, factor, rfc3339
+from ..journal.chain import chain_effect
 from ..journal.failpoint import failpoint
-from ..journal.journal import GENESIS, Bytes, Journal, Row, Unavailable
+from ..journal.journal import GENESIS, Journal, Row, Steps, Unavailable
 from ..law.workers.history import step_id
 
 _TAIL_BYTES = 65_536  # more than a line; a longer last line is found by reading further back
@@ -53,14 +54,6 @@ def _step(row: Row, effect: dict[str, Any], reported: dict[str, Any] | None) -> 
     if isinstance(route, Reason):
         raise Unavailable(route, f"row {row.seq}")
     return canonical.encode(step | {"route": route}) + b"\n"
-
-
-class Steps(NamedTuple):
-    """Lines of rows that follow one another, already written out."""
-
-    first_seq: int
-    last_seq: int
-    data: Bytes
 
 
 class Trajectory:
@@ -184,7 +177,7 @@ def verify(path: Path, journal: Journal) -> tuple[int, str | None]:
 def _problem(found: bytes, row: Row, prev: str) -> str | None:
     try:
         effect = orjson.loads(found)["effect"]
-        digest = canonical.digest("row1", canonical.encode(effect))
+        digest = chain_effect(effect)
         chained = effect["prev"]
     except (ValueError, LookupError, TypeError):
         return "the line is no step of ours"
