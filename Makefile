@@ -150,8 +150,9 @@ fuzz: ## feed the JSON reader and the kernel for FUZZ_SECONDS each
 	    fi; \
 	done
 
-docs: $(READY) ## write the generated tables of docs/
+docs: $(READY) ## write the generated tables of docs/, and draw the demo
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/draw_demo.py
 
 bench: $(READY) ## measure us and our peers; ARGS="--quick" takes a minute
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -25,7 +25,7 @@ _COMMANDS = {
     "instance": ("sublease", "instance", "Name the worktree or runtime that works under a lease."),
     "fiber": ("fiber", "fiber", "Run parts of one piece of work side by side."),
     "harness": ("harness", "harness", "Say where a worker stands, what it plans and did."),
-    "observe": ("observe", "observe", "See the newest, what needs somebody, and the whole."),
+    "observe": ("observe", "observe", "See the newest, what needs attention, and the whole."),
     "instruction": ("instruction", "instruction", "Have checks run that the policy allows."),
     "required": ("required", "required", "Which checks a change requires, and that they passed."),
     "coherence": ("check", "coherence", "Do contract, routes and policies fit together?"),

@@ -42,8 +42,8 @@ def serve(
 ) -> None:
     """Own the journal and answer newline-delimited JSON on `authority.sock`.
 
-    Requests that wait are decided in order and committed together; nobody gets an answer before
-    their row is on disk. Decisions are made in C where it could be built; `--boundary reference`
+    Requests that wait are decided in order and committed together; an answer leaves after its row
+    is on disk. Decisions are made in C where it could be built; `--boundary reference`
     makes them in Python, with the same bytes. SIGTERM stops it after everything that it took in is
     answered.
 

@@ -22,10 +22,10 @@ _CHECKPOINT = ("summary", "done", "next", "artifacts", "notes")
 @mutation
 @common
 def handover(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """Leave a checkpoint on issue ID, which you hold, for whoever works on it next.
+    """Leave a checkpoint on issue ID, which you hold, for its next holder.
 
-    The lease goes on: release it, close the issue, or work on and leave a newer one. Whoever takes
-    over reads it with `understudy resume ID`.
+    The lease goes on: release it, close the issue, or work on and leave a newer one. The next
+    holder reads it with `understudy resume ID`.
 
     \b
     understudy issue handover us-1 --summary "The parser reads all but strings" \\

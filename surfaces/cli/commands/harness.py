@@ -75,7 +75,7 @@ def session_read(session: Session, **options: Any) -> None:  # noqa: ANN401
 @worker
 @common
 def session_bootstrap(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """What a worker, or whoever takes its place, needs to begin with."""
+    """What a worker, or its successor, needs to begin with."""
     answer = session.ask("harness.session.bootstrap", payload(options), writable=False)
     session.finish(answer, lambda said: _bootstrap(said["bootstrap"]))
 

@@ -14,7 +14,7 @@ from .handover import handover
 def issue() -> None:
     """Add, find, claim, change and close work.
 
-    A claim returns a lease and a fence. Whoever changes a leased issue names the holder by
+    A claim returns a lease and a fence. A change of a leased issue names the holder by
     --assignee, --lease-id and --fence; a holder that was replaced is refused.
     """
 

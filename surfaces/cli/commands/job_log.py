@@ -17,7 +17,7 @@ from ..session import Session, common
 
 @click.group()
 def log() -> None:
-    """The operations that were admitted: for replicas, and for whoever wants to know."""
+    """The operations that were admitted, for replicas and other readers."""
 
 
 @log.command("export")
@@ -64,8 +64,8 @@ def import_log(session: Session, file: Path, *, with_nodes: bool) -> None:
     """Take over the jobs, specs and routes of FILE, which another authority exported.
 
     What was completed there is completed here; what was claimed there is pending here. Done again,
-    it changes nothing. Nodes and the coordinator are taken over where you say so: whoever wrote
-    FILE decides then who may work here.
+    it changes nothing. Nodes and the coordinator are taken over where you say so: the
+    author of FILE decides then which nodes may work here.
     """
     log = _read_log(file)
     with session.office(writable=True) as office:

@@ -1,4 +1,4 @@
-"""`understudy observe`: what there is to see, and what needs somebody."""
+"""`understudy observe`: what there is to see, and what needs attention."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def latest(session: Session) -> None:
 @observe.command()
 @common
 def attention(session: Session) -> None:
-    """What needs somebody: worn-out work, lapsed leases, contention, blocked and refused work."""
+    """What needs attention: worn-out work, lapsed leases, contention, blocked and refused work."""
     answer = session.ask("observe.needs_attention", {}, writable=False)
     session.finish(
         answer, lambda said: "\n".join(map(_trouble, said["attention"]["items"])) or "nothing"

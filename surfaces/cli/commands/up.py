@@ -101,7 +101,7 @@ def up(session: Session, **options: Any) -> None:  # noqa: ANN401
     it, with the reason.
 
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
-    gateway when this one is started again. Without --exec and --handler nobody works on issues.
+    gateway when this one is started again. Without --exec and --handler it works on no issues.
 
     With --specs it makes a job of every step of the specs that were submitted, and writes the file
     of every such job that is free to run. Any number of trees may do so on one authority.
@@ -190,7 +190,7 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
-    """Start it, show it, and stay until it ends or somebody says so."""
+    """Start it, show it, and stay until it ends or is told to."""
     session.office(writable=False).close()  # says what is wrong with the state directory
     _make_room(plan)
     running = trees.Tree(plan)
