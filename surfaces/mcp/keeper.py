@@ -22,7 +22,7 @@ import msgspec
 
 from ...actors.leasing import work_kind
 from ...authority import Unavailable
-from ...contracts import BY_WIRE, Reason, contract_digest, host_actions, limits
+from ...contracts import Reason, contract_digest, ends_lease, host_actions, limits
 from . import wire
 from .desk import Desk
 from .holds import Policy, Stay
@@ -31,12 +31,6 @@ from .visit import Held
 TICK_SECONDS: Final = 1.0  # what falls due within it is renewed together
 _NAME_MAX = 64  # of what a client calls itself; the rest makes it the only one of that name
 _ASLEEP = b"TZXx"  # states of a process: stopped, and gone
-# The guard ladder: whoever gets one of these does not hold the lease.
-_LOST = frozenset(range(Reason.LEASE_NOT_FOUND, Reason.CAPABILITY_MISSING + 1)) | {
-    Reason.JOB_COMPLETED,
-    Reason.JOB_CLAIM_LAPSED,
-    Reason.LEASE_CONTENDED,  # a job is renewed by another claim
-}
 _LEFT = "the agent that held it has left"
 
 Lost = Callable[[Held, str], None]  # what was lost, and its failure class
@@ -228,7 +222,7 @@ class Keeper:
             return
         if answer["result"] == "accepted":
             caller.stay.renewed(held, asked_ms, random.random())  # noqa: S311
-        elif BY_WIRE[answer["failureClasses"][0]] in _LOST:
+        elif ends_lease(answer["failureClasses"][0]):
             caller.lose(held, answer["failureClasses"][0])
         else:
             _log.warning(
