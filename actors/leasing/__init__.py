@@ -1,3 +1,11 @@
-"""The one client of leases: holding, renewing, outstanding requests, polling."""
+"""Holding leases, whatever is leased: take, keep, work within the time, lay down.
 
-__all__ = ["work_kind"]
+    polling      when to look for work, and what of it to claim
+    outstanding  what was asked of the authority and is not answered yet
+    holding      one lease, and until when it is ours by our own clock
+    renewing     more time for all that are due, in one batch
+    work_kind    how each kind of work is spelled: issue, job, spec, dispatch
+
+Nothing here has a clock, dice or a connection: the time and the dice come with every step. Whether
+a refusal ends a lease is `contracts.ends_lease` alone.
+"""

@@ -30,9 +30,9 @@ import orjson
 from ...authority import Unavailable
 from ...authority.service import fence_check
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, limits
-from ..leasing.work_kind import TRADES, Family, Held, without_work
 from ..process.guard.descendants import now_ms
 from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
+from ..trade import TRADES, Family, Held, without_work
 from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
 from .attempts import Attempt, begun, write_record
 

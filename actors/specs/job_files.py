@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final
 
 from ...contracts import limits
 from ..dispatch.answers import Answer, class_of
-from ..leasing.holding import Hold
 from . import job_file_format
+from .hold import Hold
 from .job_file_format import Sheet
 from .lease_loop import Post, Rounds, Term
 from .moment import Moment

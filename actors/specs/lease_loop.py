@@ -20,9 +20,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from ...authority.service import client
 from ...contracts import limits
 from ..dispatch.answers import Answer, class_of
-from ..leasing.holding import Hold
-from ..leasing.outstanding import Docket
-from ..leasing.polling import Lookout
+from .docket import Docket
+from .hold import Hold
+from .lookout import Lookout
 from .moment import Moment
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

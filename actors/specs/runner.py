@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from ...contracts import limits
 from ..dispatch.answers import Answer, class_of
-from ..leasing.holding import Hold
+from .hold import Hold
 from .lease_loop import Post, Rounds, Term
 from .moment import Moment
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ...contracts import Reason, job_resource
 from ..dispatch.orders import Holder, WorkerExited
-from ..leasing.work_kind import Held
 from ..process.port import Ended
 from ..run.artifacts import VARIABLE, ArtifactsInvalid, members, read_artifacts
+from ..trade import Held
 from .worker import Begin, Worker
 
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 import orjson
 
 from ..dispatch.orders import Holder, WorkerExited
-from ..leasing.work_kind import Held, without_work
 from ..otp import Caller, Exited, GenServer, Next, Readable, Reason, Word
 from ..process.port import Command, Ended, ProcessGroup, keeper
 from ..run.attempts import Attempt, begun, write_record
+from ..trade import Held, without_work
 from .plan import Plan
 
 UNAVAILABLE: Final = "executor_unavailable"  # as the retry policy knows it

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from ...actors.leasing import work_kind
+from ...actors import trade
 from ...authority import Unavailable
 from ...contracts import Reason, contract_digest, ends_lease, host_actions, limits
 from . import wire
@@ -214,7 +214,7 @@ class Keeper:
         ttl_seconds = max(limits.TTL_SECONDS_MIN, held.ttl_seconds)
         try:
             answer = await self._ask(
-                *work_kind.TRADES[held.family].renewing(held.lease, ttl_seconds), held
+                *trade.TRADES[held.family].renewing(held.lease, ttl_seconds), held
             )
         except Unavailable as error:
             _log.warning("%s: %s is not renewed: %s", caller.name, held.resource, error)
@@ -234,7 +234,7 @@ class Keeper:
         for held in caller.stay:
             try:
                 answer = await self._ask(
-                    *work_kind.TRADES[held.family].returning(held.lease, _LEFT), held
+                    *trade.TRADES[held.family].returning(held.lease, _LEFT), held
                 )
             except Unavailable as error:
                 _log.warning("%s: %s is left to expire: %s", caller.name, held.resource, error)
