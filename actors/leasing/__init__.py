@@ -9,3 +9,29 @@
 Nothing here has a clock, dice or a connection: the time and the dice come with every step. Whether
 a refusal ends a lease is `contracts.ends_lease` alone.
 """
+
+from .holding import Holding, Timing
+from .moment import DICE_MAX, Moment
+from .outstanding import OpenRequest, Outstanding
+from .polling import Candidate, Polling
+from .renewing import Renewals, due
+from .work_kind import WORK, Ask, Family, HeldLease, WorkKind, without_work
+
+__all__ = [
+    "DICE_MAX",
+    "WORK",
+    "Ask",
+    "Candidate",
+    "Family",
+    "HeldLease",
+    "Holding",
+    "Moment",
+    "OpenRequest",
+    "Outstanding",
+    "Polling",
+    "Renewals",
+    "Timing",
+    "WorkKind",
+    "due",
+    "without_work",
+]

@@ -48,8 +48,8 @@ class OpenRequest:
     """One request. A subclass says what is asked, and what is done with the answer."""
 
     asked_ms: int  # the first time
-    again_ms: int = 0  # when to ask, or to ask again
-    tries: int = 0
+    again_ms: int = field(default=0, kw_only=True)  # when to ask, or to ask again
+    tries: int = field(default=0, kw_only=True)
 
 
 R = TypeVar("R", bound=OpenRequest)

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from ...actors import trade
+from ...actors.leasing import WORK
 from ...authority import Unavailable
 from ...contracts import Reason, contract_digest, ends_lease, host_actions, limits
 from . import wire
@@ -213,9 +213,8 @@ class Keeper:
         asked_ms = now_ms()
         ttl_seconds = max(limits.TTL_SECONDS_MIN, held.ttl_seconds)
         try:
-            answer = await self._ask(
-                *trade.TRADES[held.family].renewing(held.lease, ttl_seconds), held
-            )
+            renewal = WORK[held.family].renewal(held.lease, ttl_seconds * 1_000)
+            answer = await self._ask(*renewal, held)
         except Unavailable as error:
             _log.warning("%s: %s is not renewed: %s", caller.name, held.resource, error)
             caller.stay.not_now(held, now_ms())
@@ -233,9 +232,7 @@ class Keeper:
     async def _release(self, caller: Caller) -> None:
         for held in caller.stay:
             try:
-                answer = await self._ask(
-                    *trade.TRADES[held.family].returning(held.lease, _LEFT), held
-                )
+                answer = await self._ask(*WORK[held.family].release(held.lease, _LEFT), held)
             except Unavailable as error:
                 _log.warning("%s: %s is left to expire: %s", caller.name, held.resource, error)
                 continue

@@ -135,7 +135,7 @@ def test_an_authority_that_is_away_for_a_while_costs_nothing(mark: Mark, tmp_pat
     ],
 )
 def test_a_refused_renewal_is_a_lost_lease(mark: Mark, tmp_path: Path, failure: str) -> None:
-    played = Played(2_400, lease_renew=refusing(failure))
+    played = Played(3_600, lease_renew=refusing(failure))
     outcome = ran(played, tmp_path, mark, "sleep", "1000")
     assert (outcome.result, outcome.code, outcome.failure) == ("lost", 6, failure)
     assert mark.alive() == []
@@ -239,7 +239,7 @@ def test_a_job_is_renewed_by_another_claim(mark: Mark, tmp_path: Path) -> None:
     "failure", ["lease_contention_active", "job_claim_lapsed", "lease_missing", "job_completed"]
 )
 def test_a_job_whose_renewal_is_refused_is_lost(mark: Mark, tmp_path: Path, failure: str) -> None:
-    played = PlayedJob(2_400, show=lambda: {"result": "accepted", "job": {"state": "claimed"}})
+    played = PlayedJob(3_600, show=lambda: {"result": "accepted", "job": {"state": "claimed"}})
     played.answers["claim"] = in_turn(played.granted, refusing(failure))
     outcome = ran_job(played, tmp_path, mark, "sleep", "1000")
     assert (outcome.result, outcome.code, outcome.failure) == ("lost", 6, failure)
