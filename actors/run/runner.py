@@ -82,7 +82,7 @@ Result = Literal[
     "not_started",  # there is no such command; handed back too
     "lost",  # the lease was
     "refused",  # there was no lease to begin with
-    "unrecorded",  # it ended, and the authority could not be told in time
+    "unrecorded",  # it ended, and the authority could not be told in time, or would not hear it
 ]
 
 
@@ -213,7 +213,7 @@ class Runner:
                 group.keep_until(holding.stop_ms)
                 return
             failure, said = answer["failureClasses"][0], answer["diagnostic"]
-            if ends_lease(failure) or _is_final(failure):
+            if ends_lease(failure):
                 self._give_up(group, failure, said)
                 return
         self._tell(f"{holding.lease.title}: not renewed yet: {said}")
@@ -373,7 +373,7 @@ class Runner:
                 answer = self._ask(action, payload)
             except (Unavailable, OSError) as error:
                 known = error.reason if isinstance(error, Unavailable) else Reason.AUTHORITY_BUSY
-                failure, said = known.wire, str(error)
+                failure, said, is_final = known.wire, str(error), False
             else:
                 if answer["result"] == "accepted":
                     return self._outcome(result, code, ended, None, words)
@@ -382,10 +382,11 @@ class Runner:
                     return self._outcome("completed", code, ended)
                 if failure in _UNFIT and result == "completed":
                     return self._unfit(failure, ended, said)
-                if ends_lease(failure) or _is_final(failure):
+                if ends_lease(failure):
                     return self._outcome("lost", Exit.LEASE_LOST, ended, failure, said)
+                is_final = FAILURES[BY_WIRE[failure]].retry == "never"
             left_ms = self._holding.until_ms - now_ms()
-            if left_ms <= 0 or self._hear():  # too late, or told not to wait
+            if is_final or left_ms <= 0 or self._hear():  # in vain, too late, told not to wait
                 exit_code = FAILURES[BY_WIRE[failure]].exit
                 return self._outcome("unrecorded", exit_code, ended, failure, said)
             time.sleep(min(_RETRY_MS, left_ms) / 1000)
@@ -468,8 +469,3 @@ def _ending(ended: Ended | None, number: int | None) -> str:
 def _refusal(failure: str, diagnostic: str) -> Outcome:
     code = FAILURES[BY_WIRE[failure]].exit
     return Outcome("refused", int(code), failure=failure, diagnostic=diagnostic)
-
-
-def _is_final(failure: str) -> bool:
-    """Whether asking again can only hear the same."""
-    return FAILURES[BY_WIRE[failure]].retry == "never"
