@@ -19,7 +19,7 @@ from .checks.check_policy import (
 from .checks.instruction import Instruction, read_instruction
 from .checks.join import Joined, Section, Unreadable, join_check
 from .jsonl import record_problem
-from .reason import BY_WIRE, FAILURES, Exit, Reason
+from .reason import BY_WIRE, FAILURES, Exit, Reason, ends_lease
 from .records.fiber import FIBER_TRANSITIONS, FiberMove, FiberState
 from .records.harness import (
     BOOTSTRAP_KIND,
@@ -358,6 +358,7 @@ __all__ = [
     "dispatch_resource",
     "document_of",
     "documents",
+    "ends_lease",
     "evidence_routes",
     "factor",
     "host_actions",

@@ -56,10 +56,11 @@ def guards() -> str:
 
 def failures() -> str:
     rows = [
-        f"| `{f.wire}` | {f.meaning} | {f.blame} | {f.retry} | {int(f.exit)} |"
+        f"| `{f.wire}` | {f.meaning} | {f.blame} | {f.retry} | {'yes' if f.ends_lease else ''} "
+        f"| {int(f.exit)} |"
         for f in FAILURES.values()
     ]
-    return _table("| class | meaning | blame | try again | exit |", rows)
+    return _table("| class | meaning | blame | try again | ends the lease | exit |", rows)
 
 
 def retries() -> str:

@@ -1,35 +1,28 @@
 """Carries what the dispatcher asks through the coordinator's door, and brings the answers back.
 
-`calls_of` and `events_of` say how each effect is spelled as host actions on issues and what their
-answers mean; they are pure, and `jobs.Jobs` has others. `Clerk` has the connection. It blocks while
-the authority is slow or away, and so belongs beside the dispatcher, not in its way: into a cell or
-a thread of its own.
+`Issues` says how each effect is spelled as host actions on issues, and what their answers mean.
+`Clerk` has the connection. It blocks while the authority is slow or away, and so belongs beside the
+dispatcher, not in its way: into a cell or a thread of its own.
 """
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, assert_never, get_args
+from typing import Self, get_args
 
 from ...authority import Unavailable
 from ...authority.service import client
 from ...contracts import Reason, contract_digest, host_actions, rfc3339
+from ..leasing.outstanding import Answer
+from ..leasing.work_kind import WORK
 from . import orders
-from .answers import Answer, Call, class_of, refusal, renewed, tokens_of
-from .orders import Ask, Effect, Event, Holder
+from .dialect import Call, Dialect, named, tokens_of
+from .orders import Ask, Effect, Event
 
 _ASKS = get_args(Ask)
 _CALLS_MAX = 1_024  # in flight at once
 _RETRY_SECONDS = 2.0  # how long a lost sidecar is waited for; then the dispatcher decides
 _SILENCE_SECONDS = 5.0  # of a sidecar that is there
-
-
-class Dialect(Protocol):
-    """How the orders of a dispatcher are spelled, and what comes back; pure."""
-
-    def calls_of(self, ask: Ask) -> list[Call]: ...
-
-    def events_of(self, ask: Ask, answers: Sequence[Answer]) -> list[Event]: ...
 
 
 class Clerk:
@@ -110,122 +103,63 @@ class Clerk:
         return call._replace(context=context)
 
 
-class Issues:
+class Issues(Dialect):
     """The dialect of issues."""
 
-    def calls_of(self, ask: Ask) -> list[Call]:
-        return calls_of(ask)
+    kind = WORK["issue"]
+    absent = Reason.ISSUE_NOT_FOUND
 
-    def events_of(self, ask: Ask, answers: Sequence[Answer]) -> list[Event]:
-        return events_of(ask, answers)
+    # --- how it is spelled ----------------------------------------------------------------------
 
+    def _calls_of(self, ask: Ask) -> list[Call]:
+        match ask:
+            case orders.AskDiagnostics():
+                return [Call("dep.diagnostics", {})]
+            case orders.AskReady():
+                return [Call("issue.ready", {})]
+            case orders.AskHeld():
+                return [Call("issue.list", {"status": "in_progress"})]
+            case orders.Close(token, holder):
+                return [named(token, *self.kind.completion(holder))]
+            case orders.Discover(token, holder, new_id, title, description, labels):
+                filed = {"newId": new_id, "title": title, "description": description}
+                filed |= self.kind.proof(holder) | {"labels": list(labels)}
+                return [named(token, "issue.discover", filed)]
+            case orders.Amend(token, holder, status, notes):
+                members = {"status": status, "notes": notes}
+                given = {name: value for name, value in members.items() if value is not None}
+                return [named(token, "issue.update", self.kind.proof(holder) | given)]
+            case _:
+                raise AssertionError("an issue whose lease has lapsed is claimed as it is")
 
-# --- how it is spelled ----------------------------------------------------------------------------
+    # --- what it means --------------------------------------------------------------------------
 
+    def _event(self, ask: Ask, answers: Sequence[Answer]) -> Event:
+        match ask:
+            case orders.AskDiagnostics(token):
+                links = [(each["issueId"], each["dependsOnId"]) for each in answers[0]["missing"]]
+                cycles = tuple(map(tuple, answers[0]["cycles"]))
+                return orders.Diagnosed(token, cycles, tuple(links))
+            case orders.AskReady(token):
+                issues = tuple(listing(each) for each in answers[0]["issues"])
+                lapsed = tuple(answers[0]["leaseProjection"]["staleIssueIds"])
+                return orders.Listed(token, issues, lapsed, is_whole=not answers[0]["truncated"])
+            case orders.AskHeld(token, prefixes):
+                leases = tuple(self._ours(answers[0], prefixes))
+                return orders.Held(token, leases, is_whole=not answers[0]["truncated"])
+            case orders.AskIssues(token):
+                return orders.Shown(token, tuple(_story(each) for each in answers))
+            case _:
+                return super()._event(ask, answers)
 
-def calls_of(ask: Ask) -> list[Call]:
-    """The host actions that an effect stands for; `requestId` makes a change happen once."""
-    match ask:
-        case orders.AskDiagnostics():
-            return [Call("dep.diagnostics", {})]
-        case orders.AskReady():
-            return [Call("issue.ready", {})]
-        case orders.AskHeld():
-            return [Call("issue.list", {"status": "in_progress"})]
-        case orders.AskIssues(_, issue_ids):
-            return [Call("issue.show", {"id": each}) for each in issue_ids]
-        case orders.Claim(token, issue_id, assignee, ttl_seconds):
-            claim = {"id": issue_id, "assignee": assignee, "leaseTtlSeconds": ttl_seconds}
-            # The answer to a claim is short; whoever does the work wants the whole issue.
-            return [
-                Call("issue.claim", claim | {"requestId": token}),
-                Call("issue.show", {"id": issue_id}),
-            ]
-        case orders.RenewMany(renewals):
-            return [_renew(each) for each in renewals]
-        case orders.Close(token, holder):
-            return [Call("issue.close", _held(holder, token))]
-        case orders.Release(token, holder):
-            return [Call("issue.lease_release", _held(holder, token))]
-        case orders.Discover(token, holder, new_id, title, description, labels):
-            filed = {"newId": new_id, "title": title, "description": description}
-            return [Call("issue.discover", _held(holder, token) | filed | {"labels": list(labels)})]
-        case orders.Amend(token, holder, status, notes):
-            members = {"status": status, "notes": notes}
-            given = {name: value for name, value in members.items() if value is not None}
-            return [Call("issue.update", _held(holder, token) | given)]
-        case orders.Expire():
-            raise AssertionError("an issue whose lease has lapsed is claimed as it is")
-        case _:
-            assert_never(ask)
-
-
-def _renew(renewal: orders.Renewal) -> Call:
-    held = _held(renewal.holder, renewal.token)
-    return Call("issue.lease_renew", held | {"leaseTtlSeconds": renewal.ttl_seconds})
-
-
-def _held(holder: Holder, token: str) -> dict[str, Any]:
-    return {
-        "id": holder.issue_id,
-        "assignee": holder.assignee,
-        "leaseId": holder.lease_id,
-        "fence": holder.fence,
-        "requestId": token,
-    }
-
-
-# --- what it means --------------------------------------------------------------------------------
-
-
-def events_of(ask: Ask, answers: Sequence[Answer]) -> list[Event]:
-    """What the answers to `calls_of` mean."""
-    if isinstance(ask, orders.RenewMany):
-        return renewed(ask, answers)
-    if isinstance(ask, orders.AskIssues):
-        answers = [each for each in answers if class_of(each) != Reason.ISSUE_NOT_FOUND.wire]
-    refused = refusal(ask.token, answers)
-    if refused is not None:
-        return [refused]
-    if isinstance(ask, orders.Claim) and not _is_current(*answers):
-        return [
-            orders.Refused(ask.token, Reason.FENCE_STALE.wire, "it was granted, and lost since")
-        ]
-    return [_event(ask, answers)]
-
-
-def _is_current(claim: Answer, show: Answer) -> bool:
-    """Whether a grant stands: a claim that is asked again gets its first answer, however old."""
-    lease = show["issue"].get("lease", {})
-    return bool(lease.get("fence") == claim["issue"]["lease"]["fence"])
-
-
-def _event(ask: Ask, answers: Sequence[Answer]) -> Event:
-    match ask:
-        case orders.AskDiagnostics(token):
-            links = [(each["issueId"], each["dependsOnId"]) for each in answers[0]["missing"]]
-            return orders.Diagnosed(token, tuple(map(tuple, answers[0]["cycles"])), tuple(links))
-        case orders.AskReady(token):
-            issues = tuple(listing(each) for each in answers[0]["issues"])
-            lapsed = tuple(answers[0]["leaseProjection"]["staleIssueIds"])
-            return orders.Listed(token, issues, lapsed, is_whole=not answers[0]["truncated"])
-        case orders.AskHeld(token, prefixes):
-            leases = tuple(_ours(answers[0], prefixes))
-            return orders.Held(token, leases, is_whole=not answers[0]["truncated"])
-        case orders.AskIssues(token):
-            return orders.Shown(token, tuple(_story(each) for each in answers))
-        case orders.Claim(token):
-            claim, show = answers
-            issue = claim["issue"]
-            return orders.Claimed(token, _holder(issue), issue["attempts"], show["issue"])
-        case orders.Close(token) | orders.Release(token):
-            return orders.Settled(token)
-        case orders.Discover(token) | orders.Amend(token):
-            return orders.Settled(token)
-        case orders.RenewMany() | orders.Expire():
-            raise AssertionError("renewals have an event for all, and nobody expires an issue")
-        case _:
-            assert_never(ask)
+    def _ours(self, answer: Answer, prefixes: tuple[str, ...]) -> Iterator[orders.HeldIssue]:
+        for issue in answer["issues"]:
+            lease = issue.get("lease")
+            if lease is not None and lease["owner"].startswith(prefixes):
+                remaining_ms = -_since_ms(answer, lease["expiresAt"])
+                labels = tuple(issue.get("labels", ()))
+                holder = self.kind.held(issue)
+                yield orders.HeldIssue(holder, issue["attempts"], remaining_ms, labels)
 
 
 def listing(issue: Answer) -> orders.Listing:
@@ -237,15 +171,6 @@ def listing(issue: Answer) -> orders.Listing:
         issue["issueType"],
         tuple(issue.get("labels", ())),
     )
-
-
-def _ours(answer: Answer, prefixes: tuple[str, ...]) -> Iterator[orders.HeldIssue]:
-    for issue in answer["issues"]:
-        lease = issue.get("lease")
-        if lease is not None and lease["owner"].startswith(prefixes):
-            remaining_ms = -_since_ms(answer, lease["expiresAt"])
-            labels = tuple(issue.get("labels", ()))
-            yield orders.HeldIssue(_holder(issue), issue["attempts"], remaining_ms, labels)
 
 
 def _story(answer: Answer) -> orders.Story:
@@ -262,11 +187,6 @@ def _story(answer: Answer) -> orders.Story:
         labels=tuple(issue.get("labels", ())),
         issue_type=issue["issueType"],
     )
-
-
-def _holder(issue: Answer) -> Holder:
-    lease = issue["lease"]
-    return Holder(issue["id"], lease["owner"], lease["leaseId"], lease["fence"])
 
 
 def _since_ms(answer: Answer, moment: str) -> int:

@@ -14,16 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds an issue, as every change of it must say."""
-
-    issue_id: str
-    assignee: str
-    lease_id: str
-    fence: int
-
+from ..leasing.work_kind import HeldLease
 
 # --- asked of the authority ---------------------------------------------------------------------
 
@@ -71,7 +62,7 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class Renewal:
     token: str
-    holder: Holder
+    holder: HeldLease
     ttl_seconds: int
 
 
@@ -87,7 +78,7 @@ class Close:
     """The work is done: `Settled` or `Refused`."""
 
     token: str
-    holder: Holder
+    holder: HeldLease
     artifacts: tuple[Mapping[str, Any], ...] = ()  # that it produced; only jobs have some
 
 
@@ -96,7 +87,7 @@ class Release:
     """The work is given back, open: `Settled` or `Refused`."""
 
     token: str
-    holder: Holder
+    holder: HeldLease
     reason: str = ""  # only jobs remember it
 
 
@@ -115,7 +106,7 @@ class Discover:
     """A new issue is filed under the lease: `Settled` or `Refused`."""
 
     token: str
-    holder: Holder
+    holder: HeldLease
     new_id: str
     title: str
     description: str
@@ -127,7 +118,7 @@ class Amend:
     """Members of the issue are changed; what is None stays: `Settled` or `Refused`."""
 
     token: str
-    holder: Holder
+    holder: HeldLease
     status: str | None
     notes: str | None
 
@@ -153,7 +144,7 @@ Ask = (
 class StartWorker:
     """Start it under this lease. `WorkerExited` follows, also where it cannot be started."""
 
-    holder: Holder
+    holder: HeldLease
     attempt: int
     issue: Mapping[str, Any]  # as `issue.show` has it
     until_ms: int  # on our clock: when it must be gone, unless `ExtendWorkers` says otherwise
@@ -210,7 +201,7 @@ class Started:
     beside our own.
     """
 
-    workers: tuple[Holder, ...] = ()
+    workers: tuple[HeldLease, ...] = ()
     dead: tuple[str, ...] = ()
 
 
@@ -291,7 +282,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class HeldIssue:
-    holder: Holder
+    holder: HeldLease
     attempts: int
     remaining_ms: int  # of the lease, when the authority looked
     labels: tuple[str, ...] = ()
@@ -307,7 +298,7 @@ class Held:
 @dataclass(frozen=True, slots=True)
 class Claimed:
     token: str
-    holder: Holder
+    holder: HeldLease
     attempt: int
     issue: Mapping[str, Any]
 

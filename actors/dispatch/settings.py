@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field
 
 from ...contracts import limits
-from .search import Wanted
-from .term import Timing
+from ..leasing.holding import Timing
+from .worklist import Wanted
 
 SLOTS_MAX = 4_096
 TTL_SECONDS_DEFAULT = 60

@@ -21,10 +21,10 @@ from typing import assert_never
 
 from ...contracts import RetryPolicy, limits, retry_decision
 from . import escalation
+from .assignment import Assignment, Step, Why
 from .escalation import Failure
 from .orders import Amend, Ask, AskIssues, Close, Discover, Release, WorkerExited
-from .search import LOST
-from .term import Step, Term, Why
+from .worklist import LOST
 
 HAND_BACK = 75  # EX_TEMPFAIL: not me, or not now
 
@@ -101,16 +101,16 @@ def lost(worker: str, detail: str, attempt: int, policy: RetryPolicy) -> Failure
     return Failure(worker, retry_decision(policy, LOST, max(1, attempt)), detail)
 
 
-def effect_of(step: Step, term: Term, token: str, policy: RetryPolicy) -> Ask:
+def effect_of(step: Step, term: Assignment, token: str, policy: RetryPolicy) -> Ask:
     """What a step asks of the authority."""
-    holder = term.holder
+    holder = term.lease
     match step:
         case Step.CLOSE:
             return Close(token, holder, term.artifacts)
         case Step.RELEASE:
             return Release(token, holder, term.reason)
         case Step.READ:
-            return AskIssues(token, (holder.issue_id,))
+            return AskIssues(token, (holder.name,))
         case Step.FILE:
             return _filing(term, token, policy)
         case Step.BLOCK:
@@ -130,12 +130,12 @@ def _failure(
     return Failure(event.worker, retry_decision(policy, classes, attempt), detail)
 
 
-def _filing(term: Term, token: str, policy: RetryPolicy) -> Discover:
+def _filing(term: Assignment, token: str, policy: RetryPolicy) -> Discover:
     assert term.failure is not None
-    issue_id = term.holder.issue_id
+    issue_id = term.name
     return Discover(
         token,
-        term.holder,
+        term.lease,
         new_id=escalation.filed_id(issue_id, term.notes),
         title=escalation.title(issue_id, term.failure.decision),
         description=escalation.note(issue_id, term.failure, policy),
@@ -143,7 +143,7 @@ def _filing(term: Term, token: str, policy: RetryPolicy) -> Discover:
     )
 
 
-def _noted(term: Term, policy: RetryPolicy) -> str | None:
+def _noted(term: Assignment, policy: RetryPolicy) -> str | None:
     assert term.failure is not None
-    note = escalation.note(term.holder.issue_id, term.failure, policy)
+    note = escalation.note(term.name, term.failure, policy)
     return escalation.noted(term.notes, note)

@@ -1,77 +1,106 @@
-"""What is to be asked of the authority, and who wants to hear the answer.
+"""What was asked of the authority and is not answered yet: asked again, until it is.
 
-I1  What was not decided is asked again under its own `requestId`, so that it is done once.
-I2  Every errand hears one answer, or is dropped with all others.
+I1  A request is asked again under its own token, which is the `requestId` of a change, so that it
+    is done once.
+I2  Only the first answer finds its request; a second one, or one to an earlier run, finds none.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
 
-from ...authority.service import client
-from ...contracts import BY_WIRE
-from ..dispatch.answers import UNDECIDED, Answer, class_of
-from ..specs.moment import Moment
+from ...contracts import BY_WIRE, Reason
+from .moment import Moment, doubled_ms
 
-Then = Callable[[Answer, int, Moment], None]  # the answer, when it was first asked for, and now
+Answer = dict[str, Any]
 
-_PAUSE_MS = 250  # where nobody could be asked; doubled every time
-_PAUSE_MS_MAX = 5_000
+_ANSWER_MS = 5_000  # after so long without an answer it is asked again; doubled every time
+_ANSWER_MS_MAX = 60_000
+_UNREACHABLE_MS = 250  # where there was nobody to ask; doubled every time
+
+# Nothing was decided, or nobody knows: to be asked again, under the same token.
+UNDECIDED: Final = frozenset(
+    {
+        Reason.AUTHORITY_BUSY,
+        Reason.AUTHORITY_OVERLOADED,
+        Reason.AUTHORITY_STANDBY,
+        Reason.JOURNAL_DEPOSED,
+        Reason.JOURNAL_UNREACHABLE,
+        Reason.JOURNAL_WRITE_FAILED,
+        Reason.SIDECAR_UNREACHABLE,
+    }
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _Errand:
-    call: client.Call
-    then: Then
+def class_of(answer: Answer) -> str | None:
+    """The failure class of a refusal."""
+    classes: list[str] = answer["failureClasses"]
+    return classes[0] if classes else None
+
+
+def is_decided(answer: Answer) -> bool:
+    """Whether an answer says yes or no; else the same is asked again."""
+    return BY_WIRE.get(class_of(answer) or "") not in UNDECIDED
+
+
+@dataclass(slots=True)
+class OpenRequest:
+    """One request. A subclass says what is asked, and what is done with the answer."""
+
     asked_ms: int  # the first time
+    again_ms: int = field(default=0, kw_only=True)  # when to ask, or to ask again
+    tries: int = field(default=0, kw_only=True)
 
 
-class Docket:
-    """Requests of one machine; `name` is part of every `requestId`, and nobody else's."""
+R = TypeVar("R", bound=OpenRequest)
 
-    def __init__(self, name: str) -> None:
-        self._name, self._count = name, 0
-        self._open: list[_Errand] = []
-        self._misses = 0
-        self.again_ms = 0  # before then nobody is asked
+
+@dataclass(slots=True)
+class Outstanding(Generic[R]):
+    """Requests by their tokens, in the order in which they were added."""
+
+    _open: dict[str, R] = field(default_factory=dict)
+
+    def add(self, token: str, request: R) -> None:
+        """It is due as soon as its `again_ms` says."""
+        self._open[token] = request
+
+    def send(self, token: str, request: R, now_ms: int) -> R:
+        """It is asked now, the first time or again (I1)."""
+        request.again_ms = now_ms + doubled_ms(_ANSWER_MS, request.tries, _ANSWER_MS_MAX)
+        request.tries += 1
+        self._open[token] = request
+        return request
+
+    def due(self, now_ms: int) -> list[tuple[str, R]]:
+        """What is to be asked now."""
+        return [each for each in self._open.items() if each[1].again_ms <= now_ms]
+
+    def answered(self, token: str) -> R | None:
+        """What was asked under this token; None where it was answered before (I2)."""
+        return self._open.pop(token, None)
+
+    def put_off(self, token: str, moment: Moment) -> None:
+        """Nothing was decided; ask again soon."""
+        request = self._open.get(token)
+        if request is not None:
+            pause_ms = doubled_ms(_UNREACHABLE_MS, request.tries - 1, _ANSWER_MS)
+            request.again_ms = moment.jittered(pause_ms)
+
+    def hurry(self) -> None:
+        """Ask again at once, whatever has to wait."""
+        for request in self:
+            request.again_ms = 0
+
+    def drop(self, is_dropped: Callable[[R], bool]) -> None:
+        """Nobody waits for the answers to these any more."""
+        self._open = {key: each for key, each in self._open.items() if not is_dropped(each)}
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._open
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._open.values())
 
     def __len__(self) -> int:
         return len(self._open)
-
-    def read(self, action: str, payload: dict[str, Any], then: Then, moment: Moment) -> None:
-        self._open.append(_Errand(client.Call(action, payload), then, moment.ms))
-
-    def change(self, action: str, payload: dict[str, Any], then: Then, moment: Moment) -> None:
-        self._count += 1
-        named = payload | {"requestId": f"{self._name}-{self._count}"}
-        self._open.append(_Errand(client.Call(action, named), then, moment.ms))
-
-    def calls(self, moment: Moment) -> list[client.Call]:
-        """All that is open, in order; nothing during a pause."""
-        return [each.call for each in self._open] if moment.ms >= self.again_ms else []
-
-    def heard(self, answers: Sequence[Answer], moment: Moment) -> None:
-        """Answers to the last `calls`, in their order."""
-        errands, self._open = self._open, []
-        undecided = []
-        for errand, answer in zip(errands, answers, strict=True):
-            if BY_WIRE.get(class_of(answer) or "") in UNDECIDED:
-                undecided.append(errand)
-            else:
-                errand.then(answer, errand.asked_ms, moment)
-        self._open[:0] = undecided  # I1
-        if undecided:
-            self._pause(moment)
-        else:
-            self._misses = 0
-
-    def unheard(self, moment: Moment) -> None:
-        """Nobody answered; nobody knows what was done."""
-        self._pause(moment)
-
-    def drop(self) -> None:
-        self._open.clear()
-
-    def _pause(self, moment: Moment) -> None:
-        self.again_ms = moment.jittered(min(_PAUSE_MS << min(self._misses, 16), _PAUSE_MS_MAX))
-        self._misses += 1

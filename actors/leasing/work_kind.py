@@ -1,38 +1,40 @@
-"""What a runner can have in its charge: an issue or a job, and how each is asked for.
+"""What can be held, and how each kind of work is spelled: an issue, a job, a spec, a dispatch.
 
-                 issue                  job
-    take         issue.claim            job.claim
-    more time    issue.lease_renew      job.claim, with the fence
-    done         issue.close            job.complete, with what was produced
-    give back    issue.lease_release    job.yield, with the reason
+                 issue                  job            spec               dispatch (of a job)
+    take         issue.claim            job.claim      spec.claim         dispatch.claim
+    more time    issue.lease_renew      job.claim      spec.claim         dispatch.claim
+    done         issue.close            job.complete   (its last step)    dispatch.complete
+    give back    issue.lease_release    job.yield      spec.release       dispatch.release
+    look         issue.show             job.show       spec.show          job.show
 
-A `Trade` is the table's column. It builds requests and reads answers; it asks nobody.
+A claim that shows a lease asks for more time. A `WorkKind` is one column of the table: it builds
+requests and reads answers, and asks nobody.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from ...authority import SOCKET
 from ...contracts import Reason, limits, rfc3339
 
-Family = Literal["issue", "job"]
+Family = Literal["issue", "job", "spec", "dispatch"]
 Ask = tuple[str, dict[str, Any]]  # an action and its payload
-Record = dict[str, Any]  # an issue or a job, as answers show it
+Record = dict[str, Any]  # an issue, a job or a spec, as answers show it
 
 _OWN = ("ISSUE", "ASSIGNEE", "JOB", "KIND", "WORKER", "ARTIFACTS")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The lease that is worked under."""
+class HeldLease:
+    """Who holds what, as every request under the lease shows it."""
 
-    name: str  # of the issue or job
+    name: str  # of the issue, job or spec
     owner: str
     lease_id: str
     fence: int
-    attempt: int
+    attempt: int = 0  # 0 where it is not known
     family: Family = "issue"
     kind: str = ""  # of the job
 
@@ -47,12 +49,11 @@ class Held:
 
     def environment(self, state_dir: Path) -> dict[str, str]:
         """How a command is told what it works on."""
-        folder = state_dir.absolute()
-        own = {"UNDERSTUDY_ISSUE": self.name, "UNDERSTUDY_ASSIGNEE": self.owner}
-        if self.family == "job":
-            own = {"UNDERSTUDY_JOB": self.name, "UNDERSTUDY_WORKER": self.owner}
-            own["UNDERSTUDY_KIND"] = self.kind
+        folder, role = state_dir.absolute(), WORK[self.family].role
+        own = {"UNDERSTUDY_KIND": self.kind} if self.family == "job" else {}
         return own | {
+            f"UNDERSTUDY_{self.family.upper()}": self.name,
+            f"UNDERSTUDY_{role.upper()}": self.owner,
             "UNDERSTUDY_LEASE": self.lease_id,
             "UNDERSTUDY_FENCE": str(self.fence),
             "UNDERSTUDY_SOCKET": str(folder / SOCKET),
@@ -66,119 +67,113 @@ def without_work(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in foreign}
 
 
-class Trade(Protocol):
-    """How one sort of work is taken, kept and laid down."""
+@dataclass(frozen=True, slots=True)
+class WorkKind:
+    """The words for one kind of work."""
 
-    done: Reason  # that the work is over, and no longer anybody's
+    family: Family
+    subject: str  # the member of a request that names the work
+    role: str  # the member that names who holds it
+    record: str  # the member of an answer that shows the work
+    lease: str  # the member of the work that shows its lease
+    claims: str  # actions, as in the table above
+    renews: str
+    completes: str
+    gives_back: str
+    shows: str
+    settled: frozenset[str]  # classes that say that the work is done, by whomever
+    finished: tuple[str, str, str] = ("", "", "")  # the member and its word; who did it
 
-    def taking(self, name: str, owner: str, ttl_seconds: int | None, proof: Record) -> Ask:
+    # --- requests -------------------------------------------------------------------------------
+
+    def claim(self, name: str, owner: str, ttl_ms: int | None, proof: Record | None = None) -> Ask:
         """A claim; with the proof of a lease (`leaseId` and `fence`) more time for its holder."""
+        action = self.renews if proof else self.claims
+        return action, {self.subject: name, self.role: owner} | (proof or {}) | self._time(ttl_ms)
 
-    def record(self, answer: dict[str, Any]) -> Record:
+    def renewal(self, held: HeldLease, ttl_ms: int) -> Ask:
+        return self.renews, self.proof(held) | self._time(ttl_ms)
+
+    def completion(
+        self, held: HeldLease, artifacts: Sequence[Mapping[str, Any]] | None = None
+    ) -> Ask:
+        """With what was produced, where there is something to say of that; only jobs have any."""
+        if artifacts is None:
+            return self.completes, self.proof(held)
+        produced = {"outputArtifacts": [dict(each) for each in artifacts]}
+        return self.completes, self.proof(held) | produced
+
+    def release(self, held: HeldLease, reason: str) -> Ask:
+        """An issue has notes; all others remember the reason."""
+        said = {"reason": reason[: limits.REASON_LENGTH_MAX]} if self.family != "issue" else {}
+        return self.gives_back, self.proof(held) | said
+
+    def look(self, name: str) -> Ask:
+        return self.shows, {self.subject: name}
+
+    def proof(self, held: HeldLease) -> Record:
+        """What every request under a lease shows."""
+        lease = {"leaseId": held.lease_id, "fence": held.fence}
+        return {self.subject: held.name, self.role: held.owner} | lease
+
+    def _time(self, ttl_ms: int | None) -> Record:
+        if ttl_ms is None:
+            return {}
+        if self.family == "issue":
+            return {"leaseTtlSeconds": ttl_ms // 1_000}
+        return {"leaseDurationMs": ttl_ms}
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def shown(self, answer: Mapping[str, Any]) -> Record:
         """What an answer shows of the work."""
+        return dict(answer.get(self.record) or {})
 
-    def held(self, record: Record) -> Held:
+    def held(self, record: Record) -> HeldLease:
         """The lease that a record shows."""
+        lease = record[self.lease]
+        proof = (lease["owner"], lease["leaseId"], lease["fence"])
+        attempt, kind = max(1, record["attempts"]), record.get("kind", "")
+        return HeldLease(record[self.subject], *proof, attempt, self.family, kind)
 
-    def deadline_ms(self, record: Record) -> int:
-        """When that lease ends, by the authority's clock."""
-
-    def renewing(self, held: Held, ttl_seconds: int) -> Ask: ...
-
-    def finishing(self, held: Held, artifacts: Sequence[Record]) -> Ask: ...
-
-    def returning(self, held: Held, reason: str) -> Ask: ...
-
-    def showing(self, name: str) -> Ask: ...
+    def ttl_ms(self, answer: Mapping[str, Any]) -> int:
+        """How long the lease in an answer lasts, from when it was decided."""
+        lease = self.shown(answer)[self.lease]
+        deadline_ms = lease.get("deadlineMs") or rfc3339.parse_ms(lease["expiresAt"])
+        assert deadline_ms is not None, "the authority says when"
+        return int(deadline_ms) - int(answer["stamp"]["wallMs"])
 
     def finished_by(self, record: Record) -> str | None:
         """Who finished the work; None where it is not finished."""
+        member, word, by = self.finished
+        return record.get(by) if record.get(member) == word else None
 
 
-class _Issues:
-    done = Reason.ISSUE_CLOSED
-
-    def taking(self, name: str, owner: str, ttl_seconds: int | None, proof: Record) -> Ask:
-        payload: dict[str, Any] = {"id": name, "assignee": owner, **proof}
-        if ttl_seconds is not None:
-            payload["leaseTtlSeconds"] = ttl_seconds
-        return "issue.lease_renew" if proof else "issue.claim", payload
-
-    def record(self, answer: dict[str, Any]) -> Record:
-        return dict(answer.get("issue") or {})
-
-    def held(self, record: Record) -> Held:
-        lease = record["lease"]
-        proof = (lease["owner"], lease["leaseId"], lease["fence"])
-        return Held(record["id"], *proof, max(1, record["attempts"]))
-
-    def deadline_ms(self, record: Record) -> int:
-        deadline_ms = rfc3339.parse_ms(record["lease"]["expiresAt"])
-        assert deadline_ms is not None, "the authority says when"
-        return deadline_ms
-
-    def renewing(self, held: Held, ttl_seconds: int) -> Ask:
-        return "issue.lease_renew", _issue_proof(held) | {"leaseTtlSeconds": ttl_seconds}
-
-    def finishing(self, held: Held, artifacts: Sequence[Record]) -> Ask:
-        assert not artifacts, "issues have none"
-        return "issue.close", _issue_proof(held)
-
-    def returning(self, held: Held, reason: str) -> Ask:  # noqa: ARG002 - an issue has notes
-        return "issue.lease_release", _issue_proof(held)
-
-    def showing(self, name: str) -> Ask:
-        return "issue.show", {"id": name}
-
-    def finished_by(self, record: Record) -> str | None:
-        return record.get("assignee") if record.get("status") == "closed" else None
+def _wires(*reasons: Reason) -> frozenset[str]:
+    return frozenset(each.wire for each in reasons)
 
 
-class _Jobs:
-    done = Reason.JOB_COMPLETED
-
-    def taking(self, name: str, owner: str, ttl_seconds: int | None, proof: Record) -> Ask:
-        payload: dict[str, Any] = {"jobId": name, "worker": owner, **proof}
-        if ttl_seconds is not None:
-            payload["leaseDurationMs"] = ttl_seconds * 1000
-        return "job.claim", payload
-
-    def record(self, answer: dict[str, Any]) -> Record:
-        return dict(answer.get("job") or {})
-
-    def held(self, record: Record) -> Held:
-        lease = record["lease"]
-        proof = (lease["owner"], lease["leaseId"], lease["fence"])
-        return Held(record["jobId"], *proof, max(1, record["attempts"]), "job", record["kind"])
-
-    def deadline_ms(self, record: Record) -> int:
-        return int(record["lease"]["deadlineMs"])
-
-    def renewing(self, held: Held, ttl_seconds: int) -> Ask:
-        return "job.claim", _job_proof(held) | {"leaseDurationMs": ttl_seconds * 1000}
-
-    def finishing(self, held: Held, artifacts: Sequence[Record]) -> Ask:
-        produced = {"outputArtifacts": list(artifacts)} if artifacts else {}
-        return "job.complete", _job_proof(held) | produced
-
-    def returning(self, held: Held, reason: str) -> Ask:
-        return "job.yield", _job_proof(held) | {"reason": reason[: limits.REASON_LENGTH_MAX]}
-
-    def showing(self, name: str) -> Ask:
-        return "job.show", {"jobId": name}
-
-    def finished_by(self, record: Record) -> str | None:
-        return record.get("completedBy") if record.get("state") == "completed" else None
-
-
-TRADES: Final[dict[Family, Trade]] = {"issue": _Issues(), "job": _Jobs()}
-
-
-def _issue_proof(held: Held) -> dict[str, Any]:
-    lease = {"leaseId": held.lease_id, "fence": held.fence}
-    return {"id": held.name, "assignee": held.owner} | lease
-
-
-def _job_proof(held: Held) -> dict[str, Any]:
-    lease = {"leaseId": held.lease_id, "fence": held.fence}
-    return {"jobId": held.name, "worker": held.owner} | lease
+# fmt: off
+WORK: Final[dict[Family, WorkKind]] = {each.family: each for each in (
+    WorkKind(
+        "issue", "id", "assignee", "issue", "lease",
+        "issue.claim", "issue.lease_renew", "issue.close", "issue.lease_release", "issue.show",
+        _wires(Reason.ISSUE_CLOSED), ("status", "closed", "assignee"),
+    ),
+    WorkKind(
+        "job", "jobId", "worker", "job", "lease",
+        "job.claim", "job.claim", "job.complete", "job.yield", "job.show",
+        _wires(Reason.JOB_COMPLETED), ("state", "completed", "completedBy"),
+    ),
+    WorkKind(
+        "spec", "specId", "runner", "spec", "lease",
+        "spec.claim", "spec.claim", "spec.materialize", "spec.release", "spec.show",
+        _wires(Reason.SPEC_MATERIALIZED),
+    ),
+    WorkKind(
+        "dispatch", "jobId", "dispatcher", "job", "dispatchLease",
+        "dispatch.claim", "dispatch.claim", "dispatch.complete", "dispatch.release", "job.show",
+        _wires(Reason.JOB_DISPATCHED, Reason.JOB_COMPLETED, Reason.JOB_NOT_DISPATCHABLE),
+    ),
+)}
+# fmt: on

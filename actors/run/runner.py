@@ -29,8 +29,10 @@ import orjson
 
 from ...authority import Unavailable
 from ...authority.service import fence_check
-from ...contracts import BY_WIRE, FAILURES, Exit, Reason, limits
-from ..leasing.work_kind import TRADES, Family, Held, without_work
+from ...contracts import BY_WIRE, FAILURES, Exit, Reason, ends_lease, limits
+from ..leasing.holding import Holding, Timing
+from ..leasing.moment import DICE_MAX, Moment
+from ..leasing.work_kind import WORK, Family, HeldLease, without_work
 from ..process.guard.descendants import now_ms
 from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
 from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
@@ -38,12 +40,9 @@ from .attempts import Attempt, begun, write_record
 
 HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its work handed back
 
-_RENEW_PART = 3  # of a lease's time, after which it is renewed
-_JITTER_PERCENT = 10
+_GRACE_PART = 3  # of a lease's time, which the grace is never longer than
 _LOOK_MS = 1_000  # between looks whether the lease is still ours
 _RETRY_MS = 1_000  # after the authority could not be asked
-_MARGIN_MS = 2 * limits.CLOCK_DRIFT_MS_MAX  # what the authority's clock may be ahead of ours
-_DRIFT_PART = 1_000  # of a lease's time that two clocks may drift apart in it
 _CURTAIN_MS = 30_000  # how long a command may go on after it closed its own work
 
 _TOO_LATE = (
@@ -61,14 +60,12 @@ _UNFIT = frozenset(
         Reason.JOB_KIND_NOT_PERMITTED,
     )
 )
-# A renewal that is refused like this comes too late, though a claim might do later.
-_TAKEN = frozenset({Reason.LEASE_CONTENDED.wire, Reason.JOB_CLAIM_LAPSED.wire})
 
 __all__ = [
     "HAND_BACK",
     "PASSED_ON",
     "Family",
-    "Held",
+    "HeldLease",
     "Outcome",
     "Runner",
     "Task",
@@ -85,7 +82,7 @@ Result = Literal[
     "not_started",  # there is no such command; handed back too
     "lost",  # the lease was
     "refused",  # there was no lease to begin with
-    "unrecorded",  # it ended, and the authority could not be told in time
+    "unrecorded",  # it ended, and the authority could not be told in time, or would not hear it
 ]
 
 
@@ -116,7 +113,7 @@ class Outcome:
 
     result: Result
     code: int
-    held: Held | None = None
+    held: HeldLease | None = None
     ended: Ended | None = None
     log: Path | None = None
     failure: str | None = None  # a failure class, where there was one
@@ -138,16 +135,13 @@ class Runner:
     ) -> None:
         """`wake` is read for the numbers of signals to pass on, as `signal.set_wakeup_fd` does."""
         self._task, self._ask, self._state_dir = task, ask, state_dir
-        self._trade = TRADES[task.family]
+        self._kind = WORK[task.family]
         self._boundary, self._wake, self._tell = boundary, wake, tell
         self._dice = random.Random()  # noqa: S311 - nothing hangs on it but the load
         self._name = f"exec-{secrets.token_hex(8)}"  # of our requests
         self._asked = 0
-        self._held: Held | None = None
-        self._deadline_ms = 0  # our own, on the clock of `now_ms`
-        self._ttl_ms = 0
-        self._grace_ms = task.grace_ms
-        self._renew_at_ms = self._look_at_ms = 0
+        self._holding: Holding  # from the claim on
+        self._look_at_ms = 0
         self._lost: tuple[str, str] | None = None  # the class, and what was said
         self._closed = False  # by the command itself
         self._signal: int | None = None
@@ -156,21 +150,21 @@ class Runner:
 
     def run(self) -> Outcome:
         keeper().warm()  # it gets ready while we claim
-        refused = self._take()
-        if refused is not None:
-            return refused
-        assert self._held is not None
+        taken = self._take()
+        if isinstance(taken, Outcome):
+            return taken
+        self._holding, held = taken, taken.lease
         self._hear()
         if self._signal is not None:
             return self._settle(None)
-        self._tell(f"{self._held.title}: held by {self._held.owner}, fence {self._held.fence}")
+        self._tell(f"{held.title}: held by {held.owner}, fence {held.fence}")
         with ExitStack() as opened:
             if self._task.keep_log:
-                fresh = begun(self._state_dir, self._held.title, self._held.attempt)
+                fresh = begun(self._state_dir, held.title, held.attempt)
                 self._attempt = opened.enter_context(fresh)
             if self._task.family == "job":
                 self._artifacts = opened.enter_context(artifacts_file())
-            group = opened.enter_context(ProcessGroup(self._command(self._held)))
+            group = opened.enter_context(ProcessGroup(self._command(held)))
             self._attend(group)
             outcome = self._settle(group.ended)
             self._write_down(outcome)
@@ -180,63 +174,59 @@ class Runner:
 
     # --- the lease ------------------------------------------------------------------------------
 
-    def _take(self) -> Outcome | None:
+    def _take(self) -> Outcome | Holding:
         """Claim the work, or go on with a lease; an outcome if that is refused."""
         task = self._task
         going_on = task.fence is not None or task.lease_id is not None
-        proof = {"leaseId": task.lease_id, "fence": task.fence} if going_on else {}
+        proof = {"leaseId": task.lease_id, "fence": task.fence} if going_on else None
         asked_ms = now_ms()
-        ask = self._trade.taking(task.name, task.owner, task.ttl_seconds, proof)
-        answer = self._request(*ask)
+        ttl_ms = None if task.ttl_seconds is None else task.ttl_seconds * 1_000
+        answer = self._request(*self._kind.claim(task.name, task.owner, ttl_ms, proof))
         if answer["result"] != "accepted":
             return _refusal(answer["failureClasses"][0], answer["diagnostic"])
-        held = self._trade.held(self._trade.record(answer))
+        held = self._kind.held(self._kind.shown(answer))
         if not going_on and held.fence != answer["seq"]:  # I3: not granted, only extended
             said = f"{task.family} {task.name}: {task.owner} holds it with fence {held.fence}"
             remedy = "another process may be at work; go on with its lease id and fence, or wait"
             return _refusal(Reason.LEASE_CONTENDED.wire, f"{said}: {remedy}")
-        self._held = held
-        self._extended(asked_ms, answer)
-        return None
+        return Holding.granted(held, self._timing(answer), asked_ms, self._moment())
 
-    def _extended(self, asked_ms: int, answer: dict[str, Any]) -> None:
-        """Count from before we asked, so that our deadline is the earlier one (I1)."""
-        deadline_ms = self._trade.deadline_ms(self._trade.record(answer))
-        self._ttl_ms = deadline_ms - answer["stamp"]["wallMs"]
-        self._deadline_ms = asked_ms + self._ttl_ms - self._ttl_ms // _DRIFT_PART - _MARGIN_MS
-        self._grace_ms = min(self._task.grace_ms, self._ttl_ms // _RENEW_PART)
-        jitter = self._dice.randrange(-_JITTER_PERCENT, _JITTER_PERCENT + 1)
-        part_ms = self._ttl_ms // _RENEW_PART
-        self._renew_at_ms = asked_ms + part_ms + part_ms * jitter // 100
+    def _timing(self, answer: dict[str, Any]) -> Timing:
+        ttl_ms = self._kind.ttl_ms(answer)
+        return Timing(ttl_ms, min(self._task.grace_ms, ttl_ms // _GRACE_PART))
 
-    @property
-    def _stop_at_ms(self) -> int:
-        """When the command must begin to end, to be gone at our deadline."""
-        return self._deadline_ms - self._grace_ms
+    def _moment(self) -> Moment:
+        return Moment(now_ms(), lambda: self._dice.randint(0, DICE_MAX))
 
     def _renew(self, group: ProcessGroup) -> None:
-        assert self._held is not None
-        asked_ms = now_ms()
-        self._renew_at_ms = asked_ms + _RETRY_MS
-        seconds = min(max(self._ttl_ms // 1000, limits.TTL_SECONDS_MIN), limits.TTL_SECONDS_MAX)
+        holding, asked_ms = self._holding, now_ms()
+        low_ms, high_ms = limits.TTL_SECONDS_MIN * 1_000, limits.TTL_SECONDS_MAX * 1_000
+        ttl_ms = min(max(holding.timing.ttl_ms, low_ms), high_ms)
         try:
-            answer = self._request(*self._trade.renewing(self._held, seconds))
+            answer = self._request(*self._kind.renewal(holding.lease, ttl_ms))
         except (Unavailable, OSError) as error:
-            self._tell(f"{self._held.title}: not renewed yet: {error}")
-            return
-        if answer["result"] == "accepted":
-            self._extended(asked_ms, answer)
-            group.keep_until(self._stop_at_ms)
-        elif _is_final(failure := answer["failureClasses"][0]) or failure in _TAKEN:
-            self._give_up(group, failure, answer["diagnostic"])
+            said = str(error)
+        else:
+            if answer["result"] == "accepted":
+                holding.timing = self._timing(answer)
+                holding.extend(asked_ms, self._moment())
+                group.keep_until(holding.stop_ms)
+                return
+            failure, said = answer["failureClasses"][0], answer["diagnostic"]
+            if ends_lease(failure):
+                self._give_up(group, failure, said)
+                return
+        self._tell(f"{holding.lease.title}: not renewed yet: {said}")
+        holding.put_off(self._moment())
 
     def _look(self, group: ProcessGroup) -> None:
         """Between renewals: whether an operator or a newer holder has taken it."""
-        assert self._held is not None
+        held = self._holding.lease
         self._look_at_ms = now_ms() + _LOOK_MS
-        proof = (self._held.resource, self._held.fence)
         try:
-            standing = fence_check.glance(self._state_dir, *proof, self._boundary)
+            standing = fence_check.glance(
+                self._state_dir, held.resource, held.fence, self._boundary
+            )
         except (Unavailable, OSError):
             return  # the deadline holds, whoever can be asked
         if standing.failure is not None:
@@ -244,30 +234,29 @@ class Runner:
 
     def _give_up(self, group: ProcessGroup, failure: str, diagnostic: str) -> None:
         """The lease is gone. If the command itself closed its work, it may take a bow."""
-        assert self._held is not None
-        if failure == self._trade.done.wire and self._closed_by_us():
+        if failure in self._kind.settled and self._closed_by_us():
             self._closed = True
             group.keep_until(now_ms() + _CURTAIN_MS)
             return
         self._lost = (failure, diagnostic)
-        self._tell(f"{self._held.title}: {diagnostic}")
-        group.terminate(self._grace_ms)
+        self._tell(f"{self._holding.lease.title}: {diagnostic}")
+        group.terminate(self._holding.timing.grace_ms)
 
     def _closed_by_us(self) -> bool:
-        assert self._held is not None
+        held = self._holding.lease
         try:
-            answer = self._ask(*self._trade.showing(self._held.name))
+            answer = self._ask(*self._kind.look(held.name))
         except (Unavailable, OSError):
             return False
-        return self._trade.finished_by(self._trade.record(answer)) == self._held.owner
+        return self._kind.finished_by(self._kind.shown(answer)) == held.owner
 
     # --- the command ----------------------------------------------------------------------------
 
-    def _command(self, held: Held) -> Command:
+    def _command(self, held: HeldLease) -> Command:
         task = self._task
         stdin: bytes | int | None = task.stdin
         if task.record_on_stdin:
-            shown = self._trade.record(self._ask(*self._trade.showing(held.name)))
+            shown = self._kind.shown(self._ask(*self._kind.look(held.name)))
             stdin = orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)
         env = without_work(os.environ if task.env is None else task.env)
         if self._artifacts is not None:
@@ -279,8 +268,8 @@ class Runner:
             stdin=stdin,
             log=self._attempt.path if self._attempt else None,
             echo=task.echo,
-            grace_ms=self._grace_ms,
-            until_ms=self._stop_at_ms,
+            grace_ms=self._holding.timing.grace_ms,
+            until_ms=self._holding.stop_ms,
         )
 
     def _attend(self, group: ProcessGroup) -> None:
@@ -292,14 +281,14 @@ class Runner:
             inbox.register(self._wake, select.POLLIN)
         while group.poll() is None:
             over = self._lost is not None or self._closed
-            due_ms = min(self._renew_at_ms, self._look_at_ms) - now_ms()
+            due_ms = min(self._holding.renew_ms, self._look_at_ms) - now_ms()
             inbox.poll(_LOOK_MS if over else max(0, min(_LOOK_MS, due_ms)))
             self._pass_on(group)
             if over or group.poll() is not None:
                 continue
-            if now_ms() >= self._stop_at_ms:
+            if now_ms() >= self._holding.stop_ms:
                 self._give_up(group, *_TOO_LATE)
-            elif now_ms() >= self._renew_at_ms:
+            elif now_ms() >= self._holding.renew_ms:
                 self._renew(group)
             elif now_ms() >= self._look_at_ms:
                 self._look(group)
@@ -322,7 +311,7 @@ class Runner:
         again = self._signal is not None
         for number in self._hear():
             # The command has its grace to end by itself; who insists does not get it.
-            group.terminate(0 if again else self._grace_ms, number)
+            group.terminate(0 if again else self._holding.timing.grace_ms, number)
             again = True
 
     # --- the end --------------------------------------------------------------------------------
@@ -351,10 +340,9 @@ class Runner:
 
     def _completed(self, ended: Ended) -> Outcome:
         """It has done its work, if what it says of its results can be read."""
-        assert self._held is not None
         try:
             path = self._artifacts
-            produced = members(read_artifacts(path, self._held.name)) if path else []
+            produced = members(read_artifacts(path, self._holding.lease.name)) if path else []
         except ArtifactsInvalid as error:
             return self._unfit(Reason.JOB_ARTIFACT_INVALID.wire, ended, str(error))
         return self._told("completed", 0, ended, produced=produced)
@@ -373,39 +361,40 @@ class Runner:
         produced: Sequence[dict[str, Any]] = (),
     ) -> Outcome:
         """Complete the work or hand it back; try until our deadline."""
-        assert self._held is not None
+        kind, held = self._kind, self._holding.lease
         if result == "completed":
-            action, payload = self._trade.finishing(self._held, produced)
+            action, payload = kind.completion(held, produced or None)
         else:
             reason = words or f"{result}: {_ending(ended, self._signal)}"
-            action, payload = self._trade.returning(self._held, reason)
+            action, payload = kind.release(held, reason)
         payload |= {"requestId": self._next_id()}
         while True:
             try:
                 answer = self._ask(action, payload)
             except (Unavailable, OSError) as error:
                 known = error.reason if isinstance(error, Unavailable) else Reason.AUTHORITY_BUSY
-                failure, said = known.wire, str(error)
+                failure, said, is_final = known.wire, str(error), False
             else:
                 if answer["result"] == "accepted":
                     return self._outcome(result, code, ended, None, words)
                 failure, said = answer["failureClasses"][0], answer["diagnostic"]
-                if failure == self._trade.done.wire and self._closed_by_us():
+                if failure in kind.settled and self._closed_by_us():
                     return self._outcome("completed", code, ended)
                 if failure in _UNFIT and result == "completed":
                     return self._unfit(failure, ended, said)
-                if _is_final(failure):
+                if ends_lease(failure):
                     return self._outcome("lost", Exit.LEASE_LOST, ended, failure, said)
-            if now_ms() >= self._deadline_ms or self._hear():  # too late, or told not to wait
+                is_final = FAILURES[BY_WIRE[failure]].retry == "never"
+            left_ms = self._holding.until_ms - now_ms()
+            if is_final or left_ms <= 0 or self._hear():  # in vain, too late, told not to wait
                 exit_code = FAILURES[BY_WIRE[failure]].exit
                 return self._outcome("unrecorded", exit_code, ended, failure, said)
-            time.sleep(min(_RETRY_MS, max(1, self._deadline_ms - now_ms())) / 1000)
+            time.sleep(min(_RETRY_MS, left_ms) / 1000)
 
     def _let_go(self) -> None:
         """Nothing of the command is left: the next one need not wait for the lease to lapse."""
-        assert self._held is not None
         with suppress(Unavailable, OSError):
-            self._request(*self._trade.returning(self._held, _TOO_LATE[1]))
+            self._request(*self._kind.release(self._holding.lease, _TOO_LATE[1]))
 
     def _outcome(
         self,
@@ -416,7 +405,7 @@ class Runner:
         words: str = "",
     ) -> Outcome:
         log = self._attempt.path if self._attempt else None
-        return Outcome(result, int(code), self._held, ended, log, failure, words)
+        return Outcome(result, int(code), self._holding.lease, ended, log, failure, words)
 
     def _write_down(self, outcome: Outcome) -> None:
         if self._attempt is None or outcome.held is None:
@@ -480,8 +469,3 @@ def _ending(ended: Ended | None, number: int | None) -> str:
 def _refusal(failure: str, diagnostic: str) -> Outcome:
     code = FAILURES[BY_WIRE[failure]].exit
     return Outcome("refused", int(code), failure=failure, diagnostic=diagnostic)
-
-
-def _is_final(failure: str) -> bool:
-    """Whether asking again can only hear the same."""
-    return FAILURES[BY_WIRE[failure]].retry != "later"

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from ...contracts import limits
-from ..dispatch.answers import Answer, class_of
-from ..leasing.holding import Hold
+from ..leasing.moment import Moment
+from ..leasing.outstanding import Answer, class_of
+from ..leasing.work_kind import WORK, Ask, Record, WorkKind
 from . import job_file_format
 from .job_file_format import Sheet
 from .lease_loop import Post, Rounds, Term
-from .moment import Moment
 
 JOBS_MAX: Final = 32  # held at once
 CLAIMS_MAX: Final = 16  # in one turn
@@ -38,14 +38,10 @@ class Delivery(Term):
 class Courier(Rounds[Delivery]):
     """`jobs` is how many it has dispatched so far, `failures` how many files it could not write."""
 
+    kind: ClassVar[WorkKind] = WORK["dispatch"]
     room: ClassVar[int] = JOBS_MAX
     grasp: ClassVar[int] = CLAIMS_MAX
-    topic: ClassVar[str] = "dispatch"
-    role: ClassVar[str] = "dispatcher"
-    subject: ClassVar[str] = "jobId"
-    _settled: ClassVar[frozenset[str]] = frozenset(
-        {"job_dispatched", "job_completed", "job_not_dispatchable", "job_not_found"}
-    )
+    term = Delivery
 
     def __init__(self, post: Post) -> None:
         super().__init__(post)
@@ -61,11 +57,11 @@ class Courier(Rounds[Delivery]):
         due = [
             each
             for each in self.terms.values()
-            if each.sheet is None and each.reason is None and moment.ms < each.hold.until_ms
+            if each.sheet is None and each.reason is None and moment.ms < each.until_ms
         ]
         if self.stopping is not None:
             return []
-        return [job_file_format.sheet(each.job, each.hold.until_ms) for each in due[:_WRITES]]
+        return [job_file_format.sheet(each.job, each.until_ms) for each in due[:_WRITES]]
 
     def written(
         self, sheets: Sequence[Sheet], outcomes: Sequence[job_file_format.Outcome], moment: Moment
@@ -84,38 +80,35 @@ class Courier(Rounds[Delivery]):
     def _fail(self, term: Delivery, detail: str, *, of_folder: bool, moment: Moment) -> None:
         self.failures += 1
         if of_folder:
-            self._lookout.rest(moment)
+            self._polling.rest(moment)
             held = [each for each in self.terms.values() if each.sheet is None]
         else:
-            self._lookout.avoid(term.hold.subject, moment)
+            self._polling.avoid(term.lease.name, moment)
             held = [term]
         if term.reason is None:
-            self._report("not written", detail, None if of_folder else term.hold.subject)
+            self._report("not written", detail, None if of_folder else term.lease.name)
         for each in held:
             each.reason = f"not written: {detail}"
 
     # --- what the rounds ask --------------------------------------------------------------------
 
-    def _look(self) -> tuple[str, dict[str, Any]]:
+    def _look(self) -> Ask:
         return "dispatch.roster", {"limit": limits.ROSTER_PAGE_MAX}
 
     def _ids(self, answer: Answer) -> list[str]:
         return [each["jobId"] for each in answer["jobs"]]
 
-    def _lease(self, answer: Answer) -> dict[str, Any]:
-        lease: dict[str, Any] = answer["job"]["dispatchLease"]
-        return lease
-
-    def _term(self, hold: Hold, answer: Answer) -> Delivery:
-        return Delivery(hold, job=answer["job"])
+    def _members(self, record: Record) -> dict[str, Any]:
+        return {"job": record}
 
     def _can_stop(self, term: Delivery) -> bool:
         return term.sheet is None  # I2
 
     def _work(self, term: Delivery, moment: Moment) -> None:
         if term.sheet is not None:  # I1
+            action, proof = self.kind.completion(term.lease)
             about = {"file": term.sheet.name, "digest": term.sheet.digest}
-            self._under(term, "complete", about, self._completed, moment)
+            self._under(term, (action, proof | about), self._completed, moment)
 
     def _completed(self, term: Delivery, answer: Answer, _asked_ms: int, moment: Moment) -> None:
         if class_of(answer) is not None:
@@ -123,5 +116,5 @@ class Courier(Rounds[Delivery]):
             self._give_back(term, answer, moment)
             return
         self.jobs += 1
-        self._lookout.prosper(term.hold.subject)
-        del self.terms[term.hold.subject]
+        self._polling.prosper(term.lease.name)
+        del self.terms[term.lease.name]

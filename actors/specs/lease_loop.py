@@ -18,15 +18,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ...authority.service import client
-from ...contracts import limits
-from ..dispatch.answers import Answer, class_of
-from ..leasing.holding import Hold
-from ..leasing.outstanding import Docket
-from ..leasing.polling import Lookout
-from .moment import Moment
+from ...contracts import Reason, ends_lease, limits
+from ..leasing.holding import Holding, Timing
+from ..leasing.moment import Moment
+from ..leasing.outstanding import Answer, OpenRequest, Outstanding, class_of, is_decided
+from ..leasing.polling import Candidate, Polling
+from ..leasing.work_kind import Ask, Record, WorkKind
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LOST = "lease_"  # how the classes begin that say that a lease is not ours any more
+# Somebody holds what was to be claimed, perhaps under our own name.
+_CONTENDED = frozenset({Reason.LEASE_CONTENDED.wire, Reason.FENCE_MISSING.wire})
+
+Then = Callable[[Answer, int, Moment], None]  # the answer, when it was first asked for, and now
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,17 @@ class Report:
 
 
 @dataclass(slots=True)
-class Term:
+class Term(Holding):
     """Something that is held."""
 
-    hold: Hold
     in_flight: int = 0  # requests that are not answered
     reason: str | None = None  # to give it back
+
+
+@dataclass(slots=True)
+class _Question(OpenRequest):
+    call: client.Call
+    then: Then
 
 
 T = TypeVar("T", bound=Term)
@@ -73,19 +81,19 @@ T = TypeVar("T", bound=Term)
 class Rounds(ABC, Generic[T]):
     """`terms` are what is held, by id."""
 
+    kind: ClassVar[WorkKind]  # what is held
     room: ClassVar[int]  # how much is held at once
     grasp: ClassVar[int]  # how much of it is claimed in one turn: the rest is left to others
-    topic: ClassVar[str]  # the first half of the actions: `spec.claim`, `spec.release`
-    role: ClassVar[str]  # the member that names us
-    subject: ClassVar[str]  # the member that names what is claimed
 
     def __init__(self, post: Post) -> None:
         self.post = post
         self.terms: dict[str, T] = {}
         self.reports: list[Report] = []  # for the shell to take away
         self.stopping: str | None = None
-        self._docket = Docket(f"{self.topic}-{post.name}-{post.run}")
-        self._lookout = Lookout()
+        self._questions = Outstanding[_Question]()
+        self._sent: list[str] = []  # tokens of what was asked last
+        self._serial = 0
+        self._polling = Polling()
         self._claiming: set[str] = set()
         self._is_looking = False
 
@@ -93,30 +101,37 @@ class Rounds(ABC, Generic[T]):
 
     def asks(self, moment: Moment) -> list[client.Call]:
         """What is to be asked now, in flight together."""
-        if moment.ms < self._docket.again_ms:
+        if moment.ms < self._again_ms:
             return []
         for term in list(self.terms.values()):
             self._tend(term, moment)
         if self.stopping is None:
             self._seek(moment)
-        return self._docket.calls(moment)
+        due = self._questions.due(moment.ms)
+        self._sent = [token for token, _ in due]
+        return [self._questions.send(*each, moment.ms).call for each in due]
 
     def heard(self, answers: Sequence[Answer], moment: Moment) -> None:
         """The answers to what was asked, in the same order."""
-        self._docket.heard(answers, moment)
+        for token, answer in zip(self._sent, answers, strict=True):
+            if not is_decided(answer):
+                self._questions.put_off(token, moment)
+            elif (question := self._questions.answered(token)) is not None:
+                question.then(answer, question.asked_ms, moment)
 
     def unheard(self, moment: Moment) -> None:
         """Nobody answered: the same is asked again later."""
-        self._docket.unheard(moment)
+        for token in self._sent:
+            self._questions.put_off(token, moment)
 
     def wake(self, moment: Moment) -> None:
         """There may be something to claim."""
-        self._lookout.wake(moment)
+        self._polling.wake(moment)
 
     def stop(self, reason: str) -> None:
         """Give everything back (I3)."""
         self.stopping = self.stopping or reason
-        self._docket.again_ms = 0
+        self._questions.hurry()
 
     @property
     def is_over(self) -> bool:
@@ -130,8 +145,13 @@ class Rounds(ABC, Generic[T]):
     @property
     def next_ms(self) -> int:
         """When the next turn is due; it may be past."""
-        is_busy = self.terms or len(self._docket) or self.stopping is not None
-        return max(self._docket.again_ms, 0 if is_busy else self._lookout.next_ms())
+        is_busy = self.terms or len(self._questions) or self.stopping is not None
+        return max(self._again_ms, 0 if is_busy else self._polling.next_ms())
+
+    @property
+    def _again_ms(self) -> int:
+        """While one question has to wait, nobody is asked anything."""
+        return max((each.again_ms for each in self._questions), default=0)
 
     def summary(self, now_ms: int) -> dict[str, Any]:
         """What is in hand, for people."""
@@ -141,9 +161,9 @@ class Rounds(ABC, Generic[T]):
             "stopping": self.stopping,
             "terms": [
                 {
-                    self.subject: subject,
-                    "fence": term.hold.fence,
-                    "remainingMs": term.hold.until_ms - now_ms,
+                    self.kind.subject: subject,
+                    "fence": term.lease.fence,
+                    "remainingMs": term.until_ms - now_ms,
                 }
                 for subject, term in self.terms.items()
             ],
@@ -155,48 +175,51 @@ class Rounds(ABC, Generic[T]):
         free = self.room - len(self.terms) - len(self._claiming)
         if free <= 0:
             return
-        for subject in self._lookout.pick(min(free, self.grasp), moment):
-            self._claim(subject, moment)
-        if not self._is_looking and self._lookout.wants_look(moment):
+        for candidate in self._polling.pick(min(free, self.grasp), set(), moment):
+            self._claim(candidate.name, moment)
+        if not self._is_looking and self._polling.wants_look(moment.ms):
             self._is_looking = True
+            self._polling.looks(moment.ms)
             action, payload = self._look()
-            cursor = self._lookout.cursor
-            self._docket.read(
-                action, payload | ({"cursor": cursor} if cursor else {}), self._listed, moment
-            )
+            cursor = self._polling.cursor
+            call = client.Call(action, payload | ({"cursor": cursor} if cursor else {}))
+            question = _Question(moment.ms, call, self._listed)
+            self._questions.add(self._next_token(), question)
 
     def _listed(self, answer: Answer, _asked_ms: int, moment: Moment) -> None:
         self._is_looking = False
         failed = class_of(answer)
         if failed is not None:
-            self._lookout.cursor = None
-            self._lookout.rest(moment)
+            self._polling.cursor = None
+            self._polling.rest(moment)
             self._report("cannot look", f"{failed}: {answer['diagnostic']}")
             return
         taken = self.terms.keys() | self._claiming
-        ids = [each for each in self._ids(answer) if each not in taken]
-        self._lookout.listed(ids, answer.get("cursor"), moment)
+        found = [Candidate(each) for each in self._ids(answer) if each not in taken]
+        self._polling.listed(found, moment, answer.get("cursor"))
 
     def _claim(self, subject: str, moment: Moment) -> None:
         self._claiming.add(subject)
-        payload: dict[str, Any] = {self.subject: subject, self.role: self.post.name}
-        payload["leaseDurationMs"] = self.post.ttl_ms
 
         def then(answer: Answer, asked_ms: int, now: Moment) -> None:
             self._claiming.discard(subject)
             self._claimed(subject, answer, asked_ms, now)
 
-        self._docket.change(f"{self.topic}.claim", payload, then, moment)
+        self._change(self.kind.claim(subject, self.post.name, self.post.ttl_ms), then, moment)
 
     def _claimed(self, subject: str, answer: Answer, asked_ms: int, moment: Moment) -> None:
         failed = class_of(answer)
         if failed is None:
-            hold = Hold.granted(subject, self._lease(answer), self.post.ttl_ms, asked_ms)
-            self.terms[subject] = self._term(hold, answer)
-        elif failed.startswith(_LOST):  # somebody holds it, perhaps under our name
-            self._lookout.contended(moment)
-        elif failed not in self._settled:
-            self._lookout.rest(moment)
+            record = self.kind.shown(answer)
+            held, timing = self.kind.held(record), Timing(self.post.ttl_ms)
+            members = self._members(record)
+            self.terms[subject] = self.term.granted(held, timing, asked_ms, moment, **members)
+        elif failed in self.kind.settled:
+            pass  # somebody else has done it
+        elif failed in _CONTENDED or ends_lease(failed):
+            self._polling.contended(moment)
+        else:
+            self._polling.rest(moment)
             self._report("not granted", f"{failed}: {answer['diagnostic']}", subject)
 
     # --- holding --------------------------------------------------------------------------------
@@ -204,92 +227,100 @@ class Rounds(ABC, Generic[T]):
     def _tend(self, term: T, moment: Moment) -> None:
         if term.in_flight:
             return
-        subject = term.hold.subject
-        if moment.ms >= term.hold.until_ms:  # I2
-            self._report("lapsed", f"fence {term.hold.fence}", subject)
+        subject = term.lease.name
+        if moment.ms >= term.until_ms:  # I2
+            self._report("lapsed", f"fence {term.lease.fence}", subject)
             del self.terms[subject]
             return
         if term.reason is None and self.stopping is not None and self._can_stop(term):
             term.reason = self.stopping
         if term.reason is not None:
-            reason = term.reason[: limits.REASON_LENGTH_MAX]
-            self._under(term, "release", {"reason": reason}, self._released, moment)
+            release = self.kind.release(term.lease, term.reason)
+            self._under(term, release, self._released, moment)
             return
-        if moment.ms >= term.hold.renew_ms:
-            extension = {"leaseDurationMs": self.post.ttl_ms}
-            self._under(term, "claim", extension, self._renewed, moment)
+        if moment.ms >= term.renew_ms:
+            renewal = self.kind.renewal(term.lease, self.post.ttl_ms)
+            self._under(term, renewal, self._renewed, moment)
         self._work(term, moment)
 
     def _under(
         self,
         term: T,
-        verb: str,
-        payload: dict[str, Any],
+        ask: Ask,
         then: Callable[[T, Answer, int, Moment], None],
         moment: Moment,
     ) -> None:
         """Ask for something that only the holder may have."""
         term.in_flight += 1
-        holder = {self.subject: term.hold.subject, self.role: self.post.name} | term.hold.proof
 
         def answered(answer: Answer, asked_ms: int, now: Moment) -> None:
             term.in_flight -= 1
-            if self.terms.get(term.hold.subject) is term and not self._is_lost(term, answer):
+            if self.terms.get(term.lease.name) is not term:
+                return
+            failed = class_of(answer)
+            if ends_lease(failed):
+                self._lose(term, answer)
+            else:
                 then(term, answer, asked_ms, now)
 
-        self._docket.change(f"{self.topic}.{verb}", holder | payload, answered, moment)
+        self._change(ask, answered, moment)
 
-    def _is_lost(self, term: T, answer: Answer) -> bool:
-        """Whether the lease is not ours any more, or there is nothing more to do under it."""
+    def _lose(self, term: T, answer: Answer) -> None:
+        """The lease is not ours any more; where the work is done, there is nothing to say."""
         failed = class_of(answer)
-        if failed is None or not (failed.startswith(_LOST) or failed in self._settled):
-            return False
-        if failed not in self._settled:
-            self._report("lost", f"{failed}: {answer['diagnostic']}", term.hold.subject)
-        del self.terms[term.hold.subject]
-        return True
+        if failed not in self.kind.settled:
+            self._report("lost", f"{failed}: {answer['diagnostic']}", term.lease.name)
+        del self.terms[term.lease.name]
 
     def _renewed(self, term: T, answer: Answer, asked_ms: int, moment: Moment) -> None:
         if class_of(answer) is None:
-            term.hold.renewed(asked_ms)
+            term.extend(asked_ms, moment)
         else:
             self._give_back(term, answer, moment)
 
     def _released(self, term: T, answer: Answer, _asked_ms: int, _moment: Moment) -> None:
         failed = class_of(answer)
         if failed is not None:  # it lapses by itself
-            self._report("not given back", f"{failed}: {answer['diagnostic']}", term.hold.subject)
-        del self.terms[term.hold.subject]
+            self._report("not given back", f"{failed}: {answer['diagnostic']}", term.lease.name)
+        del self.terms[term.lease.name]
 
     def _give_back(self, term: T, answer: Answer, moment: Moment) -> None:
         """It was refused for a reason that will not go away by itself."""
         if term.reason is not None:
             return  # several requests were
         term.reason = f"{class_of(answer)}: {answer['diagnostic']}"
-        self._lookout.avoid(term.hold.subject, moment)
-        self._report("given back", term.reason, term.hold.subject)
+        self._polling.avoid(term.lease.name, moment)
+        self._report("given back", term.reason, term.lease.name)
+
+    def _change(self, ask: Ask, then: Then, moment: Moment) -> None:
+        """Ask for something that is done once, however often it is asked."""
+        action, payload = ask
+        token = self._next_token()
+        call = client.Call(action, payload | {"requestId": token})
+        self._questions.add(token, _Question(moment.ms, call, then))
+
+    def _next_token(self) -> str:
+        self._serial += 1
+        return f"{self.kind.family}-{self.post.name}-{self.post.run}-{self._serial}"
 
     def _report(self, what: str, detail: str, subject: str | None = None) -> None:
         self.reports.append(Report(what, detail, subject))
 
     # --- what a subclass says -------------------------------------------------------------------
 
-    _settled: ClassVar[frozenset[str]]  # classes that say that somebody else has done it
+    term: type[T]
 
     @abstractmethod
-    def _look(self) -> tuple[str, dict[str, Any]]:
+    def _members(self, record: Record) -> dict[str, Any]:
+        """What the term has beside its lease."""
+
+    @abstractmethod
+    def _look(self) -> Ask:
         """The question for what can be claimed."""
 
     @abstractmethod
     def _ids(self, answer: Answer) -> list[str]:
         """What can be claimed, the oldest first."""
-
-    @abstractmethod
-    def _lease(self, answer: Answer) -> dict[str, Any]:
-        """What was granted."""
-
-    @abstractmethod
-    def _term(self, hold: Hold, answer: Answer) -> T: ...
 
     @abstractmethod
     def _work(self, term: T, moment: Moment) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from ...contracts import limits
-from ..dispatch.answers import Answer, class_of
-from ..leasing.holding import Hold
+from ..leasing.moment import Moment
+from ..leasing.outstanding import Answer, class_of
+from ..leasing.work_kind import WORK, Ask, Record, WorkKind
 from .lease_loop import Post, Rounds, Term
-from .moment import Moment
 
 SPECS_MAX: Final = 4  # held at once
 _PORTIONS = 4  # requests for one spec in flight together
@@ -33,12 +33,10 @@ class Chain(Term):
 class ChainRunner(Rounds[Chain]):
     """`specs` and `jobs` are what it has made so far."""
 
+    kind: ClassVar[WorkKind] = WORK["spec"]
     room: ClassVar[int] = SPECS_MAX
     grasp: ClassVar[int] = 1
-    topic: ClassVar[str] = "spec"
-    role: ClassVar[str] = "runner"
-    subject: ClassVar[str] = "specId"
-    _settled: ClassVar[frozenset[str]] = frozenset({"spec_materialized", "spec_not_found"})
+    term = Chain
 
     def __init__(self, post: Post) -> None:
         super().__init__(post)
@@ -47,20 +45,16 @@ class ChainRunner(Rounds[Chain]):
     def summary(self, now_ms: int) -> dict[str, Any]:
         return super().summary(now_ms) | {"specs": self.specs, "jobs": self.jobs}
 
-    def _look(self) -> tuple[str, dict[str, Any]]:
+    def _look(self) -> Ask:
         return "spec.list", {"query": "open", "limit": _PAGE}
 
     def _ids(self, answer: Answer) -> list[str]:
         return [each["specId"] for each in answer["specs"]]
 
-    def _lease(self, answer: Answer) -> dict[str, Any]:
-        lease: dict[str, Any] = answer["spec"]["lease"]
-        return lease
-
-    def _term(self, hold: Hold, answer: Answer) -> Chain:
-        steps = answer["spec"]["steps"]
+    def _members(self, record: Record) -> dict[str, Any]:
+        steps = record["steps"]
         bare = {each["stepKey"] for each in steps if "jobId" not in each}
-        return Chain(hold, left=deque(key for key in in_order(steps) if key in bare))
+        return {"left": deque(key for key in in_order(steps) if key in bare)}
 
     def _work(self, term: Chain, moment: Moment) -> None:
         if not term.left:
@@ -69,17 +63,18 @@ class ChainRunner(Rounds[Chain]):
             count = min(limits.SPEC_BATCH_MAX, len(term.left))
             portion = [term.left.popleft() for _ in range(count)]
             if portion:
-                self._under(term, "materialize", {"stepKeys": portion}, self._made, moment)
+                action, proof = self.kind.completion(term.lease)
+                self._under(term, (action, proof | {"stepKeys": portion}), self._made, moment)
 
     def _made(self, term: Chain, answer: Answer, _asked_ms: int, moment: Moment) -> None:
         if class_of(answer) is not None:
             self._give_back(term, answer, moment)
             return
         self.jobs += len(answer["created"])
-        self._lookout.prosper(term.hold.subject)
+        self._polling.prosper(term.lease.name)
         if answer["spec"]["state"] == "materialized":
             self.specs += 1
-            del self.terms[term.hold.subject]  # its lease went with it
+            del self.terms[term.lease.name]  # its lease went with it
 
 
 def in_order(steps: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -12,11 +12,11 @@ from typing import Any, Self
 
 from ...authority import Unavailable
 from ...authority.service import client
+from ..leasing.moment import DICE_MAX, Moment
 from ..process.guard.descendants import now_ms
 from . import job_file_format
 from .job_files import Courier
 from .lease_loop import Report, Rounds
-from .moment import DICE_MAX, Moment
 from .runner import ChainRunner
 
 _RETRY_SECONDS = 2.0  # how long a lost sidecar is waited for; then the rounds decide

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..dispatch.issue_calls import listing as listing
     from ..dispatch.kinds import Kinds as Kinds
-    from ..dispatch.search import Wanted as Wanted
+    from ..dispatch.worklist import Wanted as Wanted
     from ..otp.carriers.process import AlreadyRunning as AlreadyRunning
     from ..otp.carriers.process import end_by_force as end_by_force
     from ..specs.job_file_format import JOB_FOLDER as JOB_FOLDER

@@ -43,5 +43,5 @@ class JobLoop(LeaseDispatcher):
         late = effect.issue.get("quarantined")
         if late is not None:
             said = f"of {late['worker']}, fence {late['fence']}; the handler is shown it"
-            self._report("late result", said, effect.holder.issue_id)
+            self._report("late result", said, effect.holder.name)
         super()._man(effect)

@@ -1,7 +1,7 @@
 """The dispatcher in a cell: carries out what `dispatcher.Dispatcher` decides.
 
-    authority <--asks-- [dispatcher] --Begin, Halt, Extend--> workers
-                             ^------- Begun, WorkerExited -------/
+    authority <--asks-- [dispatcher] --StartWorker, StopWorker, Extend--> workers
+                             ^------------- Begun, WorkerExited -------------/
 
 Asks to the authority block this cell for a moment, or for `Clerk`'s patience where it is away;
 nothing depends on being quicker than that, since wardens enforce the time of a lease themselves.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ...contracts import retry_policy
+from ...contracts import Exit, retry_policy
 from ..dispatch import orders
 from ..dispatch.dispatcher import Dispatcher
 from ..dispatch.issue_calls import Clerk
@@ -95,7 +95,6 @@ class LeaseDispatcher(GenServer):
         self._plan = plan
         self._posts: dict[Ref, _Post] = {}
         self._monitors: dict[str, Ref] = {}
-        self._starting = 0  # cells that are on their way
         self._unmanned: deque[orders.StartWorker] = deque()  # jobs that wait for a cell
         self._dropped: set[str] = set()  # of those, what was stopped meanwhile
         self._told: deque[dict[str, Any]] = deque(maxlen=_TOLD_MAX)
@@ -199,7 +198,7 @@ class LeaseDispatcher(GenServer):
                 continue
             post = self._post(ref)
             if doing.holder is not None:
-                post.job = doing.holder.assignee
+                post.job = doing.holder.owner
                 holders.append(doing.holder)
                 self._begun(post.job, [doing.pid, doing.warden_pid])
             elif doing.exited is not None:
@@ -244,8 +243,8 @@ class LeaseDispatcher(GenServer):
             match effect:
                 case orders.StartWorker():
                     self._man(effect)
-                case orders.StopWorker(name, grace_ms, _):
-                    self._halt(name, grace_ms)
+                case orders.StopWorker():
+                    self._halt(effect)
                 case orders.ExtendWorkers(until_ms):
                     for name, until in until_ms:
                         self._tell(name, worker.Extend(name, until))
@@ -262,8 +261,8 @@ class LeaseDispatcher(GenServer):
         if self._ending is not None:
             self.leave(self._ending)
         else:
-            kind = "crash" if effect.is_failure else "shutdown"
-            self.leave(Reason("shutdown", f"{kind}: {effect.reason}"))
+            code = Exit.FAILED if effect.is_failure else Exit.OK
+            self.leave(Reason("shutdown", effect.reason, code))
 
     def _report(self, what: str, detail: str, issue_id: str | None = None) -> None:
         row: dict[str, Any] = {"kind": "dispatch", "at_ms": self.cell.now_ms(), "what": what}
@@ -280,25 +279,23 @@ class LeaseDispatcher(GenServer):
             self._begin(idle, effect)
             return
         self._unmanned.append(effect)
-        self._starting += 1
         shutdown_ms = self._plan.grace_ms + worker.WORKER_SHUTDOWN_SLACK_MS
         spec = ChildSpec("worker", self._new_worker(), "temporary", shutdown_ms)
         self.ask(self.crew, StartChild(spec), self._manned, self._plan.ttl_seconds * 500)
 
     def _manned(self, answer: object) -> None:
-        self._starting -= 1
         if isinstance(answer, Done) and answer.ref is not None:
             self._serve(self._post(answer.ref))
         elif self._unmanned:
             effect = self._unmanned.popleft()
-            name, classes = effect.holder.assignee, (worker.UNAVAILABLE,)
+            name, classes = effect.holder.owner, (worker.UNAVAILABLE,)
             self._step(orders.WorkerExited(name, failure_classes=classes, detail=str(answer)))
 
     def _serve(self, post: _Post) -> None:
         """Give an idle cell the job that waits the longest."""
         while self._unmanned:
             effect = self._unmanned.popleft()
-            name = effect.holder.assignee
+            name = effect.holder.owner
             if name not in self._dropped:
                 self._begin(post, effect)
                 return
@@ -306,14 +303,13 @@ class LeaseDispatcher(GenServer):
             self._step(orders.WorkerExited(name, was_stopped=True))
 
     def _begin(self, post: _Post, effect: orders.StartWorker) -> None:
-        post.job = effect.holder.assignee
-        order = worker.Begin(effect.holder, effect.attempt, effect.issue, effect.until_ms)
-        self.cast(post.ref, order)
+        post.job = effect.holder.owner
+        self.cast(post.ref, effect)
 
-    def _halt(self, name: str, grace_ms: int) -> None:
-        if any(each.holder.assignee == name for each in self._unmanned):
-            self._dropped.add(name)
-        self._tell(name, worker.Halt(name, grace_ms))
+    def _halt(self, effect: orders.StopWorker) -> None:
+        if any(each.holder.owner == effect.worker for each in self._unmanned):
+            self._dropped.add(effect.worker)
+        self._tell(effect.worker, effect)
 
     def _tell(self, name: str, message: object) -> None:
         post = self._post_of(name)

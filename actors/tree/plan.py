@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..dispatch.kinds import Kinds
-from ..dispatch.search import Wanted
 from ..dispatch.settings import GRACE_MS_DEFAULT, TTL_SECONDS_DEFAULT, Settings
+from ..dispatch.worklist import Wanted
 
 NAME_DEFAULT = "coord"
 RUN_FOLDER = "run"  # in the state directory: what only a tree that runs has

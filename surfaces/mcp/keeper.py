@@ -20,9 +20,9 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from ...actors.leasing import work_kind
+from ...actors.leasing import WORK
 from ...authority import Unavailable
-from ...contracts import BY_WIRE, Reason, contract_digest, host_actions, limits
+from ...contracts import Reason, contract_digest, ends_lease, host_actions, limits
 from . import wire
 from .desk import Desk
 from .holds import Policy, Stay
@@ -31,12 +31,6 @@ from .visit import Held
 TICK_SECONDS: Final = 1.0  # what falls due within it is renewed together
 _NAME_MAX = 64  # of what a client calls itself; the rest makes it the only one of that name
 _ASLEEP = b"TZXx"  # states of a process: stopped, and gone
-# The guard ladder: whoever gets one of these does not hold the lease.
-_LOST = frozenset(range(Reason.LEASE_NOT_FOUND, Reason.CAPABILITY_MISSING + 1)) | {
-    Reason.JOB_COMPLETED,
-    Reason.JOB_CLAIM_LAPSED,
-    Reason.LEASE_CONTENDED,  # a job is renewed by another claim
-}
 _LEFT = "the agent that held it has left"
 
 Lost = Callable[[Held, str], None]  # what was lost, and its failure class
@@ -219,16 +213,15 @@ class Keeper:
         asked_ms = now_ms()
         ttl_seconds = max(limits.TTL_SECONDS_MIN, held.ttl_seconds)
         try:
-            answer = await self._ask(
-                *work_kind.TRADES[held.family].renewing(held.lease, ttl_seconds), held
-            )
+            renewal = WORK[held.family].renewal(held.lease, ttl_seconds * 1_000)
+            answer = await self._ask(*renewal, held)
         except Unavailable as error:
             _log.warning("%s: %s is not renewed: %s", caller.name, held.resource, error)
             caller.stay.not_now(held, now_ms())
             return
         if answer["result"] == "accepted":
             caller.stay.renewed(held, asked_ms, random.random())  # noqa: S311
-        elif BY_WIRE[answer["failureClasses"][0]] in _LOST:
+        elif ends_lease(answer["failureClasses"][0]):
             caller.lose(held, answer["failureClasses"][0])
         else:
             _log.warning(
@@ -239,9 +232,7 @@ class Keeper:
     async def _release(self, caller: Caller) -> None:
         for held in caller.stay:
             try:
-                answer = await self._ask(
-                    *work_kind.TRADES[held.family].returning(held.lease, _LEFT), held
-                )
+                answer = await self._ask(*WORK[held.family].release(held.lease, _LEFT), held)
             except Unavailable as error:
                 _log.warning("%s: %s is left to expire: %s", caller.name, held.resource, error)
                 continue

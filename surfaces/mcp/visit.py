@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...actors.leasing import work_kind
+from ...actors.leasing import Family, HeldLease
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,17 @@ class Held:
     fence: int
     ttl_seconds: int
     instruction: str | None = None  # that it was claimed under, where the policy asks for one
-    family: work_kind.Family = "issue"
+    family: Family = "issue"
 
     @property
     def resource(self) -> str:
         return f"{self.family}/{self.name}"
 
     @property
-    def lease(self) -> work_kind.Held:
+    def lease(self) -> HeldLease:
         """As those who ask for more of it, or give it back, want it."""
         proof = (self.name, self.owner, self.lease_id, self.fence)
-        return work_kind.Held(*proof, attempt=0, family=self.family)
+        return HeldLease(*proof, family=self.family)
 
 
 class Visit(Protocol):

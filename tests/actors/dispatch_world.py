@@ -22,10 +22,11 @@ from tests.authority.simulator import Auditor, Violation, must
 from tests.fakes.desk import Time, asked
 from tests.fakes.journal import Disk, MemoryJournal
 from understudy.actors.dispatch import orders
-from understudy.actors.dispatch.answers import tokens_of
+from understudy.actors.dispatch.dialect import Dialect, tokens_of
 from understudy.actors.dispatch.dispatcher import Dispatcher
-from understudy.actors.dispatch.issue_calls import _ASKS, Dialect, Issues
+from understudy.actors.dispatch.issue_calls import _ASKS, Issues
 from understudy.actors.dispatch.settings import Settings
+from understudy.actors.leasing.work_kind import HeldLease
 from understudy.authority.engine.engine import Authority
 from understudy.authority.journal.journal import Row
 from understudy.authority.law.state import check_invariants
@@ -68,7 +69,7 @@ ENDS_WELL = {"good", "slow", "flaky", "crashing once", "handing back"}
 
 @dataclass
 class Worker:
-    holder: orders.Holder
+    holder: HeldLease
     until_ms: int
     ends_ms: int
     exit: orders.WorkerExited
@@ -85,7 +86,7 @@ class Tree:
     dispatcher: Dispatcher | None = None
     paused_until_ms: int = -1
     workers: dict[str, Worker] = field(default_factory=dict)
-    unburied: dict[str, tuple[orders.Holder, orders.WorkerExited]] = field(default_factory=dict)
+    unburied: dict[str, tuple[HeldLease, orders.WorkerExited]] = field(default_factory=dict)
     stopped: orders.Stopped | None = None
 
 
@@ -186,7 +187,7 @@ class World:
         if tree.workers:
             worker = tree.workers[self.random.choice(sorted(tree.workers))]
             worker.ends_ms = self.now
-            worker.exit = orders.WorkerExited(worker.holder.assignee, signal=9)
+            worker.exit = orders.WorkerExited(worker.holder.owner, signal=9)
 
     def _authority_dies(self) -> None:
         self.process = None
@@ -348,7 +349,7 @@ class World:
                 worker = tree.workers.get(name)
                 if worker is not None:
                     if why != "time is up":
-                        self.excused[worker.holder.issue_id] += 1
+                        self.excused[worker.holder.name] += 1
                     lasts_ms = grace_ms if worker.stubborn else self.random.randint(0, grace_ms)
                     worker.ends_ms = min(worker.ends_ms, self.now + lasts_ms)
                     code = self.random.choice((None, 0, 1))
@@ -365,8 +366,8 @@ class World:
                 pass
 
     def _start_worker(self, tree: Tree, effect: orders.StartWorker) -> None:
-        issue, nature = effect.holder.issue_id, self.natures[effect.holder.issue_id]
-        must(effect.holder.assignee not in tree.workers, "a name was given twice")
+        issue, nature = effect.holder.name, self.natures[effect.holder.name]
+        must(effect.holder.owner not in tree.workers, "a name was given twice")
         faulty = self.runs[issue] - self.excused[issue]
         must(faulty < self.attempts_max, f"{issue} failed {faulty} times, and is tried again")
         counted = effect.attempt > self.runs[issue]
@@ -374,8 +375,8 @@ class World:
         code, classes = nature.ends[min(self.runs[issue], len(nature.ends) - 1)]
         self.runs[issue] += 1
         signal = None if code is not None or classes else 9
-        exited = orders.WorkerExited(effect.holder.assignee, code, signal, classes, "some output")
-        tree.workers[effect.holder.assignee] = Worker(
+        exited = orders.WorkerExited(effect.holder.owner, code, signal, classes, "some output")
+        tree.workers[effect.holder.owner] = Worker(
             effect.holder,
             effect.until_ms,
             self.now + nature.work_ms,
@@ -391,9 +392,9 @@ class World:
             exited = worker.exit
             if worker.ends_ms > self.now:
                 exited = orders.WorkerExited(name, signal=9, was_stopped=True)
-                self.excused[worker.holder.issue_id] += 1
+                self.excused[worker.holder.name] += 1
             if exited.code == 75:
-                self.excused[worker.holder.issue_id] += 1
+                self.excused[worker.holder.name] += 1
             del tree.workers[name]
             tree.unburied[name] = (worker.holder, exited)
             if self._is_awake(tree):
@@ -416,7 +417,7 @@ class World:
             check_invariants(self.process.state)
 
     def _one_worker(self, trees: list[Tree], but: Collection[str] = ()) -> None:
-        names = [each.holder.issue_id for tree in trees for each in tree.workers.values()]
+        names = [each.holder.name for tree in trees for each in tree.workers.values()]
         twice = {issue for issue, count in Counter(names).items() if count > 1}.difference(but)
         must(not twice, f"two workers for {sorted(twice)} at {self.now}")
 

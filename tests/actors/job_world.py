@@ -11,7 +11,7 @@ from tests.actors.dispatch_world import ENDS_WELL, Book, Tree, World
 from tests.actors.dispatch_world import NATURES as ALL_NATURES
 from tests.authority.simulator import Term, must
 from tests.fakes.journal import MemoryJournal
-from understudy.actors.dispatch.issue_calls import Dialect
+from understudy.actors.dispatch.dialect import Dialect
 from understudy.actors.dispatch.job_calls import Jobs, policy_of
 from understudy.actors.dispatch.kinds import Kinds
 from understudy.authority.journal.journal import Row

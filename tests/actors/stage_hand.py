@@ -5,8 +5,9 @@ from typing import TypeVar
 
 from understudy.actors.dispatch import orders
 from understudy.actors.dispatch.dispatcher import Dispatcher
-from understudy.actors.dispatch.orders import Effect, Event, Holder
+from understudy.actors.dispatch.orders import Effect, Event
 from understudy.actors.dispatch.settings import Settings
+from understudy.actors.leasing.work_kind import HeldLease
 from understudy.contracts import retry_policy
 
 TTL_SECONDS = 30
@@ -82,14 +83,16 @@ class StageHand:
         listings = tuple(orders.Listing(each, attempts, "", "task") for each in issues)
         self.tell(orders.Listed(self.look(), listings, tuple(lapsed), is_whole))
 
-    def grants(self, claim: orders.Claim, attempt: int = 1, labels: Sequence[str] = ()) -> Holder:
+    def grants(
+        self, claim: orders.Claim, attempt: int = 1, labels: Sequence[str] = ()
+    ) -> HeldLease:
         self._fences += 1
-        holder = Holder(claim.issue_id, claim.assignee, f"lease{self._fences}", self._fences)
+        holder = HeldLease(claim.issue_id, claim.assignee, f"lease{self._fences}", self._fences)
         issue = {"id": claim.issue_id, "labels": list(labels)}
         self.tell(orders.Claimed(claim.token, holder, attempt, issue))
         return holder
 
-    def running(self, issue: str = "a", attempt: int = 1, labels: Sequence[str] = ()) -> Holder:
+    def running(self, issue: str = "a", attempt: int = 1, labels: Sequence[str] = ()) -> HeldLease:
         """A worker that works on this issue."""
         self.lists(issue, attempts=attempt - 1)
         for read in self.take(orders.AskIssues):
@@ -102,5 +105,5 @@ class StageHand:
         self.one(orders.StartWorker)
         return holder
 
-    def exits(self, holder: Holder, code: int | None = None, **members: object) -> list[Effect]:
-        return self.tell(orders.WorkerExited(holder.assignee, code, **members))  # type: ignore[arg-type]
+    def exits(self, holder: HeldLease, code: int | None = None, **members: object) -> list[Effect]:
+        return self.tell(orders.WorkerExited(holder.owner, code, **members))  # type: ignore[arg-type]

@@ -15,9 +15,9 @@ from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import Serve, journal_rows, report_of
 from understudy.actors.dispatch import orders
 from understudy.actors.dispatch.dispatcher import Dispatcher
-from understudy.actors.dispatch.issue_calls import Clerk, calls_of, events_of
-from understudy.actors.dispatch.orders import Holder
+from understudy.actors.dispatch.issue_calls import Clerk, Issues
 from understudy.actors.dispatch.settings import Settings
+from understudy.actors.leasing.work_kind import HeldLease
 from understudy.authority import create_state_dir
 from understudy.authority.service.client import Client
 from understudy.contracts import retry_policy
@@ -72,7 +72,7 @@ def claimed(clerk: Clerk, issue: str, token: str = "t1", worker: str = "w1") -> 
 def test_a_claim_brings_the_lease_and_the_whole_issue(clerk: Clerk, operator: Client) -> None:
     add(operator, "a", description="how it is done", labels=["x"])
     event = claimed(clerk, "a")
-    assert (event.holder.issue_id, event.holder.assignee, event.attempt) == ("a", "w1", 1)
+    assert (event.holder.name, event.holder.owner, event.attempt) == ("a", "w1", 1)
     assert event.issue["description"] == "how it is done"
     assert event.issue["lease"]["fence"] == event.holder.fence
     rows = len(journal_rows(clerk._state_dir))
@@ -97,7 +97,7 @@ def test_many_are_renewed_at_once_and_each_is_answered(clerk: Clerk, operator: C
         add(operator, issue)
     holders = [claimed(clerk, issue, f"t{issue}", f"w{issue}").holder for issue in "abc"]
     operator.ask("issue.lease_break", {"id": "b", "reason": "no sign of life"})
-    renewals = tuple(orders.Renewal(f"r{each.issue_id}", each, 30) for each in holders)
+    renewals = tuple(orders.Renewal(f"r{each.name}", each, 30) for each in holders)
     renewed, refused = clerk.perform([orders.RenewMany(renewals)])
     assert renewed == orders.Renewed(("ra", "rc"))
     assert isinstance(refused, orders.Refused)
@@ -168,10 +168,14 @@ def test_a_lapsed_lease_is_told_from_a_live_one(state_dir: Path) -> None:
     desk.claim("a", "w1", leaseTtlSeconds=30)
     desk.time.passes(31_500)
     ready, ask = orders.AskReady("l"), orders.AskIssues("s", ("a",))
-    [listed] = events_of(ready, [desk.ask(call.action) for call in calls_of(ready)])
+    [listed] = Issues().events_of(
+        ready, [desk.ask(call.action) for call in Issues().calls_of(ready)]
+    )
     assert isinstance(listed, orders.Listed)
     assert listed.lapsed_ids == ("a",)
-    [shown] = events_of(ask, [desk.ask(each.action, **each.payload) for each in calls_of(ask)])
+    [shown] = Issues().events_of(
+        ask, [desk.ask(each.action, **each.payload) for each in Issues().calls_of(ask)]
+    )
     assert isinstance(shown, orders.Shown)
     [story] = shown.issues
     assert (story.is_lapsed, story.quiet_ms, story.attempts) == (True, 1_500, 1)
@@ -182,7 +186,7 @@ def test_without_a_sidecar_nothing_is_answered_and_with_one_again_all_is(
 ) -> None:
     asks: list[orders.Effect] = [
         orders.AskReady("l"),
-        orders.RenewMany((orders.Renewal("r", Holder("a", "w", "l", 1), 30),)),
+        orders.RenewMany((orders.Renewal("r", HeldLease("a", "w", "l", 1), 30),)),
     ]
     with Clerk(state_dir, retry_seconds=0.05) as clerk:
         unanswered = [orders.Unanswered("l"), orders.Unanswered("r")]
@@ -201,11 +205,11 @@ def test_without_a_sidecar_nothing_is_answered_and_with_one_again_all_is(
 @pytest.mark.parametrize("failure", ["authority_overloaded", "authority_standby"])
 def test_an_answer_that_decides_nothing_is_none(failure: str) -> None:
     answer = {"failureClasses": [failure], "diagnostic": "not now"}
-    holder = Holder("a", "w", "l", 1)
+    holder = HeldLease("a", "w", "l", 1)
     for ask in (orders.AskReady("t"), orders.Close("t", holder)):
-        assert events_of(ask, [answer]) == [orders.Unanswered("t")]
+        assert Issues().events_of(ask, [answer]) == [orders.Unanswered("t")]
     renew = orders.RenewMany((orders.Renewal("t", holder, 30),))
-    assert events_of(renew, [answer]) == [orders.Unanswered("t")]
+    assert Issues().events_of(renew, [answer]) == [orders.Unanswered("t")]
 
 
 def test_where_the_policy_wants_evidence_the_instruction_is_brought_along(
@@ -304,7 +308,7 @@ def _now_ms() -> int:
 
 
 def well(start: orders.StartWorker) -> orders.WorkerExited:
-    return orders.WorkerExited(start.holder.assignee, 0)
+    return orders.WorkerExited(start.holder.owner, 0)
 
 
 def rows_of(state_dir: Path, action: str) -> Counter[str]:
@@ -359,7 +363,7 @@ def test_a_poisoned_issue_runs_out_of_attempts_and_is_escalated_once(
 
     def killed(start: orders.StartWorker) -> orders.WorkerExited:
         classes = ("flaky_execution",)  # three attempts, with short pauses
-        return orders.WorkerExited(start.holder.assignee, signal=9, failure_classes=classes)
+        return orders.WorkerExited(start.holder.owner, signal=9, failure_classes=classes)
 
     shell = Shell(serve.state_dir, "tree", 4, killed)
     shell.start()

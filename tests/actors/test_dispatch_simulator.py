@@ -11,7 +11,8 @@ import pytest
 from tests.actors.dispatch_world import World
 from tests.fakes.mutant import break_rule
 from tests.fakes.seeds import chunks, noted
-from understudy.actors.dispatch import dispatcher, errands, escalation, verdict
+from understudy.actors.dispatch import dispatcher, escalation, settling, verdict
+from understudy.actors.leasing import outstanding, renewing
 
 CHUNKS = chunks(100, 25)
 
@@ -38,11 +39,13 @@ def test_a_seed_gives_the_same_effects_again() -> None:
 
 RANDOM = "__import__('random').randrange(9)"
 MUTANTS = [
-    (dispatcher, "Dispatcher._free", "- len(self._errands.claims())", ""),
+    (dispatcher, "Dispatcher._free", "- len(self._out.claims())", ""),
     (dispatcher, "Dispatcher._taken", "return held.union", "return set().union"),
-    (dispatcher, "Dispatcher._step_refused", 'failure_class == "issue_id_exists"', "False"),
-    (errands, "Errands.due", "each[1].again_ms <= now_ms", "False"),
-    (errands, "Errands.done", "self._open.pop(token, None)", "self._open.get(token)"),
+    (settling, "Settling.step_refused", 'failure_class == "issue_id_exists"', "False"),
+    (renewing, "Renewals.ask", "(holding, now_ms)", "(holding, now_ms + 30_000)"),
+    (renewing, "due", "return found if", "return [] if"),
+    (outstanding, "Outstanding.due", "each[1].again_ms <= now_ms", "False"),
+    (outstanding, "Outstanding.answered", "self._open.pop(token, None)", "self._open.get(token)"),
     (escalation, "filed_id", "notes.splitlines().count(_MARK)", RANDOM),
     (verdict, "judge", "(Step.CLOSE,)", "(Step.RELEASE,)"),
     (verdict, "failed", "if decision.retry", "if True"),

@@ -7,15 +7,15 @@ import pytest
 from tests.actors.stage_hand import GRACE_MS, TTL_SECONDS, StageHand
 from understudy.actors.dispatch import orders
 from understudy.actors.dispatch.dispatcher import Dispatcher
-from understudy.actors.dispatch.orders import Holder
 from understudy.actors.dispatch.settings import SLOTS_MAX, Settings
-from understudy.actors.dispatch.term import Timing
-from understudy.contracts import limits, retry_policy
+from understudy.actors.leasing.holding import Timing
+from understudy.actors.leasing.work_kind import HeldLease
+from understudy.contracts import FAILURES, limits, retry_policy
 
 TTL_MS = TTL_SECONDS * 1_000
 TIMING = Timing(TTL_MS, GRACE_MS)
 LISTED = (orders.Listing("a", 0, "", "task"),)
-LOST = ["lease_fence_stale", "lease_missing", "lease_stale", "lease_issue_closed"]
+LOST = [each.wire for each in FAILURES.values() if each.ends_lease]
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_whoever_meets_others_waits_and_looks_further_down_the_list() -> None:
     hand.passes(60)
     hand.lists(*"bcdefgh")
     assert hand.one(orders.Claim).issue_id == "b", "one of the first two; the dice chose"
-    assert hand.dispatcher._search.spread == 2
+    assert hand.dispatcher._polling.spread == 2
 
 
 def test_an_old_list_is_thrown_away(hand: StageHand) -> None:
@@ -247,11 +247,11 @@ def test_leases_are_renewed_together_at_a_third(hand: StageHand) -> None:
     assert hand.take(orders.RenewMany) == []
     hand.passes(1)
     renewals = hand.one(orders.RenewMany).renewals
-    assert [each.holder.issue_id for each in renewals] == ["a", "b"]
+    assert [each.holder.name for each in renewals] == ["a", "b"]
     assert len({each.token for each in renewals}) == 2
     extended = hand.tell(orders.Renewed(tuple(each.token for each in renewals)))
     until_ms = TIMING.until_ms(hand.now_ms)
-    workers = tuple((each.holder.assignee, until_ms) for each in renewals)
+    workers = tuple((each.holder.owner, until_ms) for each in renewals)
     assert extended == [orders.ExtendWorkers(workers)]
 
 
@@ -271,9 +271,7 @@ def test_a_renewal_counts_from_when_it_was_asked_for(hand: StageHand) -> None:
     hand.passes(9_000)
     hand.tell(orders.Renewed((renewal.token,)))
     hand.tell(orders.Renewed((renewal.token,)))  # an answer that comes twice
-    assert hand.one(orders.ExtendWorkers).until_ms == (
-        (holder.assignee, TIMING.until_ms(asked_ms)),
-    )
+    assert hand.one(orders.ExtendWorkers).until_ms == ((holder.owner, TIMING.until_ms(asked_ms)),)
     hand.passes(TIMING.stop_ms(granted_ms) + 1 - hand.now_ms)
     assert hand.take(orders.StopWorker) == [], "by the grant alone it would be over"
     hand.passes(TIMING.stop_ms(asked_ms) - hand.now_ms)
@@ -287,7 +285,7 @@ def test_without_a_confirmed_renewal_the_worker_is_stopped_in_time(hand: StageHa
     assert len(hand.take(orders.RenewMany)) > 3, "it asked again and again"
     hand.passes(1)
     stop = hand.one(orders.StopWorker)
-    assert (stop.worker, stop.grace_ms) == (holder.assignee, GRACE_MS)
+    assert (stop.worker, stop.grace_ms) == (holder.owner, GRACE_MS)
     assert hand.now_ms + stop.grace_ms < TIMING.until_ms(hand.now_ms - TIMING.stop_ms(0))
     hand.exits(holder, 0, was_stopped=True)
     assert hand.one(orders.Release).holder == holder, "it may be ours; whoever is told to end"
@@ -311,7 +309,7 @@ def test_a_worker_that_lost_its_lease_is_stopped_and_nothing_is_written_for_it(
     token = hand.one(orders.RenewMany).renewals[0].token
     hand.effects.clear()
     hand.tell(orders.Refused(token, failure_class, "somebody newer"))
-    assert hand.one(orders.StopWorker).worker == holder.assignee
+    assert hand.one(orders.StopWorker).worker == holder.owner
     hand.passes(1_000)
     hand.exits(holder, code, was_stopped=True)
     hand.passes(1_000)
@@ -370,14 +368,16 @@ def test_an_issue_that_was_handed_back_rests_and_is_no_failure(hand: StageHand) 
     assert rested_ms <= hand.now_ms <= rested_ms + 5_000
 
 
-def escalated(hand: StageHand, holder: Holder, notes: str = "", filed: bool = True) -> str | None:
+def escalated(
+    hand: StageHand, holder: HeldLease, notes: str = "", filed: bool = True
+) -> str | None:
     """Answer the steps of an escalation; the status that the issue gets."""
     read = hand.one(orders.AskIssues)
-    shown = story(holder.issue_id, status="in_progress", notes=notes)
+    shown = story(holder.name, status="in_progress", notes=notes)
     hand.tell(orders.Shown(read.token, (shown,)))
     if filed:
         discover = hand.one(orders.Discover)
-        assert discover.new_id == f"{holder.issue_id}.escalation-1"
+        assert discover.new_id == f"{holder.name}.escalation-1"
         assert "escalation" in discover.labels
         hand.tell(orders.Settled(discover.token))
     amend = hand.one(orders.Amend)
@@ -388,7 +388,7 @@ def escalated(hand: StageHand, holder: Holder, notes: str = "", filed: bool = Tr
     return amend.status
 
 
-FAILURES: list[tuple[dict[str, Any], str]] = [
+BAD_ENDS: list[tuple[dict[str, Any], str]] = [
     ({"code": 1}, "job_failed"),
     ({"signal": 9}, "job_worker_lost"),
     ({}, "job_worker_lost"),
@@ -397,7 +397,7 @@ FAILURES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("end", "failure_class"), FAILURES)
+@pytest.mark.parametrize(("end", "failure_class"), BAD_ENDS)
 def test_a_failed_attempt_is_released_until_the_last_which_is_escalated_once(
     hand: StageHand, end: dict[str, Any], failure_class: str
 ) -> None:
@@ -557,10 +557,10 @@ def test_a_second_answer_changes_nothing(hand: StageHand) -> None:
 
 
 def test_a_claim_of_an_earlier_run_that_is_granted_late_is_laid_down(hand: StageHand) -> None:
-    holder = Holder("a", "tree/r0/9", "lease9", 9)
+    holder = HeldLease("a", "tree/r0/9", "lease9", 9)
     hand.tell(orders.Claimed("tree.r0.claim.9", holder, 1, {"id": "a"}))
     assert hand.one(orders.Release).holder == holder
-    late = Holder("b", "tree/r0/10", "lease10", 10)
+    late = HeldLease("b", "tree/r0/10", "lease10", 10)
     hand.tell(orders.Claimed("tree.r0.claim.10", late, 3, {"id": "b"}))
     assert escalated(hand, late) == "blocked"
 
@@ -575,7 +575,7 @@ def test_whoever_may_not_even_look_stops_and_says_why(hand: StageHand) -> None:
 
 # --- after a restart ------------------------------------------------------------------------------
 
-OLD = Holder("a", "tree/r0/4", "lease4", 4)
+OLD = HeldLease("a", "tree/r0/4", "lease4", 4)
 
 
 def resumed(*leases: orders.HeldIssue, is_whole: bool = True) -> StageHand:
@@ -615,8 +615,8 @@ def test_until_the_authority_answers_an_adopted_worker_has_little_time() -> None
 
 
 def test_a_living_worker_without_a_lease_is_stopped() -> None:
-    hand = resumed(orders.HeldIssue(Holder("a", "other/r1/1", "lease9", 9), 2, 20_000))
-    assert hand.one(orders.StopWorker).worker == OLD.assignee
+    hand = resumed(orders.HeldIssue(HeldLease("a", "other/r1/1", "lease9", 9), 2, 20_000))
+    assert hand.one(orders.StopWorker).worker == OLD.owner
 
 
 def test_a_list_that_is_cut_off_proves_nothing() -> None:
@@ -632,7 +632,7 @@ def test_a_list_that_is_cut_off_proves_nothing() -> None:
 
 
 def test_a_lease_without_a_worker_is_a_failed_attempt_once_and_for_all() -> None:
-    orphan, last = Holder("b", "tree/r0/5", "l5", 5), Holder("c", "ghost/r7/6", "l6", 6)
+    orphan, last = HeldLease("b", "tree/r0/5", "l5", 5), HeldLease("c", "ghost/r7/6", "l6", 6)
     hand = resumed(
         orders.HeldIssue(OLD, 1, 20_000),
         orders.HeldIssue(orphan, 1, 20_000),
@@ -643,7 +643,7 @@ def test_a_lease_without_a_worker_is_a_failed_attempt_once_and_for_all() -> None
 
 
 def test_a_lapsed_lease_of_an_earlier_run_is_found_as_such() -> None:
-    hand = resumed(orders.HeldIssue(Holder("b", "tree/r0/5", "l5", 5), 1, -1))
+    hand = resumed(orders.HeldIssue(HeldLease("b", "tree/r0/5", "l5", 5), 1, -1))
     assert hand.take(orders.Release) == []
 
 
@@ -750,4 +750,4 @@ def test_a_lease_that_is_in_doubt_is_asked_for_at_once(hand: StageHand) -> None:
     assert hand.take(orders.RenewMany) == []
     hand.tell(orders.Doubt("a"))
     (renewal,) = hand.one(orders.RenewMany).renewals
-    assert renewal.holder.issue_id == "a"
+    assert renewal.holder.name == "a"

@@ -89,7 +89,7 @@ def test_more_than_a_page_is_not_the_whole(mesh: Mesh) -> None:
 def test_all_workers_of_a_node_claim_under_its_name_and_have_their_own_among_us(mesh: Mesh) -> None:
     mesh.schedule("a", payload={"x": 1})
     event = mesh.claims("a")
-    assert (event.holder.assignee, event.attempt) == ("w1/r/1", 1)
+    assert (event.holder.owner, event.attempt) == ("w1/r/1", 1)
     assert (event.issue["payload"], event.issue["lease"]["owner"]) == ({"x": 1}, "w1")
     assert mesh.claims("a") == event, "asked again, it is answered again"
     mesh.one(orders.Release("t2", event.holder))
@@ -172,7 +172,7 @@ def test_only_our_own_leases_are_held_and_stories_are_short(mesh: Mesh) -> None:
     event = mesh.one(orders.AskHeld("t", ("w1/",)))
     assert isinstance(event, orders.Held)
     (held,) = event.leases
-    assert (held.holder.issue_id, held.holder.fence, held.attempts) == ("a", fence, 1)
+    assert (held.holder.name, held.holder.fence, held.attempts) == ("a", fence, 1)
     assert held.remaining_ms == 20_000
     shown = mesh.one(orders.AskIssues("t", ("b", "c", "none")))
     assert isinstance(shown, orders.Shown)
@@ -223,7 +223,7 @@ class Loop:
         return self.tell(orders.Tick())
 
     def starts(self) -> list[str]:
-        return [each.holder.issue_id for each in self.seen if isinstance(each, orders.StartWorker)]
+        return [each.holder.name for each in self.seen if isinstance(each, orders.StartWorker)]
 
     def started(self) -> orders.StartWorker:
         (start,) = [each for each in self.seen if isinstance(each, orders.StartWorker)]
@@ -261,7 +261,7 @@ def test_a_handler_that_fails_yields_with_its_reason_and_rests(mesh: Mesh) -> No
     mesh.schedule("a")
     loop = Loop(mesh)
     loop.tell(orders.Started())
-    name = loop.started().holder.assignee
+    name = loop.started().holder.owner
     loop.tell(orders.WorkerExited(name, 3, detail="no\nluck"))
     assert mesh.job("a")["reason"] == "job_failed: exit code 3: no luck"
     loop.passes(1_900)
@@ -275,7 +275,7 @@ def test_rubbish_in_the_file_of_artefacts_is_a_failed_attempt(mesh: Mesh) -> Non
     mesh.schedule("a")
     loop = Loop(mesh)
     loop.tell(orders.Started())
-    name = loop.started().holder.assignee
+    name = loop.started().holder.owner
     wrong = ("job_artifact_invalid",)
     loop.tell(orders.WorkerExited(name, 0, failure_classes=wrong, unsound="line 2: no object"))
     assert mesh.job("a")["state"] == "pending"
@@ -287,7 +287,7 @@ def test_a_completion_without_its_snapshot_is_a_failed_attempt_and_rests(mesh: M
     mesh.schedule("a")
     loop = Loop(mesh)
     loop.tell(orders.Started())
-    loop.tell(orders.WorkerExited(loop.started().holder.assignee, 0))
+    loop.tell(orders.WorkerExited(loop.started().holder.owner, 0))
     assert mesh.job("a")["state"] == "pending"
     assert mesh.job("a")["reason"].startswith("job_snapshot_missing: ")
     assert ("attempt failed", "a") in loop.reports()
@@ -306,7 +306,7 @@ def test_the_last_attempt_leaves_it_blocked_and_says_so(mesh: Mesh) -> None:
             loop.passes(5_000)
         start = loop.started()
         assert start.attempt == attempt
-        loop.tell(orders.WorkerExited(start.holder.assignee, signal=9))
+        loop.tell(orders.WorkerExited(start.holder.owner, signal=9))
     assert ("blocked", "a") in loop.reports()
     assert (mesh.job("a")["state"], mesh.job("a")["reason"]) == (
         "blocked", "job_worker_lost: signal 9",
@@ -330,7 +330,7 @@ def test_a_stop_yields_what_is_worked_on(mesh: Mesh) -> None:
     mesh.schedule("a")
     loop = Loop(mesh)
     loop.tell(orders.Started())
-    name = loop.started().holder.assignee
+    name = loop.started().holder.owner
     loop.tell(orders.Stop())
     loop.tell(orders.WorkerExited(name, 0, was_stopped=True))
     assert (mesh.job("a")["state"], mesh.job("a")["reason"]) == ("pending", "the dispatcher stops")
@@ -347,5 +347,5 @@ def test_a_job_that_was_expired_meanwhile_is_stopped_and_not_held(mesh: Mesh) ->
     mesh.says("job.expire", jobId="a", claim=lease["claim"], fence=lease["fence"], worker="x")
     loop.tell(orders.Tick())
     assert [each for each in loop.seen if isinstance(each, orders.StopWorker)]
-    loop.tell(orders.WorkerExited(start.holder.assignee, 0, was_stopped=True))
+    loop.tell(orders.WorkerExited(start.holder.owner, 0, was_stopped=True))
     assert mesh.job("a")["state"] == "pending", "nothing is held that nobody works on"

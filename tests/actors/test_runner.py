@@ -135,7 +135,7 @@ def test_an_authority_that_is_away_for_a_while_costs_nothing(mark: Mark, tmp_pat
     ],
 )
 def test_a_refused_renewal_is_a_lost_lease(mark: Mark, tmp_path: Path, failure: str) -> None:
-    played = Played(2_400, lease_renew=refusing(failure))
+    played = Played(3_600, lease_renew=refusing(failure))
     outcome = ran(played, tmp_path, mark, "sleep", "1000")
     assert (outcome.result, outcome.code, outcome.failure) == ("lost", 6, failure)
     assert mark.alive() == []
@@ -239,9 +239,33 @@ def test_a_job_is_renewed_by_another_claim(mark: Mark, tmp_path: Path) -> None:
     "failure", ["lease_contention_active", "job_claim_lapsed", "lease_missing", "job_completed"]
 )
 def test_a_job_whose_renewal_is_refused_is_lost(mark: Mark, tmp_path: Path, failure: str) -> None:
-    played = PlayedJob(2_400, show=lambda: {"result": "accepted", "job": {"state": "claimed"}})
+    played = PlayedJob(3_600, show=lambda: {"result": "accepted", "job": {"state": "claimed"}})
     played.answers["claim"] = in_turn(played.granted, refusing(failure))
     outcome = ran_job(played, tmp_path, mark, "sleep", "1000")
     assert (outcome.result, outcome.code, outcome.failure) == ("lost", 6, failure)
     assert mark.alive() == []
     assert "yield" not in played.asked, "what is lost is not given back"
+
+
+# What a node may not do is no word on its lease: that is the holder's until its deadline.
+DENIED = ["job_node_quarantined", "job_node_unknown", "job_capability_missing"]
+
+
+@pytest.mark.parametrize("failure", DENIED)
+def test_a_right_that_is_gone_refuses_more_time_and_ends_no_lease(
+    mark: Mark, tmp_path: Path, failure: str
+) -> None:
+    played = PlayedJob(6_000)
+    played.answers["claim"] = in_turn(played.granted, refusing(failure))
+    assert ran_job(played, tmp_path, mark, "sleep", "2.3").result == "completed"
+    assert played.asked.count("claim") > 1
+
+
+@pytest.mark.parametrize("failure", DENIED)
+def test_an_end_that_the_authority_will_not_hear_is_no_lost_lease(
+    mark: Mark, tmp_path: Path, failure: str
+) -> None:
+    played = PlayedJob(20_000, complete=refusing(failure))
+    outcome = ran_job(played, tmp_path, mark, "true")
+    assert (outcome.result, outcome.code, outcome.failure) == ("unrecorded", 4, failure)
+    assert played.asked == ["claim", "complete"], "asking again could only hear the same"

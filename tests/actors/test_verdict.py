@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.actors.dispatch import escalation
+from understudy.actors.dispatch.assignment import Assignment, Step, Why
 from understudy.actors.dispatch.escalation import Failure
-from understudy.actors.dispatch.orders import Holder, WorkerExited
-from understudy.actors.dispatch.term import Step, Term, Why
+from understudy.actors.dispatch.orders import WorkerExited
 from understudy.actors.dispatch.verdict import effect_of, failed, judge, lost
+from understudy.actors.leasing.holding import Timing
+from understudy.actors.leasing.work_kind import HeldLease
 from understudy.contracts import limits, retry_decision, retry_policy
 from understudy.contracts.requests.shapes import ID_PATTERN
 
@@ -150,7 +152,8 @@ def test_what_is_filed_has_an_id_however_long_the_issue_s_is(length: int) -> Non
 def test_notes_that_people_wrote_are_not_cut_to_make_room() -> None:
     note = escalation.note("a", failure(), POLICY)
     assert escalation.noted("n" * limits.TEXT_LENGTH_MAX, note) is None
-    term = Term(Holder("a", "w", "l", 1), 3, 0, 0, 0, failure=failure())
+    lease = HeldLease("a", "w", "l", 1)
+    term = Assignment(lease, Timing(60_000), 0, 0, 3, 0, failure=failure())
     term.notes = "n" * limits.TEXT_LENGTH_MAX
     amend = effect_of(Step.BLOCK, term, "token", POLICY)
     assert (amend.status, amend.notes) == ("blocked", None)  # type: ignore[union-attr]

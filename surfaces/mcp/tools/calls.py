@@ -15,7 +15,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from mcp.server.context import ServerRequestContext
 
-from ....actors.leasing import work_kind
+from ....actors.leasing import WORK, Family
 from ....authority import Unavailable
 from ....contracts import BY_WIRE, FAILURES, HostAction, Reason, host_actions, shapes
 from ..desk import Desk
@@ -25,7 +25,7 @@ Answer = dict[str, Any]
 _CLAIMS = (shapes.Claim, shapes.ClaimNext, shapes.ClaimJob)
 _HOLDERS = (shapes.Held, shapes.HeldJob)
 _JOBS = (shapes.ClaimJob, shapes.HeldJob)
-_ENDED = frozenset(each.done.wire for each in work_kind.TRADES.values())
+_ENDED = WORK["issue"].settled | WORK["job"].settled
 _UNHEARD = "the call that claimed it was cancelled"
 
 
@@ -106,7 +106,7 @@ class Call:
         if gone and isinstance(fence, int):
             self._visit.drop(f"{family}/{name}", fence)
 
-    async def _heard(self, family: work_kind.Family, answer: Answer) -> None:
+    async def _heard(self, family: Family, answer: Answer) -> None:
         """Give back what was granted to a client that has cancelled the call (I3)."""
         try:
             await checkpoint()
@@ -115,7 +115,7 @@ class Call:
             if lease is not None and lease["fence"] == answer["seq"]:  # granted, not extended
                 with anyio.CancelScope(shield=True):
                     lease = _held(family, answer).lease
-                    await self.ask(*work_kind.TRADES[family].returning(lease, _UNHEARD), "-unheard")
+                    await self.ask(*WORK[family].release(lease, _UNHEARD), "-unheard")
             raise
 
 
@@ -146,7 +146,7 @@ def is_lost(answer: Answer) -> bool:
     return any(wire in _ENDED or FAILURES[BY_WIRE[wire]].retry == "reclaim" for wire in wires)
 
 
-def _family(shape: type[shapes.Shape]) -> work_kind.Family:
+def _family(shape: type[shapes.Shape]) -> Family:
     return "job" if issubclass(shape, _JOBS) else "issue"
 
 
@@ -154,11 +154,9 @@ def _owner(shape: type[shapes.Shape]) -> str:
     return "worker" if issubclass(shape, _JOBS) else "assignee"
 
 
-def _held(family: work_kind.Family, answer: Answer) -> Held:
-    way = work_kind.TRADES[family]
-    record = way.record(answer)
-    lease = way.held(record)
-    ttl_ms = way.deadline_ms(record) - int(answer["stamp"]["wallMs"])
+def _held(family: Family, answer: Answer) -> Held:
+    kind = WORK[family]
+    lease, ttl_ms = kind.held(kind.shown(answer)), kind.ttl_ms(answer)
     return Held(
         lease.name,
         lease.owner,

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from understudy.actors.leasing.moment import Moment
 from understudy.actors.specs.lease_loop import Rounds
-from understudy.actors.specs.moment import Moment
 from understudy.authority.service.client import Call
+from understudy.contracts import FAILURES
 
 Answer = dict[str, Any]
+LOST = [each.wire for each in FAILURES.values() if each.ends_lease]
 START_MS = 1_000_000
 
 

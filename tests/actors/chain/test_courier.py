@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.chain.door import START_MS, Door, granted, lease, refused
+from tests.actors.chain.door import LOST, START_MS, Door, granted, lease, refused
 from understudy.actors.specs import job_file_format
 from understudy.actors.specs.job_file_format import Sheet
 from understudy.actors.specs.job_files import CLAIMS_MAX, JOBS_MAX, Courier
@@ -34,6 +34,7 @@ class Jobs:
         job = {
             "jobId": job_id,
             "kind": "k",
+            "attempts": 0,
             "payload": {"specId": spec_id, "stepKey": key, "inputs": {}},
             "causalDeps": [],
             "dispatchLease": lease(f"dispatch/{job_id}", self.fence),
@@ -175,7 +176,7 @@ def test_a_courier_that_is_frozen_while_it_writes_renames_nothing(tmp_path: Path
     assert "dispatch.complete" not in Door.turn(door)
 
 
-@pytest.mark.parametrize("name", ["lease_fence_stale", "lease_stale", "job_dispatched"])
+@pytest.mark.parametrize("name", LOST)
 def test_a_late_completion_is_dropped(tmp_path: Path, name: str) -> None:
     door = Desk(tmp_path, Jobs("s:a"), dispatch_complete=refused(name))
     door.turns(3)

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 DICE_MAX = 1_000
+Dice = Callable[[], int]  # 0 to 1000, anew at every call
 
 
 class Moment(NamedTuple):
     ms: int  # of a clock that never goes back
-    dice: Callable[[], int]  # 0 to 1000, anew at every call
+    dice: Dice
 
     def jittered(self, pause_ms: int) -> int:
         """The end of a pause that lasts between half of this and all of it."""
@@ -17,3 +18,8 @@ class Moment(NamedTuple):
     def within(self, span_ms: int) -> int:
         """Some time of a span that begins now."""
         return self.ms + span_ms * self.dice() // DICE_MAX
+
+
+def doubled_ms(first_ms: int, times: int, most_ms: int) -> int:
+    """A pause that is doubled every time, up to the longest."""
+    return min(first_ms << min(times, 16), most_ms)
