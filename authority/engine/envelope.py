@@ -24,7 +24,6 @@ from ...contracts import (
     semantic_digest,
 )
 from ..journal.journal import Head, Row
-from ..law.decide import instruction_ref, policy_digest
 from ..law.outcome import Accepted, Refused, encode_changes
 
 EFFECT_SCHEMA = "premath.host_effect.v0"
@@ -110,8 +109,8 @@ def _effect(
         "failureClasses": failures,
         "witnessRefs": _witness_refs(action, args_digest, outcome),
         "normalizerId": NORMALIZER_ID,
-        "policyDigest": policy_digest(request),
-        "instructionRef": instruction_ref(request),
+        "policyDigest": request.policy_digest,
+        "instructionRef": request.instruction_ref,
         "transport": request.transport,
         "issueId": outcome.issue_id,
         "fence": outcome.fence,

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from ...contracts import TRANSITIONS, Lease, LeaseState, Move, Reason, Stamp, limits, rfc3339
-from .jobs.routes import Turn
 from .lease import Shown, fenced
 from .outcome import Refused
+from .turn import Turn
 
 
 class Asked(NamedTuple):

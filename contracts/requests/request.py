@@ -51,6 +51,16 @@ class Request:
     def request_id(self) -> str | None:
         return self.payload.request_id if isinstance(self.payload, Mutation) else None
 
+    @property
+    def policy_digest(self) -> str:
+        """The policy that the evidence of a request is bound to."""
+        return (self.context.policy_digest or "").strip() or self.policy
+
+    @property
+    def instruction_ref(self) -> str | None:
+        """The instruction behind a request; a blank one is none."""
+        return (self.context.instruction_ref or "").strip() or None
+
 
 @dataclass(frozen=True, slots=True)
 class Garbage:

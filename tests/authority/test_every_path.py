@@ -160,12 +160,12 @@ def test_whatever_two_workers_do_one_of_them_holds_each_issue(
         ("fenced", "lease is None", "False"),
         ("_obstacle", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),
         ("_obstacle", "lease.owner != assignee", "False"),
-        ("_granted", "fence=stamp.seq", "fence=1"),
+        ("_granted", "fence=turn.stamp.seq", "fence=1"),
         ("break_lease", "lease is None", "False"),
         (
             "release",
             "_dropped(",
-            "_extended(state, state.issues[request.id], lease, 0, stamp) or (",
+            "_extended(turn, turn.state.issues[request.id], lease, 0) or (",
         ),
     ],
 )

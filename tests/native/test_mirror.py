@@ -81,5 +81,5 @@ def test_every_function_refuses_for_the_same_reasons_in_the_same_order(name: str
 
 
 def test_closing_is_a_touch_and_nothing_else() -> None:
-    assert re.search(r"lease = touch\(state, request, \"issue\.close\", stamp\)", WORK)
+    assert re.search(r"lease = touch\(turn, request, \"issue\.close\"\)", WORK)
     assert "us_touch(k, request, stamp, outcome)" in (ROOT / "native/work.c").read_text("utf-8")

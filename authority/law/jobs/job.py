@@ -48,10 +48,10 @@ from ..outcome import (
     Outcome,
     Refused,
 )
+from ..turn import Turn
 from .job_index import Lane
 from .roster import artifact_view, job_view
 from .routes import (
-    Turn,
     admits,
     coordinator,
     heard,

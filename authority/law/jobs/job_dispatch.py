@@ -27,9 +27,10 @@ from ....contracts import (
 from ..lease import Shown, fenced, refused_for
 from ..outcome import Accepted, Change, JobPut, LeaseDropped, LeasePut, Outcome, Refused
 from ..term import asked, granted, renewed, tenure_view
+from ..turn import Turn
 from . import job as jobs
 from .roster import job_view, place_of, whole_view
-from .routes import Turn, heard, may, permits
+from .routes import heard, may, permits
 
 
 def claim(turn: Turn, request: ClaimDispatch) -> Outcome:

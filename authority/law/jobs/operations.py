@@ -50,8 +50,8 @@ from ..outcome import (
     Refused,
 )
 from ..state import State
+from ..turn import Origin, Turn
 from . import job, routes
-from .routes import Origin, Turn
 
 _Rule = Callable[[Turn, Any], Outcome]
 _RULES: dict[str, tuple[type[Any], str, _Rule]] = {

@@ -25,8 +25,9 @@ from ....contracts import (
 )
 from ..outcome import Accepted, Outcome, Refused
 from ..term import tenure_view
+from ..turn import Turn
 from .job_index import Lane
-from .routes import Turn, admits, coordinator_view, handles, route_of
+from .routes import admits, coordinator_view, handles, route_of
 
 _LAST = 2**63  # greater than any sequence number
 _TOP = "\U0010ffff"  # greater than any text of a kind

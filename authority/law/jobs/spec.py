@@ -49,9 +49,10 @@ from ..outcome import (
     SpecPut,
 )
 from ..term import asked, granted, renewed, tenure_view
+from ..turn import Origin, Turn
 from .job import barred
 from .roster import place_of, seen
-from .routes import Origin, Turn, heard, may, operation
+from .routes import heard, may, operation
 
 # --- submission ---------------------------------------------------------------------------------
 
