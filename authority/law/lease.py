@@ -1,14 +1,14 @@
 """Who may act on a leased resource, and how a lease changes hands.
 
+`grant` begins every term and `extend` makes one longer, of issues here and of all else in `term`.
 `hold` is the guard ladder of a fenced action; its numbers are quoted by the contract, by C and by
 tests. Everything here is pure: the time is the stamp's, and a fence is the stamp's sequence number.
 """
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from heapq import merge
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from ...contracts import (
     Sublease,
     TimedHeld,
     TimedMutation,
+    is_issue,
     issue_of,
     issue_resource,
     limits,
@@ -53,10 +54,10 @@ from .view import issue_view, lease_projection, orphaned_view
 
 
 def phase(state: State, resource: str, wall_ms: int) -> LeaseState:
-    """Where a resource's lease stands at a moment."""
+    """Where a resource's lease stands at a moment; issues remember that they had one."""
     lease = state.leases.get(resource)
     if lease is None:
-        before = state.issues[issue_of(resource)].attempts
+        before = is_issue(resource) and state.issues[issue_of(resource)].attempts
         return LeaseState.RELEASED if before else LeaseState.UNCLAIMED
     if wall_ms > lease.deadline_ms:
         return LeaseState.EXPIRED
@@ -66,6 +67,43 @@ def phase(state: State, resource: str, wall_ms: int) -> LeaseState:
 def step(turn: Turn, resource: str, move: Move) -> LeaseState:
     """Where a move leads. The guards let no other move through; one that got here is our bug."""
     return TRANSITIONS[phase(turn.state, resource, turn.stamp.wall_ms), move]
+
+
+def is_live(lease: Lease | None, stamp: Stamp) -> TypeGuard[Lease]:
+    """Whether there is a lease that holds; on the tick of its deadline it still does."""
+    return lease is not None and stamp.wall_ms <= lease.deadline_ms
+
+
+def grant(turn: Turn, resource: str, owner: str, lease_id: str, deadline_ms: int) -> Lease:
+    """A new term with a new fence. Whoever had it before is kept out by the old one."""
+    move = Move.CLAIM if turn.state.leases.get(resource) is None else Move.RECLAIM
+    return Lease(
+        resource=resource,
+        lease_id=lease_id,
+        owner=owner,
+        fence=turn.stamp.seq,
+        ttl_ms=deadline_ms - turn.stamp.wall_ms,
+        granted_ms=turn.stamp.wall_ms,
+        deadline_ms=deadline_ms,
+        state=step(turn, resource, move),
+    )
+
+
+def extend(turn: Turn, lease: Lease, deadline_ms: int) -> Lease:
+    """The same term with another deadline; its fence stays."""
+    return replace(
+        lease,
+        deadline_ms=deadline_ms,
+        ttl_ms=deadline_ms - turn.stamp.wall_ms,
+        renewed_ms=turn.stamp.wall_ms,
+        renewals=lease.renewals + 1,
+        state=step(turn, lease.resource, Move.RENEW),
+    )
+
+
+def holder_text(lease: Lease, name: str) -> str:
+    """Who holds what, and until when, for people."""
+    return f"{name}: {lease.owner} until {rfc3339.answer_text(lease.deadline_ms)}"
 
 
 # --- the ladder ---------------------------------------------------------------------------------
@@ -86,7 +124,7 @@ def hold(turn: Turn, request: Held, action: str) -> Lease | Refused:
     shown = Shown(request.assignee, request.lease_id, request.fence, request.sublease_id)
     held = fenced(lease, shown, turn.stamp, name, sublease)
     if isinstance(held, Refused):
-        return refused_for(held, issue_id=request.id)
+        return held.about(issue_id=request.id)
     if sublease and action not in sublease.capability_scope:  # 10
         detail = f"{name}: sublease {sublease.sublease_id} for {action}"
         return Refused(Reason.CAPABILITY_MISSING, detail, request.id, held.fence)
@@ -127,11 +165,6 @@ def fenced(
     return lease
 
 
-def refused_for(refusal: Refused, **members: Any) -> Refused:  # noqa: ANN401
-    """The refusal, with what the ladder does not know: whose it is."""
-    return dataclasses.replace(refusal, **members)
-
-
 def touch(turn: Turn, request: Held, action: str) -> Lease | Refused | None:
     """As `hold`, for changes that need no lease where there is none and none is presented."""
     outcome = hold(turn, request, action)
@@ -160,9 +193,7 @@ def claim(turn: Turn, request: Claim) -> Outcome:
     obstacle = _obstacle(turn, issue, assignee, request.fence)
     if obstacle is not None:
         return obstacle
-    return _granted(
-        turn, issue, assignee=assignee, lease_id=request.lease_id, deadline_ms=deadline_ms
-    )
+    return _lease_out(turn, issue, assignee, request.lease_id, deadline_ms)
 
 
 def claim_next(turn: Turn, request: ClaimNext) -> Outcome:
@@ -178,16 +209,10 @@ def claim_next(turn: Turn, request: ClaimNext) -> Outcome:
         if not _wanted(issue, request):
             continue
         if _obstacle(turn, issue, assignee, None) is None:
-            granted = _granted(
-                turn,
-                issue,
-                assignee=assignee,
-                lease_id=request.lease_id,
-                deadline_ms=deadline_ms,
-            )
-            return _filing_lapsed(turn, granted)
+            accepted = _lease_out(turn, issue, assignee, request.lease_id, deadline_ms)
+            return _file_lapsed(turn, accepted)
     body = {"changed": False, "leaseProjection": lease_projection(turn.state, turn.stamp.wall_ms)}
-    return _filing_lapsed(turn, Accepted(body=body))
+    return _file_lapsed(turn, Accepted(body=body))
 
 
 def _waiting(turn: Turn) -> Iterator[Rank]:
@@ -205,25 +230,21 @@ def _wanted(issue: Issue, request: ClaimNext) -> bool:
     return all(label in issue.labels for label in request.labels)
 
 
-def _filing_lapsed(turn: Turn, accepted: Accepted) -> Accepted:
+def _file_lapsed(turn: Turn, accepted: Accepted) -> Accepted:
     """File what has lapsed meanwhile, so that the next call does not look at it again."""
     if not turn.state.deadlines.bisect_left((turn.stamp.wall_ms, "")):
         return accepted
-    return Accepted(
-        changes=(Lapsed(turn.stamp.wall_ms), *accepted.changes),
-        body=accepted.body,
-        issue_id=accepted.issue_id,
-        fence=accepted.fence,
-    )
+    changes = (Lapsed(turn.stamp.wall_ms), *accepted.changes)
+    return Accepted(changes, accepted.body, accepted.issue_id, accepted.fence)
 
 
 def _obstacle(turn: Turn, issue: Issue, assignee: str, fence: int | None) -> Refused | None:
     """Why this claimant cannot have this issue now."""
     name = f"issue {issue.id}"
     lease = turn.state.leases.get(issue_resource(issue.id))
-    if lease is not None and turn.stamp.wall_ms <= lease.deadline_ms:
+    if is_live(lease, turn.stamp):
         if lease.owner != assignee:
-            detail = f"{name}: {lease.owner} until {rfc3339.answer_text(lease.deadline_ms)}"
+            detail = holder_text(lease, name)
             return Refused(Reason.LEASE_CONTENDED, detail, issue.id, lease.fence)
         if fence is not None and fence > lease.fence:
             return Refused(Reason.FENCE_UNKNOWN, name, issue.id, lease.fence)
@@ -240,27 +261,18 @@ def _obstacle(turn: Turn, issue: Issue, assignee: str, fence: int | None) -> Ref
     return None
 
 
-def _granted(
-    turn: Turn, issue: Issue, *, assignee: str, lease_id: str | None, deadline_ms: int
+def _lease_out(
+    turn: Turn, issue: Issue, assignee: str, lease_id: str | None, deadline_ms: int
 ) -> Accepted:
-    """A new term with a new fence; or, for the live holder, the same term made longer."""
+    """A new term, with an attempt more; or, for the live holder, the same term made longer."""
     resource = issue_resource(issue.id)
     lease = turn.state.leases.get(resource)
-    if lease is not None and turn.stamp.wall_ms <= lease.deadline_ms:
-        return _extended(turn, issue, lease, deadline_ms)
-    move = Move.CLAIM if lease is None else Move.RECLAIM
-    lease = Lease(
-        resource=resource,
-        lease_id=(lease_id or "").strip() or _derived_id(issue.id, assignee, turn.stamp.seq),
-        owner=assignee,
-        fence=turn.stamp.seq,
-        ttl_ms=deadline_ms - turn.stamp.wall_ms,
-        granted_ms=turn.stamp.wall_ms,
-        deadline_ms=deadline_ms,
-        state=step(turn, resource, move),
-    )
+    if is_live(lease, turn.stamp):
+        return _put(turn, issue, extend(turn, lease, deadline_ms))
+    lease_id = (lease_id or "").strip() or _derived_id(issue.id, assignee, turn.stamp.seq)
+    lease = grant(turn, resource, assignee, lease_id, deadline_ms)
     members = {"assignee": assignee, "attempts": issue.attempts + 1, "status": "in_progress"}
-    accepted = _leased(turn, issue, lease, members)
+    accepted = _put(turn, issue, lease, members)
     accepted.body.update(orphaned_view(turn.state, resource))
     return accepted
 
@@ -288,7 +300,7 @@ def renew(turn: Turn, request: Renew) -> Outcome:
     lease = hold(turn, request, "issue.lease_renew")
     if isinstance(lease, Refused):
         return lease
-    return _extended(turn, turn.state.issues[request.id], lease, deadline_ms)
+    return _put(turn, turn.state.issues[request.id], extend(turn, lease, deadline_ms))
 
 
 def release(turn: Turn, request: Release) -> Outcome:
@@ -297,7 +309,7 @@ def release(turn: Turn, request: Release) -> Outcome:
     if isinstance(lease, Refused):
         return lease
     step(turn, lease.resource, Move.RELEASE)
-    return _dropped(turn, turn.state.issues[request.id], lease, lease.fence)
+    return _drop(turn, turn.state.issues[request.id], lease, lease.fence)
 
 
 def reconcile(turn: Turn, request: Reconcile) -> Outcome:
@@ -308,7 +320,7 @@ def reconcile(turn: Turn, request: Reconcile) -> Outcome:
     if lease.resource not in turn.state.torn:
         return Refused(Reason.NOT_CONTENDED, f"issue {request.id}", request.id, lease.fence)
     lease = replace(lease, state=step(turn, lease.resource, Move.RECONCILE))
-    return _leased(turn, turn.state.issues[request.id], lease, _mended(lease))
+    return _put(turn, turn.state.issues[request.id], lease)
 
 
 def break_lease(turn: Turn, request: Break) -> Outcome:
@@ -325,27 +337,13 @@ def break_lease(turn: Turn, request: Break) -> Outcome:
     if lease is None:
         return Refused(Reason.LEASE_MISSING, name, request.id)
     step(turn, lease.resource, Move.BREAK)
-    return _dropped(turn, issue, lease, turn.stamp.seq)
+    return _drop(turn, issue, lease, turn.stamp.seq)
 
 
-def _extended(turn: Turn, issue: Issue, lease: Lease, deadline_ms: int) -> Accepted:
-    lease = replace(
-        lease,
-        deadline_ms=deadline_ms,
-        ttl_ms=deadline_ms - turn.stamp.wall_ms,
-        renewed_ms=turn.stamp.wall_ms,
-        renewals=lease.renewals + 1,
-        state=step(turn, lease.resource, Move.RENEW),
-    )
-    members = _mended(lease) if lease.resource in turn.state.torn else {}
-    return _leased(turn, issue, lease, members)
-
-
-def _mended(lease: Lease) -> dict[str, Any]:
-    return {"assignee": lease.owner, "status": "in_progress"}
-
-
-def _leased(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any]) -> Accepted:
+def _put(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any] | None = None) -> Accepted:
+    """The lease as it is now. A record that disagrees with it is made to follow it."""
+    if members is None and lease.resource in turn.state.torn:
+        members = {"assignee": lease.owner, "status": "in_progress"}
     changes: list[Change] = []
     if members:
         members["updated_at"] = rfc3339.record_text(turn.stamp.wall_ms)
@@ -360,11 +358,9 @@ def _leased(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any]) -> 
     return Accepted(tuple(changes), body, issue.id, lease.fence)
 
 
-def _dropped(turn: Turn, issue: Issue, lease: Lease, fence: int) -> Accepted:
-    members: dict[str, Any] = {
-        "assignee": "",
-        "updated_at": rfc3339.record_text(turn.stamp.wall_ms),
-    }
+def _drop(turn: Turn, issue: Issue, lease: Lease, fence: int) -> Accepted:
+    now = rfc3339.record_text(turn.stamp.wall_ms)
+    members: dict[str, Any] = {"assignee": "", "updated_at": now}
     if issue.status == "in_progress":
         members["status"] = "open"
     issue = replace(issue, **members)
@@ -381,19 +377,23 @@ def _dropped(turn: Turn, issue: Issue, lease: Lease, fence: int) -> Accepted:
 
 
 def deadline_of(request: TimedMutation | TimedHeld, stamp: Stamp) -> int | Refused:
-    """The deadline that a request asks for; both ways of asking have the same bounds."""
+    """The deadline that a request asks for, in one of two ways."""
     ttl_seconds, text = request.lease_ttl_seconds, (request.lease_expires_at or "").strip()
     if text and ttl_seconds is not None:
         return Refused(Reason.EXPIRY_AMBIGUOUS, f"{ttl_seconds} seconds and {text}")
     if not text:
         ttl_seconds = limits.TTL_SECONDS_DEFAULT if ttl_seconds is None else ttl_seconds
-        if not limits.TTL_SECONDS_MIN <= ttl_seconds <= limits.TTL_SECONDS_MAX:
+        if not is_ttl(ttl_seconds * 1000):
             return Refused(Reason.TTL_INVALID, f"{ttl_seconds} seconds")
         return stamp.wall_ms + ttl_seconds * 1000
     deadline_ms = rfc3339.parse_ms(text)
     if deadline_ms is None:
         return Refused(Reason.EXPIRY_INVALID, text)
-    ttl_ms = deadline_ms - stamp.wall_ms
-    if not limits.TTL_SECONDS_MIN * 1000 <= ttl_ms <= limits.TTL_SECONDS_MAX * 1000:
+    if not is_ttl(deadline_ms - stamp.wall_ms):
         return Refused(Reason.EXPIRY_INVALID, text)
     return deadline_ms
+
+
+def is_ttl(ttl_ms: int) -> bool:
+    """Whether a lease may last so long, whatever is leased and however its time was asked for."""
+    return limits.TTL_SECONDS_MIN * 1000 <= ttl_ms <= limits.TTL_SECONDS_MAX * 1000

@@ -158,14 +158,14 @@ def test_whatever_two_workers_do_one_of_them_holds_each_issue(
         ("fenced", "shown.fence < lease.fence", "False"),
         ("fenced", "stamp.wall_ms > deadline_ms", "stamp.wall_ms >= deadline_ms"),
         ("fenced", "lease is None", "False"),
-        ("_obstacle", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),
+        ("is_live", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),
         ("_obstacle", "lease.owner != assignee", "False"),
-        ("_granted", "fence=turn.stamp.seq", "fence=1"),
+        ("grant", "fence=turn.stamp.seq", "fence=1"),
         ("break_lease", "lease is None", "False"),
         (
             "release",
-            "_dropped(",
-            "_extended(turn, turn.state.issues[request.id], lease, 0) or (",
+            "_drop(",
+            "_put(turn, turn.state.issues[request.id], extend(turn, lease, 0)) or (",
         ),
     ],
 )

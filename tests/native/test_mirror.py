@@ -14,17 +14,18 @@ SUBLEASES = 10  # the guard that only subleases meet; they are the reference's
 
 # Functions of the reference, in the order of the file, and what they are called in C.
 NAMES = {
+    "is_live": "is_live",
+    "grant": "grant",
+    "extend": "extend",
     "hold": "us_hold",
     "touch": "us_touch",
     "claim": "us_claim",
     "_obstacle": "obstacle",
-    "_granted": "granted",
     "_derived_id": "derived_id",
     "_token": "put_token",
     "renew": "us_renew",
     "release": "us_release",
-    "_extended": "extended",
-    "_dropped": "dropped",
+    "_drop": "drop",
     "deadline_of": "deadline",
 }
 

@@ -136,13 +136,13 @@ def _decide(
     if known is None or known.claim_stamp != signed.stamp:
         pass
     elif known.state is JobState.CLAIMED or used in (None, digest):
-        return job.reclaimed(turn, known)
+        return job.reclaim(turn, known)
     if used is None:
         return rule(turn, asked)
     if used != digest:
         detail = f"{signed.kind} of {signed.author}: its stamp was used before"
         return Refused(Reason.OPERATION_STAMP_CONFLICT, detail)
-    return job.repeated(turn, getattr(asked, "job_id", ""))
+    return job.repeat(turn, getattr(asked, "job_id", ""))
 
 
 def _identified(state: State, signed: SignedOperation, stamp: Stamp) -> Refused | None:

@@ -228,7 +228,7 @@ def operation(
     )
 
 
-def heard(turn: Turn, author: str) -> tuple[Change, ...]:
+def hear(turn: Turn, author: str) -> tuple[Change, ...]:
     """A designated coordinator that does something is not quiet."""
     designation = turn.lane.designation
     if designation is None or designation.node != author:
