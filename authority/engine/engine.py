@@ -25,8 +25,9 @@ from ..journal.journal import (
     unpacked,
 )
 from ..law.decide import decide, looks_back
+from ..law.image import dump, load
 from ..law.outcome import Repeated
-from ..law.state import State, apply, dump, load
+from ..law.state import State, apply
 from ..law.workers.history import Past, look_back
 from ..views.trajectory import Steps
 from .answers import Answers

@@ -1,6 +1,6 @@
 """What every rule is given beside the request: what is, when, and how the request came."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ...contracts import CallerStamp, Stamp
 from .jobs.job_index import Lane
@@ -8,8 +8,7 @@ from .state import State
 from .workers.history import Past
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where an operation comes from: a request of its own, or a batch, with stamp and signature."""
 
     authored: CallerStamp | None = None
@@ -18,16 +17,12 @@ class Origin:
     index: int = 0  # its place in the batch
 
 
-_OWN_REQUEST = Origin()
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """One decision. Rules read it, and change nothing."""
 
     state: State
     stamp: Stamp
-    origin: Origin = _OWN_REQUEST
+    origin: Origin = Origin()
     past: Past = ()  # what the newest rows say, for the rules that look back
     door: str = ""  # through which the request came
     transport: str = ""  # which it says it came by

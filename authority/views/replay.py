@@ -8,8 +8,9 @@ from ...contracts import Garbage, Reason, Stamp, limits, restore
 from ..engine.envelope import sealed
 from ..journal.journal import Head, Journal, Row, Snapshot
 from ..law.decide import decide, looks_back
+from ..law.image import dump
 from ..law.outcome import Repeated
-from ..law.state import State, apply, dump
+from ..law.state import State, apply
 from ..law.workers.history import glean
 
 

@@ -13,9 +13,10 @@ from tests.authority.model import Model, Piece, Term, Verdict
 from tests.fakes.desk import Desk, asked, records
 from tests.fakes.journal import Disk, MemoryJournal
 from understudy.authority.engine.engine import recover
+from understudy.authority.law.image import dump
 from understudy.authority.law.lease import hold
 from understudy.authority.law.outcome import LeasePut, decode_changes
-from understudy.authority.law.state import State, apply, check_invariants, dump
+from understudy.authority.law.state import State, apply, check_invariants
 from understudy.authority.law.turn import Turn
 from understudy.authority.views.replay import replay
 from understudy.contracts.records.records import Lease, Stamp, issue_resource

@@ -18,8 +18,9 @@ from tests.fakes.mutant import break_rule
 from tests.faults.register import Heard, Kind, Op, Register, step
 from understudy.authority.law import lease
 from understudy.authority.law.decide import decide
+from understudy.authority.law.image import dump, load
 from understudy.authority.law.outcome import Accepted, Refused
-from understudy.authority.law.state import State, apply, check_invariants, dump, load
+from understudy.authority.law.state import State, apply, check_invariants
 from understudy.contracts.records.records import Stamp, issue_resource
 from understudy.contracts.requests.request import Request
 

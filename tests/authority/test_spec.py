@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from tests.authority.test_job import cost
 from tests.fakes.desk import START_MS, asked
 from understudy.authority.law.decide import decide
+from understudy.authority.law.image import dump, load
 from understudy.authority.law.jobs.oplog import fold, image
 from understudy.authority.law.outcome import Accepted, JobPut, LeasePut, OperationAdmitted, SpecPut
-from understudy.authority.law.state import State, apply, check_invariants, dump, load
+from understudy.authority.law.state import State, apply, check_invariants
 from understudy.contracts import (
     Job,
     Lease,

@@ -5,7 +5,6 @@ it, whoever asks again; in the row that makes the last one the lease ends.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace as with_members
 from itertools import islice
 from typing import Any
 
@@ -290,7 +289,7 @@ def _schedules(turn: Turn, made: Iterable[Job]) -> Iterator[Change]:
     """What the log says of each: an ordinary job was scheduled."""
     for index, job in enumerate(made):
         body = {"jobId": job.job_id, "kind": job.kind, "payload": orjson.loads(job.payload)}
-        placed = with_members(turn, origin=Origin(index=index))
+        placed = replace(turn, origin=Origin(index=index))
         move = JobMove.SCHEDULE.value
         yield operation(placed, move, job.last_op, job.author, body, causal_deps=job.causal_deps)
 
