@@ -53,6 +53,7 @@ from .records.job import (
     completion_of,
     is_job,
     job_resource,
+    snapshot_id,
 )
 from .records.records import (
     BLOCKING_TYPES,
@@ -100,7 +101,18 @@ from .requests.host_actions import (
     semantic_digest,
 )
 from .requests.operation import Operation, is_signed_by, position, sign, signed_bytes
-from .requests.request import TOO_LONG, Door, Garbage, Request, build, journaled, parse, restore
+from .requests.request import (
+    TOO_LONG,
+    Door,
+    Garbage,
+    Request,
+    build,
+    journaled,
+    parse,
+    refuse_garbage,
+    restore,
+    with_mark,
+)
 from .requests.shapes import (
     STRENGTH,
     AddDependency,
@@ -399,6 +411,7 @@ __all__ = [
     "project",
     "read_instruction",
     "record_problem",
+    "refuse_garbage",
     "restore",
     "retry",
     "retry_decision",
@@ -409,10 +422,12 @@ __all__ = [
     "shapes",
     "sign",
     "signed_bytes",
+    "snapshot_id",
     "spec_resource",
     "startup_check",
     "step_job",
     "typed_core",
     "verdict",
+    "with_mark",
     "world_registry_check",
 ]

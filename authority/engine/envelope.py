@@ -10,21 +10,18 @@ import orjson
 
 from ...contracts import (
     DISPATCH_KIND,
-    FAILURES,
     NORMALIZER_ID,
     PROFILE_ID,
-    Garbage,
     HostAction,
+    Reason,
     Request,
     Stamp,
     canonical,
-    host_actions,
     journaled,
-    limits,
-    semantic_digest,
 )
-from ..journal.journal import Head, Row
+from ..journal.journal import Head, Row, Unavailable, chain_state
 from ..law.outcome import Accepted, Refused, encode_changes
+from ..law.workers.history import Done, step_id
 
 EFFECT_SCHEMA = "premath.host_effect.v0"
 
@@ -54,45 +51,10 @@ def sealed(
     return row, Head(stamp.seq, digest, state_digest)
 
 
-def chain_state(before: str, changes: bytes) -> str:
-    """The digest of all changes so far; a row that changes nothing leaves it as it is."""
-    return before if changes == b"[]" else canonical.digest("st1", before.encode() + changes)
-
-
 def glimpsed(request: Request, outcome: Accepted | Refused, stamp: Stamp, head: Head) -> bytes:
     """The answer to a read that leaves no row: its evidence is chained to nothing."""
     effect = _effect(request, outcome, stamp, head.state_digest) | {"prev": None}
     return canonical.encode(_response(request, outcome, stamp) | {"effect": effect})
-
-
-def refused_garbage(garbage: Garbage, seq: int) -> bytes:
-    """The answer to what never became a request. It is no host action, and has no evidence."""
-    action = host_actions().get(garbage.action or "")
-    name = "transport.dispatch" if garbage.action is None else garbage.action
-    name = name[: limits.NAME_LENGTH_MAX]
-    pseudo = "invalid_request" if garbage.action is None else "unknown"
-    action_id = action.action_id if action else f"transport.action.{pseudo}"
-    failure = FAILURES[garbage.reason]
-    response = {
-        "schema": 1,
-        "dispatchKind": DISPATCH_KIND,
-        "profileId": PROFILE_ID,
-        "action": name,
-        "actionId": action_id,
-        "semanticDigest": semantic_digest(name, action_id),
-        "result": "rejected",
-        "failureClasses": [failure.wire],
-        "diagnostic": Refused(garbage.reason, garbage.detail).diagnostic,
-        "seq": seq,
-    }
-    return canonical.encode(response)
-
-
-def with_mark(response: bytes, mark: str | int | None) -> bytes:
-    """The answer as the caller gets it: its own `id` in front."""
-    if mark is None:
-        return response
-    return b'{"id":' + canonical.encode(mark) + b"," + response[1:]
 
 
 def _effect(
@@ -173,10 +135,27 @@ def _stamp(stamp: Stamp) -> dict[str, Any]:
     return {"wallMs": stamp.wall_ms, "counter": stamp.counter, "node": stamp.node}
 
 
-def is_sound(row: Row) -> bool:
-    """Whether the effect in a row's answer is the one that its digest was made of."""
+def glean(row: Row) -> Done:
+    """What a row says; `Unavailable` where its bytes are not what an authority writes."""
     try:
-        effect = orjson.loads(row.response)["effect"]
-        return canonical.digest("row1", canonical.encode(effect)) == row.digest
-    except (ValueError, LookupError, TypeError):
-        return False
+        response = orjson.loads(row.response)
+        payload = orjson.loads(row.request)["payload"]
+        effect, step = response["effect"], response.get("step")
+        instruction = effect["instructionRef"]
+        refs = {instruction} if instruction else set[str]()
+        return Done(
+            seq=row.seq,
+            wall_ms=row.wall_ms,
+            step_id=step_id(row.node, row.seq, effect["action"]),
+            host_action=effect["action"],
+            action=step["action"] if step else effect["action"],
+            result_class=step["resultClass"] if step else effect["resultClass"],
+            issue_id=effect["issueId"],
+            worker=(payload.get("worker") or payload.get("assignee") or "").strip(),
+            instruction_refs=tuple(
+                sorted(refs | set(step.get("instructionRefs", ()) if step else ()))
+            ),
+            step=step,
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {row.seq}: its answer") from error

@@ -225,6 +225,7 @@ class Kernel:
         self._head = ffi.new("us_head *")
         self._batch = ffi.new("us_batch *")
         self._node, self._row_max = node, row_max
+        self._library = library_path()
         self._rows = ffi.new("us_row[]", row_max)
         self._out, self._steps = Slabs(_OUT_BYTES), Slabs(_STEPS_BYTES)
         self._answers = Slabs(_ANSWERS_BYTES)
@@ -304,6 +305,7 @@ class Kernel:
                 self._node,
                 table,
                 self._out.lend(batch.out_len),
+                self._library,
             )
             ends = memoryview(table).cast("I")[_ANSWER_END_WORD::_ROW_WORDS].tolist()
         return Decided(

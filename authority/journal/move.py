@@ -14,9 +14,8 @@ from typing import NamedTuple
 import orjson
 
 from ...contracts import Reason, limits
-from ..engine.envelope import chain_state, is_sound
 from . import journal_url
-from .journal import Head, Row, Snapshot, Storage, Unavailable
+from .journal import Head, Row, Snapshot, Storage, Unavailable, chain_state, is_sound
 from .sqlite import SqliteJournal, flush_folder
 from .state_dir import JOURNAL, locked, open_journal
 

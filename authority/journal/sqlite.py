@@ -181,7 +181,7 @@ class SqliteJournal:
     def _insert_packed(self, packed: Packed) -> None:
         """In C, where SQLite takes extensions; a row then costs no object of Python."""
         if self._takes_packed is None:
-            self._takes_packed = _is_extended(self._db)
+            self._takes_packed = _is_extended(self._db, packed.library)
         if not self._takes_packed:
             self._db.executemany(_INSERT, packed.rows())
             return
@@ -315,14 +315,12 @@ def _prepare(log: Path) -> None:
     flush_folder(log.parent)
 
 
-def _is_extended(db: apsw.Connection) -> bool:
-    """Teach SQLite `us_append`; only whoever has packed rows comes here, so C is there."""
-    from ..engine import ffi  # noqa: PLC0415 - most commands do without
-
+def _is_extended(db: apsw.Connection, library: str) -> bool:
+    """Teach SQLite `us_append`, by the library that packed the rows."""
     try:
         db.enable_load_extension(enable=True)
         try:
-            db.load_extension(ffi.library_path(), "us_sqlite_init")
+            db.load_extension(library, "us_sqlite_init")
         finally:
             db.enable_load_extension(enable=False)
     except (apsw.ExtensionLoadingError, AttributeError):  # built without

@@ -121,7 +121,7 @@ def hold(turn: Turn, request: Held, action: str) -> Lease | Refused:
     lease = turn.state.leases.get(issue_resource(request.id))
     if lease is not None and request.sublease_id is not None:
         sublease = turn.state.subleases.get(lease.resource, {}).get(request.sublease_id)
-    shown = Shown(request.assignee, request.lease_id, request.fence, request.sublease_id)
+    shown = ShownLease(request.assignee, request.lease_id, request.fence, request.sublease_id)
     held = fenced(lease, shown, turn.stamp, name, sublease)
     if isinstance(held, Refused):
         return held.about(issue_id=request.id)
@@ -131,7 +131,7 @@ def hold(turn: Turn, request: Held, action: str) -> Lease | Refused:
     return held
 
 
-class Shown(NamedTuple):
+class ShownLease(NamedTuple):
     """What a request shows of the lease that it believes to hold."""
 
     owner: str | None
@@ -141,7 +141,11 @@ class Shown(NamedTuple):
 
 
 def fenced(
-    lease: Lease | None, shown: Shown, stamp: Stamp, name: str, sublease: Sublease | None = None
+    lease: Lease | None,
+    shown: ShownLease,
+    stamp: Stamp,
+    name: str,
+    sublease: Sublease | None = None,
 ) -> Lease | Refused:
     """The part of the ladder that asks for a lease and its fence, whatever is leased."""
     if lease is None:  # 3

@@ -18,7 +18,7 @@ from ...contracts import (
     limits,
     spec_resource,
 )
-from .lease import Shown, extend, fenced, grant, holder_text, is_live, is_ttl
+from .lease import ShownLease, extend, fenced, grant, holder_text, is_live, is_ttl
 from .outcome import Accepted, Change, Refused
 from .turn import Turn
 
@@ -106,7 +106,7 @@ def renew_term(
     shows_lease = any(getattr(request, each) is not None for each in kind.shown_by)
     if not shows_lease and not is_live(lease, turn.stamp):
         return None
-    shown = Shown(holder, request.lease_id or (lease.lease_id if lease else ""), request.fence)
+    shown = ShownLease(holder, request.lease_id or (lease.lease_id if lease else ""), request.fence)
     held = fenced(lease, shown, turn.stamp, name)
     return kind.refuse(held, key) if isinstance(held, Refused) else extend(turn, held, deadline_ms)
 
@@ -124,7 +124,7 @@ def hold_term(turn: Turn, kind: LeaseKind, request: TermHeld, name: str) -> Leas
     The first two are about the work itself, and climbed before.
     """
     key = kind.id_of(request)
-    shown = Shown(kind.holder_of(request), request.lease_id, request.fence)
+    shown = ShownLease(kind.holder_of(request), request.lease_id, request.fence)
     held = fenced(kind.lease_of(turn, key), shown, turn.stamp, name)
     return kind.refuse(held, key) if isinstance(held, Refused) else held
 

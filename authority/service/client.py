@@ -22,8 +22,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import orjson
 
-from ...contracts import TOO_LONG, Reason, Transport, host_actions, limits
-from ..engine.envelope import refused_garbage
+from ...contracts import TOO_LONG, Reason, Transport, host_actions, limits, refuse_garbage
 from ..journal.journal import Unavailable
 from ..journal.state_dir import SOCKET
 from .sidecar import PROTOCOL
@@ -372,7 +371,7 @@ def _is_too_long(line: bytes) -> bool:
 
 def _too_long() -> bytes:
     """What the sidecar would say, out of turn and without an `id`; so it is not asked."""
-    return refused_garbage(TOO_LONG, 0)
+    return refuse_garbage(TOO_LONG, 0)
 
 
 def _unmarked(line: bytes) -> tuple[int | None, bytes]:

@@ -270,4 +270,4 @@ def _held(state: State, resource: str, fence: int, stamp: Stamp) -> Lease | Refu
     found = find(turn, name)
     if isinstance(found, Refused):
         return found
-    return lease.fenced(held, lease.Shown(owner, lease_id, fence), stamp, f"{family} {name}")
+    return lease.fenced(held, lease.ShownLease(owner, lease_id, fence), stamp, f"{family} {name}")

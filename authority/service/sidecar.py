@@ -41,8 +41,8 @@ from ...contracts import (
     canonical,
     contract_digest,
     limits,
+    refuse_garbage,
 )
-from ..engine.envelope import refused_garbage, with_mark
 from ..journal.journal import Unavailable
 from ..journal.relay_message import mark_of
 from ..journal.state_dir import SOCKET
@@ -470,8 +470,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._sidecar.greeting
 
     def _refusal(self, garbage: Garbage) -> bytes:
-        answer = refused_garbage(garbage, self._sidecar.office.authority.head.seq)
-        return with_mark(answer, garbage.id)
+        return refuse_garbage(garbage, self._sidecar.office.authority.head.seq)
 
     def _write(self, lines: bytes) -> None:
         if self._transport.is_closing():

@@ -30,6 +30,7 @@ from ....contracts import (
     dispatch_resource,
     job_resource,
     limits,
+    snapshot_id,
 )
 from ..lease import holder_text, is_live
 from ..outcome import (
@@ -301,19 +302,6 @@ def _quarantine(turn: Turn, job: Job, request: CompleteJob, refusal: Refused) ->
 
 
 # --- artefacts ----------------------------------------------------------------------------------
-
-
-def snapshot_id(artifact: Artifact) -> str:
-    """The id that follows from what a snapshot says."""
-    members = {
-        "artifactType": artifact.artifact_type,
-        "modelId": artifact.model_id,
-        "modelVersion": artifact.model_version,
-        "outputDigest": artifact.output_digest,
-        "promptDigest": artifact.prompt_digest,
-        "sourceJob": artifact.source_job,
-    }
-    return canonical.digest("art1", canonical.encode(members))
 
 
 def _artifact_problem(
