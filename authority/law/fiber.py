@@ -73,7 +73,7 @@ def spawn(turn: Turn, request: SpawnFiber) -> Outcome:
         spawned_ms=turn.stamp.wall_ms,
         state=_step(known.state if known else FiberState.UNSPAWNED, FiberMove.SPAWN),
     )
-    return _accepted("fiber.spawn", fiber, [fiber], (FiberPut(fiber),), {})
+    return _accept("fiber.spawn", fiber, [fiber], (FiberPut(fiber),), {})
 
 
 def join(turn: Turn, request: JoinFiber) -> Outcome:
@@ -98,9 +98,9 @@ def join(turn: Turn, request: JoinFiber) -> Outcome:
     if open_ones:
         return still_open(request.id, open_ones, lease)
     result = {"result_class": request.result_class, "result_ref": request.result_ref.strip()}
-    ended = [_ended(turn, fiber, FiberMove.JOIN, result) for fiber in reversed(scope)]
+    ended = [_end(turn, fiber, FiberMove.JOIN, result) for fiber in reversed(scope)]
     body = {"joinSet": [fiber.fiber_id for fiber in ended]}
-    return _accepted("fiber.join", ended[-1], ended, _ending(state, lease, ended), body)
+    return _accept("fiber.join", ended[-1], ended, _end_changes(state, lease, ended), body)
 
 
 def cancel(turn: Turn, request: CancelFiber) -> Outcome:
@@ -119,11 +119,11 @@ def cancel(turn: Turn, request: CancelFiber) -> Outcome:
             return target
         reached = [target, *_below(reached, target)]
     reason = {"reason": request.reason.strip()}
-    ended = [_ended(turn, fiber, FiberMove.CANCEL, reason) for fiber in reached]
+    ended = [_end(turn, fiber, FiberMove.CANCEL, reason) for fiber in reached]
     cancelled = {"cancelled": [fiber.fiber_id for fiber in ended]}
-    changes = _ending(turn.state, lease, ended)
+    changes = _end_changes(turn.state, lease, ended)
     if target is not None:
-        return _accepted("fiber.cancel", ended[0], ended, changes, cancelled)
+        return _accept("fiber.cancel", ended[0], ended, changes, cancelled)
     body = {"changed": bool(ended), **cancelled}
     return Accepted(changes, body, request.id, lease.fence, _witnesses("fiber.cancel", ended))
 
@@ -186,7 +186,7 @@ def _step(source: FiberState, move: FiberMove) -> FiberState:
     return FIBER_TRANSITIONS[source, move]
 
 
-def _ended(turn: Turn, fiber: Fiber, move: FiberMove, members: dict[str, str]) -> Fiber:
+def _end(turn: Turn, fiber: Fiber, move: FiberMove, members: dict[str, str]) -> Fiber:
     return replace(
         fiber,
         state=_step(fiber.state, move),
@@ -196,7 +196,7 @@ def _ended(turn: Turn, fiber: Fiber, move: FiberMove, members: dict[str, str]) -
     )
 
 
-def _ending(state: State, lease: Lease, ended: list[Fiber]) -> tuple[Change, ...]:
+def _end_changes(state: State, lease: Lease, ended: list[Fiber]) -> tuple[Change, ...]:
     """The ends, and whose end was so long ago that it is forgotten to make room for theirs."""
     before = [
         fiber
@@ -216,7 +216,7 @@ def _age(fiber: Fiber) -> tuple[int, int]:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def _accepted(
+def _accept(
     action: str,
     fiber: Fiber,
     touched: list[Fiber],

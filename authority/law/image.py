@@ -26,27 +26,7 @@ from ...contracts import (
     Witness,
     issue_resource,
 )
-from .outcome import (
-    Answered,
-    ChecksSet,
-    DecisionPut,
-    DependencyAdded,
-    Designated,
-    DirectivePut,
-    FeaturePut,
-    FiberPut,
-    HandoverPut,
-    InstancePut,
-    IssueAdded,
-    JobPut,
-    LeasePut,
-    MemberPut,
-    PolicySet,
-    SessionPut,
-    SpecPut,
-    SubleasePut,
-    WitnessPut,
-)
+from . import outcome
 from .state import State, apply, file_overdue
 
 
@@ -112,28 +92,29 @@ def load(data: bytes) -> State:
     """The state that `dump` wrote. Raises `msgspec.MsgspecError` for anything else."""
     image = _IMAGE_DECODER.decode(data)
     state = State()
-    apply(state, [IssueAdded(each) for each in image.issues])
-    apply(state, [DependencyAdded(each) for each in image.dependencies])
-    apply(state, [JobPut(each) for each in image.jobs])
-    apply(state, [SpecPut(each) for each in image.specs])
-    apply(state, [DirectivePut(each) for each in image.directives])
-    apply(state, [MemberPut(each) for each in image.members])
+    apply(state, [outcome.IssueAdded(each) for each in image.issues])
+    apply(state, [outcome.DependencyAdded(each) for each in image.dependencies])
+    apply(state, [outcome.JobPut(each) for each in image.jobs])
+    apply(state, [outcome.SpecPut(each) for each in image.specs])
+    apply(state, [outcome.DirectivePut(each) for each in image.directives])
+    apply(state, [outcome.MemberPut(each) for each in image.members])
     if image.designation is not None:
-        apply(state, [Designated(image.designation)])
+        apply(state, [outcome.Designated(image.designation)])
     state.lane.authors.update({each.node: each for each in image.authors})
-    apply(state, [LeasePut(each) for each in image.leases])
+    apply(state, [outcome.LeasePut(each) for each in image.leases])
     file_overdue(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
-    apply(state, [SubleasePut(each) for each in image.subleases])
-    apply(state, [InstancePut(each) for each in image.instances])
-    apply(state, [FiberPut(each) for each in image.fibers])
-    apply(state, [HandoverPut(each) for each in image.handovers])
-    apply(state, [SessionPut(each) for each in image.sessions])
-    apply(state, [FeaturePut(each) for each in image.features])
+    apply(state, [outcome.SubleasePut(each) for each in image.subleases])
+    apply(state, [outcome.InstancePut(each) for each in image.instances])
+    apply(state, [outcome.FiberPut(each) for each in image.fibers])
+    apply(state, [outcome.HandoverPut(each) for each in image.handovers])
+    apply(state, [outcome.SessionPut(each) for each in image.sessions])
+    apply(state, [outcome.FeaturePut(each) for each in image.features])
     if image.checks is not None:
-        apply(state, [ChecksSet(image.checks)])
-    apply(state, [WitnessPut(each) for each in image.witnesses])
-    apply(state, [DecisionPut(each) for each in image.decisions])
-    apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
+        apply(state, [outcome.ChecksSet(image.checks)])
+    apply(state, [outcome.WitnessPut(each) for each in image.witnesses])
+    apply(state, [outcome.DecisionPut(each) for each in image.decisions])
+    apply(state, [outcome.PolicySet(image.policy)])
+    apply(state, [outcome.Answered(*each) for each in image.answers])
     return state
 
 

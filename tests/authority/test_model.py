@@ -87,8 +87,8 @@ MUTANTS = [
     (lease, "_waiting", "state.overdue, lapsed", "state.overdue"),
     (lease, "_lease_out", "issue.attempts + 1", "issue.attempts"),
     (state, "_put_lease", "before.fence != lease.fence", "False"),
-    (work, "_reopening", "return not request.lease_id and", "return True or"),
-    (work, "_moved", "LeaseDropped(lease.resource), *accepted.changes", "*accepted.changes,"),
+    (work, "_reopens", "return not request.lease_id and", "return True or"),
+    (work, "_move", "LeaseDropped(lease.resource), *accepted.changes", "*accepted.changes,"),
     (state, "_drop_dependents", "for fiber in running:", "for fiber in ():"),
     (state, "_put_issue", 'if issue.status == "closed":', "if False:"),
     (fiber, "spawn", "known.state is not FiberState.ORPHANED", "True"),
@@ -98,7 +98,7 @@ MUTANTS = [
     (fiber, "_below", "reached.add(fiber.fiber_id)", "pass"),
     (fiber, "_find", "fiber.state is not FiberState.RUNNING", "False"),
     (fiber, "_parent", "parent.state is not FiberState.RUNNING", "False"),
-    (work, "_ended", 'status == "closed" and running', "False"),
+    (work, "_end", 'status == "closed" and running', "False"),
     (decide, "_recall", "(answer.action, answer.args_digest) ==", "answer.action and"),
 ]
 

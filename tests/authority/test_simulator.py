@@ -46,7 +46,7 @@ MUTANTS = [
     (lease, "_obstacle", "lease.owner != assignee", "False"),
     (lease, "grant", "fence=turn.stamp.seq", "fence=1"),
     (work, "close", "isinstance(lease, Refused)", "lease is None"),
-    (work, "_ended", 'status == "closed" and running', "False"),
+    (work, "_end", 'status == "closed" and running', "False"),
     (lease, "_drop", "orphaned_view(turn.state, lease.resource)", "{}"),
     (state, "_drop_dependents", "state.fibers.pop(resource, None)", "pass"),
     (decide, "_recall", "answer is None", "True"),

@@ -34,7 +34,7 @@ def check(turn: Turn, request: CheckInstruction) -> Outcome:
     """Whether the policy in force allows the envelope, and what it would run."""
     instruction = read_instruction(request.instruction_id, request.envelope, turn.state.checks)
     if isinstance(instruction, Flaw):
-        return _refused(request, instruction)
+        return _refuse(request, instruction)
     assert turn.state.checks is not None, "no envelope is bound to no policy"
     body = {
         "instruction": instruction.view(),
@@ -50,7 +50,7 @@ def run(turn: Turn, request: RunInstruction) -> Outcome:
         return refusal
     instruction = read_instruction(request.instruction_id, request.envelope, turn.state.checks)
     if isinstance(instruction, Flaw):
-        return _refused(request, instruction)
+        return _refuse(request, instruction)
     name = f"instruction {instruction.instruction_id}"
     if not instruction.executes:
         return Refused(Reason.INSTRUCTION_UNROUTABLE, f"{name}: {instruction.instruction_type}")
@@ -71,7 +71,7 @@ def run(turn: Turn, request: RunInstruction) -> Outcome:
     return Accepted((WitnessPut(put),), body, witnesses=(ref,))
 
 
-def _refused(request: CheckInstruction | RunInstruction, flaw: Flaw) -> Refused:
+def _refuse(request: CheckInstruction | RunInstruction, flaw: Flaw) -> Refused:
     return Refused(flaw.reason, f"instruction {request.instruction_id}: {flaw.detail}")
 
 
@@ -92,7 +92,7 @@ def _witness(instruction: Instruction, results: list[dict[str, Any]]) -> dict[st
         **members,
         "requiredChecks": required,
         **judged,
-        **executed(results),
+        **execution(results),
         **typed_core(core, instruction.normalizer_id, instruction.policy_digest),
     }
 
@@ -136,7 +136,7 @@ def outcomes(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: each[name] for name in ("checkId", "status", "exitCode")} for each in results]
 
 
-def executed(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def execution(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The part of a witness that says what ran."""
     idle = ("unavailable", "cancelled")
     return {

@@ -37,7 +37,7 @@ from ..lease import touch
 from ..outcome import Accepted, Change, DecisionPut, Outcome, Refused, WitnessPut
 from ..state import State
 from ..turn import Turn
-from .instruction import commands, executed, hearsay, in_order, outcomes, results_problem
+from .instruction import commands, execution, hearsay, in_order, outcomes, results_problem
 
 WITNESS_KIND = "ci.required.v1"
 DECISION_KIND = "ci.required.decision.v1"
@@ -91,7 +91,7 @@ def gate_ref(turn: Turn, request: GateRef) -> Outcome:
 
 def witness_verify(turn: Turn, request: VerifyWitness) -> Outcome:
     """Recompute everything that a witness says, under the policy in force."""
-    digest = _verified(turn.state, request.witness)
+    digest = _verify(turn.state, request.witness)
     if isinstance(digest, Refused):
         return digest
     body = {
@@ -104,7 +104,7 @@ def witness_verify(turn: Turn, request: VerifyWitness) -> Outcome:
 
 def decision_verify(turn: Turn, request: VerifyDecision) -> Outcome:
     """Whether a decision is the one that follows from a witness of this authority."""
-    known = _recorded(turn.state, request.witness)
+    known = _find_recorded(turn.state, request.witness)
     if isinstance(known, Refused):
         return known
     expected = _decision(request.witness, known)
@@ -163,7 +163,7 @@ def witness(turn: Turn, request: RecordWitness) -> Outcome:
 
 def witness_decide(turn: Turn, request: DecideWitness) -> Outcome:
     """Accept or reject by a recorded witness; an issue can be closed in the same term then."""
-    known = _recorded(turn.state, request.witness)
+    known = _find_recorded(turn.state, request.witness)
     if isinstance(known, Refused):
         return known
     decision = _decision(request.witness, known)
@@ -189,7 +189,7 @@ def witness_decide(turn: Turn, request: DecideWitness) -> Outcome:
     return Accepted(changes, body, known.issue_id or None, known.term[0] or None, (ref,))
 
 
-def unattested(state: State, issue_id: str) -> Refused | None:
+def refuse_unattested(state: State, issue_id: str) -> Refused | None:
     """Why the check policy does not let this issue be closed now."""
     if state.checks is None or state.checks.close_requires == "none":
         return None
@@ -275,7 +275,7 @@ def _witness(policy: CheckPolicy, inputs: _Inputs) -> dict[str, Any]:
             _gate_ref(each["checkId"], f"{folder}/{each['checkId']}.json", each) for each in results
         ],
         **judged,
-        **executed(results),
+        **execution(results),
         "normalizerId": NORMALIZER_ID,
         "policyDigest": policy.policy_digest,
         **typed_core(core, NORMALIZER_ID, policy.policy_digest),
@@ -307,7 +307,7 @@ def _digest(witness: dict[str, Any]) -> str:
 # --- proof ----------------------------------------------------------------------------------------
 
 
-def _verified(state: State, witness: dict[str, Any]) -> str | Refused:
+def _verify(state: State, witness: dict[str, Any]) -> str | Refused:
     """The digest of a witness that says what follows from its own inputs, and nothing else."""
     mismatch = Reason.REQUIRED_WITNESS_MISMATCH
     try:
@@ -328,9 +328,9 @@ def _verified(state: State, witness: dict[str, Any]) -> str | Refused:
     return _digest(expected) if difference is None else Refused(mismatch, difference)
 
 
-def _recorded(state: State, witness: dict[str, Any]) -> Witness | Refused:
-    """As `_verified`, for one that this authority has recorded."""
-    digest = _verified(state, witness)
+def _find_recorded(state: State, witness: dict[str, Any]) -> Witness | Refused:
+    """As `_verify`, for one that this authority has recorded."""
+    digest = _verify(state, witness)
     if isinstance(digest, Refused):
         return digest
     known = state.witnesses.get(digest)

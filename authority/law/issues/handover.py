@@ -16,7 +16,7 @@ from ..view import handover_view
 
 def hand_over(turn: Turn, request: HandOverIssue) -> Outcome:
     """Keep what the live holder says about how far the work is."""
-    checkpoint = _trimmed(request.checkpoint)
+    checkpoint = _trim(request.checkpoint)
     if not checkpoint.summary:
         return Refused(Reason.HANDOVER_SUMMARY_MISSING, f"issue {request.id}", request.id)
     lease = hold(turn, request, "issue.handover")
@@ -35,7 +35,7 @@ def hand_over(turn: Turn, request: HandOverIssue) -> Outcome:
     return Accepted((HandoverPut(handover),), body, request.id, lease.fence)
 
 
-def _trimmed(checkpoint: Checkpoint) -> Checkpoint:
+def _trim(checkpoint: Checkpoint) -> Checkpoint:
     """Without blank items, and without space around what is said."""
     lists = {
         name: tuple(text for item in getattr(checkpoint, name) if (text := item.strip()))

@@ -46,12 +46,12 @@ def list_issues(turn: Turn, request: ListIssues) -> Outcome:
         for key in sorted(turn.state.issues)
         if _fits(turn.state.issues[key], request)
     )
-    return _listed(turn, wanted)
+    return _list(turn, wanted)
 
 
 def ready(turn: Turn, _: Nothing) -> Outcome:
     """Open issues that wait for nothing, in the order in which `claim_next` hands them out."""
-    accepted = _listed(turn, (turn.state.issues[place.issue_id] for place in turn.state.ready))
+    accepted = _list(turn, (turn.state.issues[place.issue_id] for place in turn.state.ready))
     accepted.body["leaseProjection"] = lease_projection(turn.state, turn.stamp.wall_ms)
     return accepted
 
@@ -214,7 +214,7 @@ def _view(turn: Turn, issue: Issue) -> dict[str, Any]:
     return issue_view(issue, turn.state.leases.get(issue_resource(issue.id)), turn.stamp.wall_ms)
 
 
-def _listed(turn: Turn, issues: Iterable[Issue]) -> Accepted:
+def _list(turn: Turn, issues: Iterable[Issue]) -> Accepted:
     views = [_view(turn, each) for each in islice(issues, limits.LIST_MAX + 1)]
     return Accepted(body=_page(views))
 

@@ -24,7 +24,7 @@ from ....contracts import (
     record_problem,
     rfc3339,
 )
-from ..checks.required import unattested
+from ..checks.required import refuse_unattested
 from ..fiber import still_open
 from ..lease import step, touch
 from ..outcome import (
@@ -47,6 +47,7 @@ _PLAIN = (
     "title", "description", "design", "acceptance_criteria", "notes", "priority", "issue_type",
     "owner", "labels",
 )  # fmt: skip
+_RECORDED = set(Issue.__struct_fields__) & set(RecordedIssue.__struct_fields__)
 
 
 def add(turn: Turn, request: AddIssue) -> Outcome:
@@ -77,7 +78,7 @@ def update(turn: Turn, request: UpdateIssue) -> Outcome:
     have passed where the policy demands that. To give it up is not.
     """
     state = turn.state
-    reopening = _reopening(state, request)
+    reopening = _reopens(state, request)
     lease = None if reopening else touch(turn, request, "issue.update")
     if isinstance(lease, Refused):
         return lease
@@ -94,12 +95,12 @@ def update(turn: Turn, request: UpdateIssue) -> Outcome:
         if request.status not in ("open", "blocked", "closed"):
             detail = f"issue {issue.id}: {request.status}"
             return Refused(Reason.ISSUE_STATUS_INVALID, detail, issue.id)
-        refusal = unattested(state, issue.id) if request.status == "closed" else None
+        refusal = refuse_unattested(state, issue.id) if request.status == "closed" else None
         if refusal is not None:
             return refusal
         if lease is None:
-            return _moved(turn, issue, None, request.status, members)
-        return _ended(turn, lease, request.status, members)
+            return _move(turn, issue, None, request.status, members)
+        return _end(turn, lease, request.status, members)
     if lease is not None and _mends(state, issue, lease, members):
         lease = replace(lease, state=step(turn, lease.resource, Move.RECONCILE))
         accepted = _set(turn, issue, lease, members)
@@ -112,12 +113,12 @@ def close(turn: Turn, request: CloseIssue) -> Outcome:
     lease = touch(turn, request, "issue.close")
     if isinstance(lease, Refused):
         return lease
-    refusal = unattested(turn.state, request.id)
+    refusal = refuse_unattested(turn.state, request.id)
     if refusal is not None:
         return refusal
     if lease is None:
-        return _moved(turn, turn.state.issues[request.id], None, "closed", {})
-    return _ended(turn, lease, "closed", {})
+        return _move(turn, turn.state.issues[request.id], None, "closed", {})
+    return _end(turn, lease, "closed", {})
 
 
 def discover(turn: Turn, request: DiscoverIssue) -> Outcome:
@@ -156,7 +157,7 @@ def import_issues(turn: Turn, request: ImportIssues) -> Outcome:
         if refusal is not None or record.id in seen:
             return refusal or Refused(Reason.ISSUE_EXISTS, f"issue {record.id}", record.id)
         seen.add(record.id)
-        taken = _imported(turn, record)
+        taken = _import(turn, record)
         if isinstance(taken, Refused):
             return taken
         changes += taken
@@ -164,7 +165,7 @@ def import_issues(turn: Turn, request: ImportIssues) -> Outcome:
     return Accepted(tuple(changes), {"changed": bool(changes), "imported": len(seen)}, fence=fence)
 
 
-def _reopening(state: State, request: UpdateIssue) -> bool:
+def _reopens(state: State, request: UpdateIssue) -> bool:
     """Open a closed issue again: explicit, and never by somebody who thinks they hold it."""
     issue = state.issues.get(request.id)
     if issue is None or issue.status != "closed" or request.status != "open":
@@ -178,19 +179,19 @@ def _mends(state: State, issue: Issue, lease: Lease, members: dict[str, Any]) ->
     return named_again and lease.resource in state.torn
 
 
-def _ended(turn: Turn, lease: Lease, status: str, members: dict[str, Any]) -> Outcome:
+def _end(turn: Turn, lease: Lease, status: str, members: dict[str, Any]) -> Outcome:
     """The holder is through with it: done, where nothing of it runs any more, or given up."""
     issue = turn.state.issues[issue_of(lease.resource)]
     running = turn.state.running(lease.resource)
     if status == "closed" and running:
         return still_open(issue.id, running, lease)
     step(turn, lease.resource, Move.COMPLETE if status == "closed" else Move.RELEASE)
-    accepted = _moved(turn, issue, lease, status, members)
+    accepted = _move(turn, issue, lease, status, members)
     accepted.body.update(orphaned_view(turn.state, lease.resource))
     return accepted
 
 
-def _moved(
+def _move(
     turn: Turn, issue: Issue, lease: Lease | None, status: str, members: dict[str, Any]
 ) -> Accepted:
     members["status"] = status
@@ -263,7 +264,7 @@ def _no_room(state: State, issue_id: str, pending: int = 0) -> Refused | None:
 # --- records of issues.jsonl --------------------------------------------------------------------
 
 
-def _imported(turn: Turn, record: RecordedIssue) -> list[Change] | Refused:
+def _import(turn: Turn, record: RecordedIssue) -> list[Change] | Refused:
     problem = record_problem(record)
     if problem is not None:
         detail = f"issue {record.id}: {problem}"
@@ -272,42 +273,21 @@ def _imported(turn: Turn, record: RecordedIssue) -> list[Change] | Refused:
         if text and rfc3339.parse_ms(text) is None:
             detail = f"issue {record.id}: {text} is no RFC 3339 moment"
             return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, record.id)
-    issue = Issue(
-        id=record.id,
-        title=record.title,
-        description=record.description,
-        design=record.design,
-        acceptance_criteria=record.acceptance_criteria,
-        notes=record.notes,
-        status=record.status,
-        priority=record.priority,
-        issue_type=record.issue_type,
-        assignee=record.assignee,
-        owner=record.owner,
-        created_at=record.created_at,
-        updated_at=record.updated_at,
-        closed_at=record.closed_at,
-        ephemeral=record.ephemeral,
-        mol_type=record.mol_type,
-        labels=record.labels,
-        metadata=record.metadata,
-        extra=record.extra,
-        comments=record.comments,
-        attempts=1 if record.lease else 0,
-    )
+    members = {name: getattr(record, name) for name in _RECORDED}
+    issue = Issue(**members, attempts=1 if record.lease else 0)
     changes: list[Change] = [IssueAdded(issue)]
     for each in record.dependencies:
         link = Dependency(record.id, each.depends_on_id, each.type, each.created_by, each.extra)
         changes.append(DependencyAdded(link))
     if record.lease is not None and record.status != "closed":
-        lease = _imported_lease(turn, record.id, record.lease)
+        lease = _import_lease(turn, record.id, record.lease)
         if isinstance(lease, Refused):
             return lease
         changes.append(LeasePut(lease))
     return changes
 
 
-def _imported_lease(turn: Turn, issue_id: str, lease: RecordedLease) -> Lease | Refused:
+def _import_lease(turn: Turn, issue_id: str, lease: RecordedLease) -> Lease | Refused:
     granted_ms, deadline_ms = (rfc3339.parse_ms(t) for t in (lease.acquired_at, lease.expires_at))
     renewed_ms = rfc3339.parse_ms(lease.renewed_at) if lease.renewed_at else None
     if granted_ms is None or deadline_ms is None or (lease.renewed_at and renewed_ms is None):

@@ -68,7 +68,7 @@ def read(turn: Turn, request: OfWorker) -> Outcome:
         "schema": 1,
         "ledgerKind": LEDGER_KIND,
         "sessionRef": session.session_id,
-        "updatedAt": _updated(session, features),
+        "updatedAt": _updated_at(session, features),
         "features": [feature_view(each) for each in features],
     }
     return Accepted(body={"ledger": view})
@@ -85,7 +85,7 @@ def check(turn: Turn, request: CheckFeatures) -> Outcome:
         if isinstance(session, Refused):
             return session
         name = f"worker {session.worker}"
-        ledger = _shown(session, _ledger(turn.state, session))
+        ledger = _as_ledger(session, _ledger(turn.state, session))
     flaws = ledger_flaws(ledger, require_closure=request.require_closure)
     if flaws:
         return Refused(flaws[0], name, others=tuple(flaws[1:]))
@@ -97,7 +97,7 @@ def next_(turn: Turn, request: OfWorker) -> Outcome:
     session = of_worker(turn.state, request.worker)
     if isinstance(session, Refused):
         return session
-    plan = _plan(_shown(session, _ledger(turn.state, session)))
+    plan = _plan(_as_ledger(session, _ledger(turn.state, session)))
     if plan["nextFeatureId"] is not None:
         plan["feature"] = feature_view(turn.state.features[session.worker][plan["nextFeatureId"]])
     return Accepted(body={"plan": plan})
@@ -108,17 +108,17 @@ def _ledger(state: State, session: Session) -> list[Feature]:
     return [each for _, each in sorted(state.features.get(session.worker, {}).items())]
 
 
-def _updated(session: Session, features: list[Feature]) -> str:
+def _updated_at(session: Session, features: list[Feature]) -> str:
     newest_ms = max((each.updated_ms for each in features), default=session.updated_ms)
     return rfc3339.answer_text(newest_ms)
 
 
-def _shown(session: Session, features: list[Feature]) -> Ledger:
+def _as_ledger(session: Session, features: list[Feature]) -> Ledger:
     """A ledger of ours as one from anywhere looks."""
     return Ledger(
         ledger_kind=LEDGER_KIND,
         session_ref=session.session_id,
-        updated_at=_updated(session, features),
+        updated_at=_updated_at(session, features),
         features=tuple(
             LedgerFeature(
                 feature_id=each.feature_id,

@@ -161,7 +161,7 @@ def _trouble(turn: Turn) -> Iterator[dict[str, Any]]:
         if state.issues[issue_id].status == "blocked":
             detail = f"waits for {', '.join(state.blockers(issue_id)[:3]) or 'somebody'}"
             yield _item("blocked", issue_id, detail, "remove what blocks it, then set it to open")
-    yield from _refused(state, turn.past)
+    yield from _refusals(state, turn.past)
 
 
 def _worn_out(state: State) -> Iterator[dict[str, Any]]:
@@ -173,7 +173,7 @@ def _worn_out(state: State) -> Iterator[dict[str, Any]]:
             yield _item("attempts", issue_id, detail, "read its hand-over and logs; split it")
 
 
-def _refused(state: State, past: Past) -> Iterator[dict[str, Any]]:
+def _refusals(state: State, past: Past) -> Iterator[dict[str, Any]]:
     """Work that somebody wanted to hand in lately and could not, on issues that are not done."""
     refused = [
         each
