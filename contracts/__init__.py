@@ -53,6 +53,7 @@ from .records.job import (
     completion_of,
     is_job,
     job_resource,
+    snapshot_id,
 )
 from .records.records import (
     BLOCKING_TYPES,
@@ -100,7 +101,18 @@ from .requests.host_actions import (
     semantic_digest,
 )
 from .requests.operation import Operation, is_signed_by, position, sign, signed_bytes
-from .requests.request import TOO_LONG, Door, Garbage, Request, build, journaled, parse, restore
+from .requests.request import (
+    TOO_LONG,
+    Door,
+    Garbage,
+    Request,
+    build,
+    journaled,
+    parse,
+    refuse_garbage,
+    restore,
+    with_mark,
+)
 from .requests.shapes import (
     STRENGTH,
     AddDependency,
@@ -144,6 +156,7 @@ from .requests.shapes import (
     ListIssues,
     ListSpecs,
     MaterializeSpec,
+    Nothing,
     ObserveInstruction,
     OfWorker,
     OpenInstance,
@@ -166,6 +179,7 @@ from .requests.shapes import (
     RouteBinding,
     RunInstruction,
     ScheduleJob,
+    SetPolicy,
     SetRoute,
     Shape,
     ShowIssue,
@@ -175,6 +189,8 @@ from .requests.shapes import (
     SpawnFiber,
     SpecStep,
     SubmitSpec,
+    TermClaim,
+    TermHeld,
     TimedHeld,
     TimedMutation,
     Transport,
@@ -287,6 +303,7 @@ __all__ = [
     "MaterializeSpec",
     "Member",
     "Move",
+    "Nothing",
     "ObserveInstruction",
     "OfWorker",
     "OpenInstance",
@@ -319,6 +336,7 @@ __all__ = [
     "ScheduleJob",
     "Section",
     "Session",
+    "SetPolicy",
     "SetRoute",
     "Shape",
     "ShowIssue",
@@ -334,6 +352,8 @@ __all__ = [
     "Step",
     "Sublease",
     "SubmitSpec",
+    "TermClaim",
+    "TermHeld",
     "TimedHeld",
     "TimedMutation",
     "Transport",
@@ -392,6 +412,7 @@ __all__ = [
     "project",
     "read_instruction",
     "record_problem",
+    "refuse_garbage",
     "restore",
     "retry",
     "retry_decision",
@@ -402,10 +423,12 @@ __all__ = [
     "shapes",
     "sign",
     "signed_bytes",
+    "snapshot_id",
     "spec_resource",
     "startup_check",
     "step_job",
     "typed_core",
     "verdict",
+    "with_mark",
     "world_registry_check",
 ]

@@ -10,17 +10,46 @@
 #include <assert.h>
 #include <string.h>
 
+static bool is_live(const us_lease *lease, us_stamp stamp);
+static void grant(const us_request *request, us_stamp stamp, us_outcome *outcome);
+static void extend(const us_lease *lease, const us_request *request, us_outcome *outcome);
 static enum us_reason obstacle(const us_kernel *k, const us_request *request, us_stamp stamp,
                                us_outcome *outcome);
-static void granted(const us_kernel *k, const us_request *request, us_stamp stamp,
-                    us_outcome *outcome);
 static us_bytes derived_id(us_bytes issue_id, us_bytes owner, int64_t fence, us_outcome *outcome);
 static void put_token(us_writer *w, us_bytes text);
-static void extended(const us_lease *lease, const us_request *request, us_outcome *outcome);
-static void dropped(const us_lease *lease, us_outcome *outcome);
+static void drop(const us_lease *lease, us_outcome *outcome);
 static enum us_reason deadline(const us_kernel *k, const us_request *request, us_stamp stamp,
                                us_outcome *outcome);
-static bool is_live(const us_lease *lease, us_stamp stamp);
+
+/* ---- the life of a lease ----------------------------------------------------------------------
+ */
+
+static bool is_live(const us_lease *lease, us_stamp stamp)
+{
+    return lease != NULL && stamp.wall_ms <= lease->deadline_ms;
+}
+
+static void grant(const us_request *request, us_stamp stamp, us_outcome *outcome)
+{
+    outcome->move = US_MOVE_GRANT;
+    outcome->fence = stamp.seq;
+    outcome->granted_ms = stamp.wall_ms;
+    outcome->renewals = 0;
+    outcome->owner = request->assignee;
+    outcome->lease_id = us_trimmed(request->lease_id);
+    if (outcome->lease_id.len == 0)
+        outcome->lease_id = derived_id(request->id, request->assignee, stamp.seq, outcome);
+}
+
+static void extend(const us_lease *lease, const us_request *request, us_outcome *outcome)
+{
+    outcome->move = US_MOVE_EXTEND;
+    outcome->fence = lease->fence;
+    outcome->granted_ms = lease->granted_ms;
+    outcome->renewals = lease->renewals + 1;
+    outcome->owner = us_issue_assignee(request->issue);
+    outcome->lease_id = (us_bytes){lease->lease_id, lease->lease_id_len};
+}
 
 /* ---- the ladder -------------------------------------------------------------------------------
  */
@@ -91,7 +120,11 @@ enum us_reason us_claim(const us_kernel *k, const us_request *request, us_stamp 
     reason = obstacle(k, request, stamp, outcome);
     if (reason != US_REASON_NONE)
         return reason;
-    granted(k, request, stamp, outcome);
+    const us_lease *lease = us_issue_lease(k, issue);
+    if (is_live(lease, stamp))
+        extend(lease, request, outcome);
+    else
+        grant(request, stamp, outcome);
     return US_REASON_NONE;
 }
 
@@ -102,7 +135,7 @@ static enum us_reason obstacle(const us_kernel *k, const us_request *request, us
     const us_lease *lease = us_issue_lease(k, issue);
     us_bytes assignee = us_issue_assignee(issue);
 
-    if (lease != NULL && is_live(lease, stamp)) {
+    if (is_live(lease, stamp)) {
         outcome->fence = lease->fence;
         if (!us_same(assignee, request->assignee)) {
             outcome->detail = US_DETAIL_HOLDER;
@@ -127,24 +160,6 @@ static enum us_reason obstacle(const us_kernel *k, const us_request *request, us
         return US_REASON_ISSUE_BLOCKED;
     }
     return US_REASON_NONE;
-}
-
-static void granted(const us_kernel *k, const us_request *request, us_stamp stamp,
-                    us_outcome *outcome)
-{
-    const us_lease *lease = us_issue_lease(k, request->issue);
-    if (lease != NULL && is_live(lease, stamp)) {
-        extended(lease, request, outcome);
-        return;
-    }
-    outcome->move = US_MOVE_GRANT;
-    outcome->fence = stamp.seq;
-    outcome->granted_ms = stamp.wall_ms;
-    outcome->renewals = 0;
-    outcome->owner = request->assignee;
-    outcome->lease_id = us_trimmed(request->lease_id);
-    if (outcome->lease_id.len == 0)
-        outcome->lease_id = derived_id(request->id, request->assignee, stamp.seq, outcome);
 }
 
 static us_bytes derived_id(us_bytes issue_id, us_bytes owner, int64_t fence, us_outcome *outcome)
@@ -204,7 +219,7 @@ enum us_reason us_renew(const us_kernel *k, const us_request *request, us_stamp 
     if (reason != US_REASON_NONE)
         return reason;
     outcome->deadline_ms = deadline_ms;
-    extended(us_issue_lease(k, request->issue), request, outcome);
+    extend(us_issue_lease(k, request->issue), request, outcome);
     return US_REASON_NONE;
 }
 
@@ -214,21 +229,11 @@ enum us_reason us_release(const us_kernel *k, const us_request *request, us_stam
     enum us_reason reason = us_hold(k, request, stamp, outcome);
     if (reason != US_REASON_NONE)
         return reason;
-    dropped(us_issue_lease(k, request->issue), outcome);
+    drop(us_issue_lease(k, request->issue), outcome);
     return US_REASON_NONE;
 }
 
-static void extended(const us_lease *lease, const us_request *request, us_outcome *outcome)
-{
-    outcome->move = US_MOVE_EXTEND;
-    outcome->fence = lease->fence;
-    outcome->granted_ms = lease->granted_ms;
-    outcome->renewals = lease->renewals + 1;
-    outcome->owner = us_issue_assignee(request->issue);
-    outcome->lease_id = (us_bytes){lease->lease_id, lease->lease_id_len};
-}
-
-static void dropped(const us_lease *lease, us_outcome *outcome)
+static void drop(const us_lease *lease, us_outcome *outcome)
 {
     outcome->move = US_MOVE_RELEASE;
     outcome->fence = lease->fence;
@@ -269,11 +274,6 @@ static enum us_reason deadline(const us_kernel *k, const us_request *request, us
 
 /* ---- bytes ------------------------------------------------------------------------------------
  */
-
-static bool is_live(const us_lease *lease, us_stamp stamp)
-{
-    return stamp.wall_ms <= lease->deadline_ms;
-}
 
 /* `strip`, for texts without spaces beyond ASCII at their ends. */
 us_bytes us_trimmed(us_bytes text)

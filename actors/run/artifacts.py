@@ -20,8 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...authority.law.jobs import job
-from ...contracts import SNAPSHOT_TYPE, Artifact, canonical, limits
+from ...contracts import SNAPSHOT_TYPE, Artifact, canonical, limits, snapshot_id
 
 VARIABLE: Final = "UNDERSTUDY_ARTIFACTS"
 BYTES_MAX: Final = limits.REQUEST_BYTES_MAX  # they travel in one request
@@ -87,7 +86,7 @@ def _snapshot(artifact: Artifact, job_id: str) -> Artifact:
             wire = msgspec.structs.fields(Artifact)
             said = next(each.encode_name for each in wire if each.name == name)
             raise ValueError(f"a snapshot needs `{said}`")
-    named = job.snapshot_id(artifact)
+    named = snapshot_id(artifact)
     if artifact.artifact_id not in (_UNNAMED, named):
         raise ValueError(f"`artifactId` is not {named}, which follows from the rest; leave it out")
     return msgspec.structs.replace(artifact, artifact_id=named)

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...contracts import BLOCKING_TYPES, Job, JobState, Lease, Spec, is_dispatch, is_spec
-from ..journal.tables import SCHEMA, Shown
+from ..journal.journal import SqlTables
+from ..journal.tables import SCHEMA
 from ..law.state import State
 
 Rows = list[tuple[Any, ...]]
@@ -37,13 +38,13 @@ def painted(state: State) -> dict[str, Rows]:
     }  # fmt: skip
 
 
-def hung(tables: Shown) -> dict[str, Rows]:
+def hung(tables: SqlTables) -> dict[str, Rows]:
     """The same, as the tables have it."""
     names = [table.name for table in SCHEMA if table.name != "watermark"]
     return {name: sorted(tables.rows(name), key=repr) for name in names}
 
 
-def faults(tables: Shown, state: State, seq: int) -> list[str]:
+def faults(tables: SqlTables, state: State, seq: int) -> list[str]:
     """Where the tables differ from what they have to show."""
     found = [] if tables.watermark() == seq else [f"they show row {tables.watermark()} of {seq}"]
     seen = hung(tables)

@@ -26,7 +26,8 @@ from ..engine import ffi
 from ..engine.engine import recover
 from ..engine.native_engine import NativeOffice
 from ..journal.state_dir import TRAJECTORY, create_state_dir, open_journal
-from ..law.state import State, check_invariants, dump, load
+from ..law.image import dump, load
+from ..law.state import State, check_invariants
 from ..service.local import Office
 from ..views.issues_file import import_payloads, read_issues
 from ..views.replay import replay

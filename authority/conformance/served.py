@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from ...contracts import Door, Garbage, parse
+from ...contracts import Door, Garbage, parse, refuse_garbage
 from ..engine import ffi
 from ..engine.native_engine import NativeOffice
-from ..law.garbage import refused_garbage
 from ..service.client import Client
 from ..service.local import Office
 from ..service.sidecar import Sidecar
@@ -59,5 +58,5 @@ class Served:
         """A request in several lines goes out as one; such garbage never reaches a sidecar."""
         asked = parse(line, door)
         if isinstance(asked, Garbage):
-            return refused_garbage(asked, self._office.authority.head.seq)
+            return refuse_garbage(asked, self._office.authority.head.seq)
         return self._clients[door].relay([line.replace(b"\n", b" ")])[0]

@@ -11,7 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ...contracts import Door, Garbage, Reason, Request, Stamp, limits, parse
+from ...contracts import (
+    Door,
+    Garbage,
+    Reason,
+    Request,
+    Stamp,
+    limits,
+    parse,
+    refuse_garbage,
+    with_mark,
+)
 from ..journal.chain import chain_state, is_sound
 from ..journal.clock import HybridClock, SteadyClock
 from ..journal.journal import (
@@ -27,12 +37,12 @@ from ..journal.journal import (
     unpacked,
 )
 from ..law.decide import decide, looks_back
-from ..law.garbage import refused_garbage, with_mark
+from ..law.image import dump, load
 from ..law.outcome import Repeated
-from ..law.state import State, apply, dump, load
-from ..law.workers.history import Past, look_back
+from ..law.state import State, apply
+from ..law.workers.history import Past
 from .answers import Answers
-from .envelope import glimpsed, sealed
+from .envelope import glean, glimpsed, sealed
 
 _CATCH_UP_ROWS = 1_000  # at once
 
@@ -165,7 +175,7 @@ class Authority:
     def _answer(self, asked: Request | Garbage, rows: list[Row]) -> bytes:
         if isinstance(asked, Garbage):
             self.garbage_count += 1
-            return with_mark(refused_garbage(asked, self.head.seq), asked.id)
+            return refuse_garbage(asked, self.head.seq)
         recorded = asked.action.mutates or self.state.policy.evidence_reads
         stamp = self._clock.next_stamp(
             self.head.seq + (1 if recorded else 0),
@@ -188,10 +198,14 @@ class Authority:
         return with_mark(row.response, asked.id)
 
     def _past(self, asked: Request) -> Past:
-        """What the rows so far say, where the rule looks back."""
+        """What the newest rows say, on disk and on their way there, where the rule looks back."""
         if not looks_back(asked):
             return ()
-        return look_back(self.journal, self.head.seq, tuple(self._uncommitted))
+        fresh = list(unpacked(self._uncommitted))[-limits.PAST_ROWS_MAX :]
+        last = fresh[0].seq - 1 if fresh else self.head.seq
+        first = max(1, self.head.seq + 1 - limits.PAST_ROWS_MAX)
+        older = islice(self.journal.read(first - 1), max(0, last + 1 - first))
+        return [glean(row) for row in (*older, *fresh)]
 
     def _first_answer(self, seq: int) -> bytes:
         for entry in self._uncommitted:

@@ -6,20 +6,23 @@ envelope before it (`journal.chain`).
 
 from typing import Any
 
+import orjson
+
 from ...contracts import (
     DISPATCH_KIND,
     NORMALIZER_ID,
     PROFILE_ID,
     HostAction,
+    Reason,
     Request,
     Stamp,
     canonical,
     journaled,
 )
 from ..journal.chain import chain_effect, chain_state
-from ..journal.journal import Head, Row
-from ..law.decide import instruction_ref, policy_digest
+from ..journal.journal import Head, Row, Unavailable
 from ..law.outcome import Accepted, Refused, encode_changes
+from ..law.workers.history import Done, step_id
 
 EFFECT_SCHEMA = "premath.host_effect.v0"
 
@@ -69,8 +72,8 @@ def _effect(
         "failureClasses": failures,
         "witnessRefs": _witness_refs(action, args_digest, outcome),
         "normalizerId": NORMALIZER_ID,
-        "policyDigest": policy_digest(request),
-        "instructionRef": instruction_ref(request),
+        "policyDigest": request.policy_digest,
+        "instructionRef": request.instruction_ref,
         "transport": request.transport,
         "issueId": outcome.issue_id,
         "fence": outcome.fence,
@@ -131,3 +134,29 @@ def _response(request: Request, outcome: Accepted | Refused, stamp: Stamp) -> di
 
 def _stamp(stamp: Stamp) -> dict[str, Any]:
     return {"wallMs": stamp.wall_ms, "counter": stamp.counter, "node": stamp.node}
+
+
+def glean(row: Row) -> Done:
+    """What a row says; `Unavailable` where its bytes are not what an authority writes."""
+    try:
+        response = orjson.loads(row.response)
+        payload = orjson.loads(row.request)["payload"]
+        effect, step = response["effect"], response.get("step")
+        instruction = effect["instructionRef"]
+        refs = {instruction} if instruction else set[str]()
+        return Done(
+            seq=row.seq,
+            wall_ms=row.wall_ms,
+            step_id=step_id(row.node, row.seq, effect["action"]),
+            host_action=effect["action"],
+            action=step["action"] if step else effect["action"],
+            result_class=step["resultClass"] if step else effect["resultClass"],
+            issue_id=effect["issueId"],
+            worker=(payload.get("worker") or payload.get("assignee") or "").strip(),
+            instruction_refs=tuple(
+                sorted(refs | set(step.get("instructionRefs", ()) if step else ()))
+            ),
+            step=step,
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {row.seq}: its answer") from error

@@ -226,6 +226,7 @@ class Kernel:
         self._batch = ffi.new("us_batch *")
         self._library = library_path()
         self._node, self._row_max = node, row_max
+        self._library = library_path()
         self._rows = ffi.new("us_row[]", row_max)
         self._out, self._steps = Slabs(_OUT_BYTES), Slabs(_STEPS_BYTES)
         self._answers = Slabs(_ANSWERS_BYTES)

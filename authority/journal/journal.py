@@ -9,16 +9,15 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from ...contracts import FAILURES, Reason, canonical
-from ..law.outcome import Change, decode_changes
+from ...contracts import FAILURES, Operation, Reason, canonical
+from ..law.outcome import Change, OperationAdmitted, decode_changes
 
 if TYPE_CHECKING:
     from .relay_message import Post
-    from .tables import Shown
 
 GENESIS = "row1_" + "0" * 64  # what the first row is chained to
 STATE_GENESIS = "st1_" + "0" * 64
@@ -135,6 +134,14 @@ def changes_of(row: Row) -> list[Change]:
         raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {row.seq}: its changes") from error
 
 
+def operations(journal: "Journal") -> Iterator[Operation]:
+    """The operation log that a journal holds, in the order in which it was admitted."""
+    for row in journal.read():
+        for change in changes_of(row):
+            if isinstance(change, OperationAdmitted):
+                yield change.operation
+
+
 class Journal(Protocol):
     """What an engine must do. SQLite is the embedded one, PostgreSQL the shared one."""
 
@@ -175,6 +182,25 @@ class Journal(Protocol):
         """Let go of the storage."""
 
 
+class SqlTables(Protocol):
+    """SQL tables that follow a journal, wherever they are."""
+
+    def watermark(self) -> int:
+        """The last row that they show."""
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """All that a table shows."""
+
+    def follow(self, journal: Journal, rows_max: int | None = None) -> int:
+        """Take in the rows that are missing, or so many of them; how many there were."""
+
+    def clear(self) -> None:
+        """Forget everything; the next `follow` begins with the first row."""
+
+    def close(self) -> None:
+        """Let go of them."""
+
+
 class Storage(Journal, Protocol):
     """The journal of a state directory."""
 
@@ -199,7 +225,7 @@ class Storage(Journal, Protocol):
     def last_seq(self) -> int:
         """The number of the last row."""
 
-    def tables(self, folder: Path) -> "Shown":
+    def tables(self, folder: Path) -> SqlTables:
         """The SQL tables of this journal; a file of them is in the state directory."""
 
     def flush(self) -> None:

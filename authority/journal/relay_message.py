@@ -28,8 +28,8 @@ from ...contracts import (
     canonical,
     limits,
     parse,
+    refuse_garbage,
 )
-from ..law.garbage import refused_garbage, with_mark
 
 VERSION = 1
 Line = tuple[Door, bytes]
@@ -80,7 +80,7 @@ class Errand:
         """Whatever has no answer was not done."""
         for place in list(self._open):
             garbage = Garbage(reason, detail, id=mark_of(self.lines[place][1]))
-            self.answers[place] = with_mark(refused_garbage(garbage, self._seq), garbage.id)
+            self.answers[place] = refuse_garbage(garbage, self._seq)
 
     def doubt(self, detail: str) -> None:
         """Whatever has no answer may have been done; leave what can be asked again (I2)."""
@@ -88,7 +88,7 @@ class Errand:
             if not is_repeatable(*self.lines[place]):
                 mark = mark_of(self.lines[place][1])
                 garbage = Garbage(Reason.AUTHORITY_OUTCOME_UNKNOWN, detail, id=mark)
-                self.answers[place] = with_mark(refused_garbage(garbage, self._seq), mark)
+                self.answers[place] = refuse_garbage(garbage, self._seq)
         self.number = None
 
     def run(self, start: int, stop: int) -> bytes:
@@ -252,7 +252,7 @@ def bounded(lines: bytes, seq: int) -> bytes:
         said = line
         if size + len(line) + 1 > limits.REPLY_BYTES_MAX:
             garbage = Garbage(Reason.AUTHORITY_ANSWER_TOO_LONG, detail, id=mark_of(line))
-            said = with_mark(refused_garbage(garbage, seq), garbage.id)
+            said = refuse_garbage(garbage, seq)
         else:
             size += len(line) + 1
         kept.append(said + b"\n")

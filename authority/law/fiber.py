@@ -26,7 +26,6 @@ from ...contracts import (
     Lease,
     Reason,
     SpawnFiber,
-    Stamp,
     canonical,
     issue_of,
     limits,
@@ -34,32 +33,33 @@ from ...contracts import (
 from .lease import hold
 from .outcome import Accepted, Change, FiberDropped, FiberPut, Outcome, Refused
 from .state import State
+from .turn import Turn
 from .view import fiber_view
 
 # --- the three actions ----------------------------------------------------------------------------
 
 
-def spawn(state: State, request: SpawnFiber, stamp: Stamp) -> Outcome:
+def spawn(turn: Turn, request: SpawnFiber) -> Outcome:
     """Start a part of the work in the scope of the lease, or of a fiber that runs."""
     name = f"issue {request.id}"
     if not request.task_ref.strip():
         return Refused(Reason.FIBER_FIELD_MISSING, f"{name}: taskRef", request.id)
-    lease = hold(state, request, "fiber.spawn", stamp)
+    lease = hold(turn, request, "fiber.spawn")
     if isinstance(lease, Refused):
         return lease
-    fibers = state.fibers.get(lease.resource, {})
-    fiber_id = request.fiber_id or _fresh_id(fibers, stamp)
+    fibers = turn.state.fibers.get(lease.resource, {})
+    fiber_id = request.fiber_id or _fresh_id(turn, fibers)
     detail = f"{name}: {fiber_id}"
     known = fibers.get(fiber_id)
     if known is not None and known.state is not FiberState.ORPHANED:
         return Refused(Reason.FIBER_EXISTS, detail, request.id, lease.fence)
-    parent = _parent(state, lease, request)
+    parent = _parent(turn.state, lease, request)
     if isinstance(parent, Refused):
         return parent
     depth = parent.depth + 1 if parent else 1
     if depth > limits.FIBER_DEPTH_MAX:
         return Refused(Reason.FIBER_TOO_DEEP, detail, request.id, lease.fence)
-    if len(state.running(lease.resource)) >= limits.FIBERS_PER_LEASE_MAX:
+    if len(turn.state.running(lease.resource)) >= limits.FIBERS_PER_LEASE_MAX:
         return Refused(Reason.FIBERS_FULL, detail, request.id, lease.fence)
     fiber = Fiber(
         resource=lease.resource,
@@ -69,16 +69,17 @@ def spawn(state: State, request: SpawnFiber, stamp: Stamp) -> Outcome:
         scope_ref=request.scope_ref.strip(),
         fence=lease.fence,
         depth=depth,
-        spawned_seq=stamp.seq,
-        spawned_ms=stamp.wall_ms,
+        spawned_seq=turn.stamp.seq,
+        spawned_ms=turn.stamp.wall_ms,
         state=_step(known.state if known else FiberState.UNSPAWNED, FiberMove.SPAWN),
     )
-    return _accepted("fiber.spawn", fiber, [fiber], (FiberPut(fiber),), {})
+    return _accept("fiber.spawn", fiber, [fiber], (FiberPut(fiber),), {})
 
 
-def join(state: State, request: JoinFiber, stamp: Stamp) -> Outcome:
+def join(turn: Turn, request: JoinFiber) -> Outcome:
     """A fiber has ended, with the fibers below it that are named; nothing else may run below it."""
-    lease = hold(state, request, "fiber.join", stamp)
+    state = turn.state
+    lease = hold(turn, request, "fiber.join")
     if isinstance(lease, Refused):
         return lease
     target = _find(state, lease, request.id, request.fiber_id)
@@ -97,32 +98,32 @@ def join(state: State, request: JoinFiber, stamp: Stamp) -> Outcome:
     if open_ones:
         return still_open(request.id, open_ones, lease)
     result = {"result_class": request.result_class, "result_ref": request.result_ref.strip()}
-    ended = [_ended(fiber, FiberMove.JOIN, stamp, result) for fiber in reversed(scope)]
+    ended = [_end(turn, fiber, FiberMove.JOIN, result) for fiber in reversed(scope)]
     body = {"joinSet": [fiber.fiber_id for fiber in ended]}
-    return _accepted("fiber.join", ended[-1], ended, _ending(state, lease, ended), body)
+    return _accept("fiber.join", ended[-1], ended, _end_changes(state, lease, ended), body)
 
 
-def cancel(state: State, request: CancelFiber, stamp: Stamp) -> Outcome:
+def cancel(turn: Turn, request: CancelFiber) -> Outcome:
     """End a fiber and all below it in one decision; or all that runs under the lease."""
     name = f"issue {request.id}"
     if (request.fiber_id is None) is not request.whole_scope:
         return Refused(Reason.FIBER_FIELD_MISSING, f"{name}: fiberId or wholeScope", request.id)
-    lease = hold(state, request, "fiber.cancel", stamp)
+    lease = hold(turn, request, "fiber.cancel")
     if isinstance(lease, Refused):
         return lease
-    reached = state.running(lease.resource)
+    reached = turn.state.running(lease.resource)
     target = None
     if request.fiber_id is not None:
-        target = _find(state, lease, request.id, request.fiber_id)
+        target = _find(turn.state, lease, request.id, request.fiber_id)
         if isinstance(target, Refused):
             return target
         reached = [target, *_below(reached, target)]
     reason = {"reason": request.reason.strip()}
-    ended = [_ended(fiber, FiberMove.CANCEL, stamp, reason) for fiber in reached]
+    ended = [_end(turn, fiber, FiberMove.CANCEL, reason) for fiber in reached]
     cancelled = {"cancelled": [fiber.fiber_id for fiber in ended]}
-    changes = _ending(state, lease, ended)
+    changes = _end_changes(turn.state, lease, ended)
     if target is not None:
-        return _accepted("fiber.cancel", ended[0], ended, changes, cancelled)
+        return _accept("fiber.cancel", ended[0], ended, changes, cancelled)
     body = {"changed": bool(ended), **cancelled}
     return Accepted(changes, body, request.id, lease.fence, _witnesses("fiber.cancel", ended))
 
@@ -185,17 +186,17 @@ def _step(source: FiberState, move: FiberMove) -> FiberState:
     return FIBER_TRANSITIONS[source, move]
 
 
-def _ended(fiber: Fiber, move: FiberMove, stamp: Stamp, members: dict[str, str]) -> Fiber:
+def _end(turn: Turn, fiber: Fiber, move: FiberMove, members: dict[str, str]) -> Fiber:
     return replace(
         fiber,
         state=_step(fiber.state, move),
-        ended_seq=stamp.seq,
-        ended_ms=stamp.wall_ms,
+        ended_seq=turn.stamp.seq,
+        ended_ms=turn.stamp.wall_ms,
         **members,
     )
 
 
-def _ending(state: State, lease: Lease, ended: list[Fiber]) -> tuple[Change, ...]:
+def _end_changes(state: State, lease: Lease, ended: list[Fiber]) -> tuple[Change, ...]:
     """The ends, and whose end was so long ago that it is forgotten to make room for theirs."""
     before = [
         fiber
@@ -215,7 +216,7 @@ def _age(fiber: Fiber) -> tuple[int, int]:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def _accepted(
+def _accept(
     action: str,
     fiber: Fiber,
     touched: list[Fiber],
@@ -244,8 +245,8 @@ def _witness(action: str, fiber: Fiber) -> str:
     return f"fiber://dispatch/{action}/{token}/{digest}"
 
 
-def _fresh_id(fibers: dict[str, Fiber], stamp: Stamp) -> str:
-    fiber_id = f"fib-{stamp.seq}"
+def _fresh_id(turn: Turn, fibers: dict[str, Fiber]) -> str:
+    fiber_id = f"fib-{turn.stamp.seq}"
     while fiber_id in fibers:
         fiber_id += "x"
     return fiber_id

@@ -1,14 +1,14 @@
 """Who may act on a leased resource, and how a lease changes hands.
 
+`grant` begins every term and `extend` makes one longer, of issues here and of all else in `term`.
 `hold` is the guard ladder of a fenced action; its numbers are quoted by the contract, by C and by
 tests. Everything here is pure: the time is the stamp's, and a fence is the stamp's sequence number.
 """
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from heapq import merge
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from ...contracts import (
     Sublease,
     TimedHeld,
     TimedMutation,
+    is_issue,
     issue_of,
     issue_resource,
     limits,
@@ -46,53 +47,91 @@ from .outcome import (
     Refused,
 )
 from .state import Rank, State
+from .turn import Turn
 from .view import issue_view, lease_projection, orphaned_view
 
 # --- the life of a lease ---------------------------------------------------------------------
 
 
 def phase(state: State, resource: str, wall_ms: int) -> LeaseState:
-    """Where a resource's lease stands at a moment."""
+    """Where a resource's lease stands at a moment; issues remember that they had one."""
     lease = state.leases.get(resource)
     if lease is None:
-        before = state.issues[issue_of(resource)].attempts
+        before = is_issue(resource) and state.issues[issue_of(resource)].attempts
         return LeaseState.RELEASED if before else LeaseState.UNCLAIMED
     if wall_ms > lease.deadline_ms:
         return LeaseState.EXPIRED
     return LeaseState.CONTENDED if resource in state.torn else lease.state
 
 
-def step(state: State, resource: str, move: Move, stamp: Stamp) -> LeaseState:
+def step(turn: Turn, resource: str, move: Move) -> LeaseState:
     """Where a move leads. The guards let no other move through; one that got here is our bug."""
-    return TRANSITIONS[phase(state, resource, stamp.wall_ms), move]
+    return TRANSITIONS[phase(turn.state, resource, turn.stamp.wall_ms), move]
+
+
+def is_live(lease: Lease | None, stamp: Stamp) -> TypeGuard[Lease]:
+    """Whether there is a lease that holds; on the tick of its deadline it still does."""
+    return lease is not None and stamp.wall_ms <= lease.deadline_ms
+
+
+def grant(turn: Turn, resource: str, owner: str, lease_id: str, deadline_ms: int) -> Lease:
+    """A new term with a new fence. Whoever had it before is kept out by the old one."""
+    move = Move.CLAIM if turn.state.leases.get(resource) is None else Move.RECLAIM
+    return Lease(
+        resource=resource,
+        lease_id=lease_id,
+        owner=owner,
+        fence=turn.stamp.seq,
+        ttl_ms=deadline_ms - turn.stamp.wall_ms,
+        granted_ms=turn.stamp.wall_ms,
+        deadline_ms=deadline_ms,
+        state=step(turn, resource, move),
+    )
+
+
+def extend(turn: Turn, lease: Lease, deadline_ms: int) -> Lease:
+    """The same term with another deadline; its fence stays."""
+    return replace(
+        lease,
+        deadline_ms=deadline_ms,
+        ttl_ms=deadline_ms - turn.stamp.wall_ms,
+        renewed_ms=turn.stamp.wall_ms,
+        renewals=lease.renewals + 1,
+        state=step(turn, lease.resource, Move.RENEW),
+    )
+
+
+def holder_text(lease: Lease, name: str) -> str:
+    """Who holds what, and until when, for people."""
+    return f"{name}: {lease.owner} until {rfc3339.answer_text(lease.deadline_ms)}"
 
 
 # --- the ladder ---------------------------------------------------------------------------------
 
 
-def hold(state: State, request: Held, action: str, stamp: Stamp) -> Lease | Refused:
+def hold(turn: Turn, request: Held, action: str) -> Lease | Refused:
     """The lease, where the request comes from its live holder; else the first reason why not."""
     name = f"issue {request.id}"
-    issue = state.issues.get(request.id)
+    issue = turn.state.issues.get(request.id)
     if issue is None:  # 1
         return Refused(Reason.LEASE_NOT_FOUND, name, request.id)
     if issue.status == "closed":  # 2
         return Refused(Reason.ISSUE_CLOSED, name, request.id)
     sublease = None
-    lease = state.leases.get(issue_resource(request.id))
+    lease = turn.state.leases.get(issue_resource(request.id))
     if lease is not None and request.sublease_id is not None:
-        sublease = state.subleases.get(lease.resource, {}).get(request.sublease_id)
-    shown = Shown(request.assignee, request.lease_id, request.fence, request.sublease_id)
-    held = fenced(lease, shown, stamp, name, sublease)
+        sublease = turn.state.subleases.get(lease.resource, {}).get(request.sublease_id)
+    shown = ShownLease(request.assignee, request.lease_id, request.fence, request.sublease_id)
+    held = fenced(lease, shown, turn.stamp, name, sublease)
     if isinstance(held, Refused):
-        return refused_for(held, issue_id=request.id)
+        return held.about(issue_id=request.id)
     if sublease and action not in sublease.capability_scope:  # 10
         detail = f"{name}: sublease {sublease.sublease_id} for {action}"
         return Refused(Reason.CAPABILITY_MISSING, detail, request.id, held.fence)
     return held
 
 
-class Shown(NamedTuple):
+class ShownLease(NamedTuple):
     """What a request shows of the lease that it believes to hold."""
 
     owner: str | None
@@ -102,7 +141,11 @@ class Shown(NamedTuple):
 
 
 def fenced(
-    lease: Lease | None, shown: Shown, stamp: Stamp, name: str, sublease: Sublease | None = None
+    lease: Lease | None,
+    shown: ShownLease,
+    stamp: Stamp,
+    name: str,
+    sublease: Sublease | None = None,
 ) -> Lease | Refused:
     """The part of the ladder that asks for a lease and its fence, whatever is leased."""
     if lease is None:  # 3
@@ -126,14 +169,9 @@ def fenced(
     return lease
 
 
-def refused_for(refusal: Refused, **members: Any) -> Refused:  # noqa: ANN401
-    """The refusal, with what the ladder does not know: whose it is."""
-    return dataclasses.replace(refusal, **members)
-
-
-def touch(state: State, request: Held, action: str, stamp: Stamp) -> Lease | Refused | None:
+def touch(turn: Turn, request: Held, action: str) -> Lease | Refused | None:
     """As `hold`, for changes that need no lease where there is none and none is presented."""
-    outcome = hold(state, request, action, stamp)
+    outcome = hold(turn, request, action)
     believes = request.lease_id or request.sublease_id or request.fence is not None
     if isinstance(outcome, Refused) and outcome.reason is Reason.LEASE_MISSING and not believes:
         return None
@@ -143,58 +181,49 @@ def touch(state: State, request: Held, action: str, stamp: Stamp) -> Lease | Ref
 # --- claims -------------------------------------------------------------------------------------
 
 
-def claim(state: State, request: Claim, stamp: Stamp) -> Outcome:
+def claim(turn: Turn, request: Claim) -> Outcome:
     """Grant the issue to the first who asks; give its live holder more time; refuse the rest."""
     assignee = request.assignee.strip()
     if not assignee:
         return Refused(Reason.ASSIGNEE_INVALID, f"issue {request.id}", request.id)
-    deadline_ms = deadline_of(request, stamp)
+    deadline_ms = deadline_of(request, turn.stamp)
     if isinstance(deadline_ms, Refused):
         return deadline_ms
-    issue = state.issues.get(request.id)
+    issue = turn.state.issues.get(request.id)
     if issue is None:
         return Refused(Reason.LEASE_NOT_FOUND, f"issue {request.id}", request.id)
     if issue.status == "closed":
         return Refused(Reason.ISSUE_CLOSED, f"issue {request.id}", request.id)
-    obstacle = _obstacle(state, issue, assignee, request.fence, stamp)
+    obstacle = _obstacle(turn, issue, assignee, request.fence)
     if obstacle is not None:
         return obstacle
-    return _granted(
-        state, issue, stamp, assignee=assignee, lease_id=request.lease_id, deadline_ms=deadline_ms
-    )
+    return _lease_out(turn, issue, assignee, request.lease_id, deadline_ms)
 
 
-def claim_next(state: State, request: ClaimNext, stamp: Stamp) -> Outcome:
+def claim_next(turn: Turn, request: ClaimNext) -> Outcome:
     """Grant the first claimable issue: by priority, then age, then id; lapsed ones included."""
     assignee = request.assignee.strip()
     if not assignee:
         return Refused(Reason.ASSIGNEE_INVALID, "claim_next")
-    deadline_ms = deadline_of(request, stamp)
+    deadline_ms = deadline_of(request, turn.stamp)
     if isinstance(deadline_ms, Refused):
         return deadline_ms
-    for place in _waiting(state, stamp):
-        issue = state.issues[place.issue_id]
+    for place in _waiting(turn):
+        issue = turn.state.issues[place.issue_id]
         if not _wanted(issue, request):
             continue
-        if _obstacle(state, issue, assignee, None, stamp) is None:
-            granted = _granted(
-                state,
-                issue,
-                stamp,
-                assignee=assignee,
-                lease_id=request.lease_id,
-                deadline_ms=deadline_ms,
-            )
-            return _filing_lapsed(granted, state, stamp)
-    body = {"changed": False, "leaseProjection": lease_projection(state, stamp.wall_ms)}
-    return _filing_lapsed(Accepted(body=body), state, stamp)
+        if _obstacle(turn, issue, assignee, None) is None:
+            accepted = _lease_out(turn, issue, assignee, request.lease_id, deadline_ms)
+            return _file_lapsed(turn, accepted)
+    body = {"changed": False, "leaseProjection": lease_projection(turn.state, turn.stamp.wall_ms)}
+    return _file_lapsed(turn, Accepted(body=body))
 
 
-def _waiting(state: State, stamp: Stamp) -> Iterator[Rank]:
+def _waiting(turn: Turn) -> Iterator[Rank]:
     """Open work and lapsed work, in the order in which it is handed out."""
-    fresh = state.deadlines.irange(None, (stamp.wall_ms, ""), (True, False))
-    lapsed = sorted(state.ranks[issue_of(resource)] for _, resource in fresh)
-    return merge(state.ready, state.overdue, lapsed)
+    fresh = turn.state.deadlines.irange(None, (turn.stamp.wall_ms, ""), (True, False))
+    lapsed = sorted(turn.state.ranks[issue_of(resource)] for _, resource in fresh)
+    return merge(turn.state.ready, turn.state.overdue, lapsed)
 
 
 def _wanted(issue: Issue, request: ClaimNext) -> bool:
@@ -205,27 +234,21 @@ def _wanted(issue: Issue, request: ClaimNext) -> bool:
     return all(label in issue.labels for label in request.labels)
 
 
-def _filing_lapsed(accepted: Accepted, state: State, stamp: Stamp) -> Accepted:
+def _file_lapsed(turn: Turn, accepted: Accepted) -> Accepted:
     """File what has lapsed meanwhile, so that the next call does not look at it again."""
-    if not state.deadlines.bisect_left((stamp.wall_ms, "")):
+    if not turn.state.deadlines.bisect_left((turn.stamp.wall_ms, "")):
         return accepted
-    return Accepted(
-        changes=(Lapsed(stamp.wall_ms), *accepted.changes),
-        body=accepted.body,
-        issue_id=accepted.issue_id,
-        fence=accepted.fence,
-    )
+    changes = (Lapsed(turn.stamp.wall_ms), *accepted.changes)
+    return Accepted(changes, accepted.body, accepted.issue_id, accepted.fence)
 
 
-def _obstacle(
-    state: State, issue: Issue, assignee: str, fence: int | None, stamp: Stamp
-) -> Refused | None:
+def _obstacle(turn: Turn, issue: Issue, assignee: str, fence: int | None) -> Refused | None:
     """Why this claimant cannot have this issue now."""
     name = f"issue {issue.id}"
-    lease = state.leases.get(issue_resource(issue.id))
-    if lease is not None and stamp.wall_ms <= lease.deadline_ms:
+    lease = turn.state.leases.get(issue_resource(issue.id))
+    if is_live(lease, turn.stamp):
         if lease.owner != assignee:
-            detail = f"{name}: {lease.owner} until {rfc3339.answer_text(lease.deadline_ms)}"
+            detail = holder_text(lease, name)
             return Refused(Reason.LEASE_CONTENDED, detail, issue.id, lease.fence)
         if fence is not None and fence > lease.fence:
             return Refused(Reason.FENCE_UNKNOWN, name, issue.id, lease.fence)
@@ -235,41 +258,26 @@ def _obstacle(
     if lease is None and issue.assignee not in ("", assignee):
         detail = f"{name}: it is assigned to {issue.assignee}"
         return Refused(Reason.LEASE_CONTENDED, detail, issue.id)
-    blockers = state.blockers(issue.id)
+    blockers = turn.state.blockers(issue.id)
     if blockers or issue.status == "blocked":
         detail = f"{name}: waits for {', '.join(blockers[:3]) or 'somebody to unblock it'}"
         return Refused(Reason.ISSUE_BLOCKED, detail, issue.id)
     return None
 
 
-def _granted(
-    state: State,
-    issue: Issue,
-    stamp: Stamp,
-    *,
-    assignee: str,
-    lease_id: str | None,
-    deadline_ms: int,
+def _lease_out(
+    turn: Turn, issue: Issue, assignee: str, lease_id: str | None, deadline_ms: int
 ) -> Accepted:
-    """A new term with a new fence; or, for the live holder, the same term made longer."""
+    """A new term, with an attempt more; or, for the live holder, the same term made longer."""
     resource = issue_resource(issue.id)
-    lease = state.leases.get(resource)
-    if lease is not None and stamp.wall_ms <= lease.deadline_ms:
-        return _extended(state, issue, lease, deadline_ms, stamp)
-    move = Move.CLAIM if lease is None else Move.RECLAIM
-    lease = Lease(
-        resource=resource,
-        lease_id=(lease_id or "").strip() or _derived_id(issue.id, assignee, stamp.seq),
-        owner=assignee,
-        fence=stamp.seq,
-        ttl_ms=deadline_ms - stamp.wall_ms,
-        granted_ms=stamp.wall_ms,
-        deadline_ms=deadline_ms,
-        state=step(state, resource, move, stamp),
-    )
+    lease = turn.state.leases.get(resource)
+    if is_live(lease, turn.stamp):
+        return _put(turn, issue, extend(turn, lease, deadline_ms))
+    lease_id = (lease_id or "").strip() or _derived_id(issue.id, assignee, turn.stamp.seq)
+    lease = grant(turn, resource, assignee, lease_id, deadline_ms)
     members = {"assignee": assignee, "attempts": issue.attempts + 1, "status": "in_progress"}
-    accepted = _leased(state, issue, lease, members, stamp)
-    accepted.body.update(orphaned_view(state, resource))
+    accepted = _put(turn, issue, lease, members)
+    accepted.body.update(orphaned_view(turn.state, resource))
     return accepted
 
 
@@ -284,102 +292,87 @@ def _token(text: str) -> str:
 # --- the holder's own moves ---------------------------------------------------------------------
 
 
-def renew(state: State, request: Renew, stamp: Stamp) -> Outcome:
+def renew(turn: Turn, request: Renew) -> Outcome:
     """Move the deadline; keep the term and its fence."""
     if not (request.assignee or "").strip():
         return Refused(Reason.ASSIGNEE_INVALID, f"issue {request.id}", request.id)
     if request.lease_id is not None and not request.lease_id.strip():
         return Refused(Reason.LEASE_ID_MISMATCH, f"issue {request.id}", request.id)
-    deadline_ms = deadline_of(request, stamp)
+    deadline_ms = deadline_of(request, turn.stamp)
     if isinstance(deadline_ms, Refused):
         return deadline_ms
-    lease = hold(state, request, "issue.lease_renew", stamp)
+    lease = hold(turn, request, "issue.lease_renew")
     if isinstance(lease, Refused):
         return lease
-    return _extended(state, state.issues[request.id], lease, deadline_ms, stamp)
+    return _put(turn, turn.state.issues[request.id], extend(turn, lease, deadline_ms))
 
 
-def release(state: State, request: Release, stamp: Stamp) -> Outcome:
+def release(turn: Turn, request: Release) -> Outcome:
     """Give the work back, open and unassigned."""
-    lease = hold(state, request, "issue.lease_release", stamp)
+    lease = hold(turn, request, "issue.lease_release")
     if isinstance(lease, Refused):
         return lease
-    step(state, lease.resource, Move.RELEASE, stamp)
-    return _dropped(state, state.issues[request.id], lease, stamp, lease.fence)
+    step(turn, lease.resource, Move.RELEASE)
+    return _drop(turn, turn.state.issues[request.id], lease, lease.fence)
 
 
-def reconcile(state: State, request: Reconcile, stamp: Stamp) -> Outcome:
+def reconcile(turn: Turn, request: Reconcile) -> Outcome:
     """Make a record that disagrees with its lease follow the lease again."""
-    lease = hold(state, request, "issue.lease_reconcile", stamp)
+    lease = hold(turn, request, "issue.lease_reconcile")
     if isinstance(lease, Refused):
         return lease
-    if lease.resource not in state.torn:
+    if lease.resource not in turn.state.torn:
         return Refused(Reason.NOT_CONTENDED, f"issue {request.id}", request.id, lease.fence)
-    lease = replace(lease, state=step(state, lease.resource, Move.RECONCILE, stamp))
-    return _leased(state, state.issues[request.id], lease, _mended(lease), stamp)
+    lease = replace(lease, state=step(turn, lease.resource, Move.RECONCILE))
+    return _put(turn, turn.state.issues[request.id], lease)
 
 
-def break_lease(state: State, request: Break, stamp: Stamp) -> Outcome:
+def break_lease(turn: Turn, request: Break) -> Outcome:
     """An operator takes the lease away; the evidence has a greater fence than the broken lease."""
     name = f"issue {request.id}"
     if not request.reason.strip():
         return Refused(Reason.BREAK_REASON_MISSING, name, request.id)
-    issue = state.issues.get(request.id)
+    issue = turn.state.issues.get(request.id)
     if issue is None:
         return Refused(Reason.LEASE_NOT_FOUND, name, request.id)
     if issue.status == "closed":
         return Refused(Reason.ISSUE_CLOSED, name, request.id)
-    lease = state.leases.get(issue_resource(request.id))
+    lease = turn.state.leases.get(issue_resource(request.id))
     if lease is None:
         return Refused(Reason.LEASE_MISSING, name, request.id)
-    step(state, lease.resource, Move.BREAK, stamp)
-    return _dropped(state, issue, lease, stamp, stamp.seq)
+    step(turn, lease.resource, Move.BREAK)
+    return _drop(turn, issue, lease, turn.stamp.seq)
 
 
-def _extended(state: State, issue: Issue, lease: Lease, deadline_ms: int, stamp: Stamp) -> Accepted:
-    lease = replace(
-        lease,
-        deadline_ms=deadline_ms,
-        ttl_ms=deadline_ms - stamp.wall_ms,
-        renewed_ms=stamp.wall_ms,
-        renewals=lease.renewals + 1,
-        state=step(state, lease.resource, Move.RENEW, stamp),
-    )
-    members = _mended(lease) if lease.resource in state.torn else {}
-    return _leased(state, issue, lease, members, stamp)
-
-
-def _mended(lease: Lease) -> dict[str, Any]:
-    return {"assignee": lease.owner, "status": "in_progress"}
-
-
-def _leased(
-    state: State, issue: Issue, lease: Lease, members: dict[str, Any], stamp: Stamp
-) -> Accepted:
+def _put(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any] | None = None) -> Accepted:
+    """The lease as it is now. A record that disagrees with it is made to follow it."""
+    if members is None and lease.resource in turn.state.torn:
+        members = {"assignee": lease.owner, "status": "in_progress"}
     changes: list[Change] = []
     if members:
-        members["updated_at"] = rfc3339.record_text(stamp.wall_ms)
+        members["updated_at"] = rfc3339.record_text(turn.stamp.wall_ms)
         issue = replace(issue, **members)
         changes.append(IssueSet(issue.id, members))
     changes.append(LeasePut(lease))
     body = {
         "changed": True,
-        "issue": issue_view(issue, lease, stamp.wall_ms),
-        "leaseProjection": lease_projection(state, stamp.wall_ms, settled=lease.resource),
+        "issue": issue_view(issue, lease, turn.stamp.wall_ms),
+        "leaseProjection": lease_projection(turn.state, turn.stamp.wall_ms, settled=lease.resource),
     }
     return Accepted(tuple(changes), body, issue.id, lease.fence)
 
 
-def _dropped(state: State, issue: Issue, lease: Lease, stamp: Stamp, fence: int) -> Accepted:
-    members: dict[str, Any] = {"assignee": "", "updated_at": rfc3339.record_text(stamp.wall_ms)}
+def _drop(turn: Turn, issue: Issue, lease: Lease, fence: int) -> Accepted:
+    now = rfc3339.record_text(turn.stamp.wall_ms)
+    members: dict[str, Any] = {"assignee": "", "updated_at": now}
     if issue.status == "in_progress":
         members["status"] = "open"
     issue = replace(issue, **members)
     body = {
         "changed": True,
-        "issue": issue_view(issue, None, stamp.wall_ms),
-        "leaseProjection": lease_projection(state, stamp.wall_ms, settled=lease.resource),
-    } | orphaned_view(state, lease.resource)
+        "issue": issue_view(issue, None, turn.stamp.wall_ms),
+        "leaseProjection": lease_projection(turn.state, turn.stamp.wall_ms, settled=lease.resource),
+    } | orphaned_view(turn.state, lease.resource)
     changes = (LeaseDropped(lease.resource), IssueSet(issue.id, members))
     return Accepted(changes, body, issue.id, fence)
 
@@ -388,19 +381,23 @@ def _dropped(state: State, issue: Issue, lease: Lease, stamp: Stamp, fence: int)
 
 
 def deadline_of(request: TimedMutation | TimedHeld, stamp: Stamp) -> int | Refused:
-    """The deadline that a request asks for; both ways of asking have the same bounds."""
+    """The deadline that a request asks for, in one of two ways."""
     ttl_seconds, text = request.lease_ttl_seconds, (request.lease_expires_at or "").strip()
     if text and ttl_seconds is not None:
         return Refused(Reason.EXPIRY_AMBIGUOUS, f"{ttl_seconds} seconds and {text}")
     if not text:
         ttl_seconds = limits.TTL_SECONDS_DEFAULT if ttl_seconds is None else ttl_seconds
-        if not limits.TTL_SECONDS_MIN <= ttl_seconds <= limits.TTL_SECONDS_MAX:
+        if not is_ttl(ttl_seconds * 1000):
             return Refused(Reason.TTL_INVALID, f"{ttl_seconds} seconds")
         return stamp.wall_ms + ttl_seconds * 1000
     deadline_ms = rfc3339.parse_ms(text)
     if deadline_ms is None:
         return Refused(Reason.EXPIRY_INVALID, text)
-    ttl_ms = deadline_ms - stamp.wall_ms
-    if not limits.TTL_SECONDS_MIN * 1000 <= ttl_ms <= limits.TTL_SECONDS_MAX * 1000:
+    if not is_ttl(deadline_ms - stamp.wall_ms):
         return Refused(Reason.EXPIRY_INVALID, text)
     return deadline_ms
+
+
+def is_ttl(ttl_ms: int) -> bool:
+    """Whether a lease may last so long, whatever is leased and however its time was asked for."""
+    return limits.TTL_SECONDS_MIN * 1000 <= ttl_ms <= limits.TTL_SECONDS_MAX * 1000

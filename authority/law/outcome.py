@@ -4,7 +4,7 @@ A refusal changes nothing that was decided. Changes are data: the journal keeps 
 them, and nothing else touches the state.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -270,6 +270,10 @@ class Refused:
     spec_id: str | None = None
     resource: str | None = None  # as above
     others: tuple[Reason, ...] = ()
+
+    def about(self, **members: Any) -> "Refused":  # noqa: ANN401 - members of any kind
+        """The same refusal, with what the ladder does not know: whose it is."""
+        return replace(self, **members)
 
     @property
     def classes(self) -> list[str]:

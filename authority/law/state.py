@@ -20,7 +20,7 @@ leases were filed as lapsed is history: decisions see it, so images carry it.
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 from sortedcontainers import SortedList
@@ -28,12 +28,9 @@ from sortedcontainers import SortedList
 from ...contracts import (
     BLOCKING_TYPES,
     FIBER_TRANSITIONS,
-    Author,
     CheckPolicy,
     Decision,
     Dependency,
-    Designation,
-    Directive,
     Feature,
     Fiber,
     FiberMove,
@@ -41,12 +38,9 @@ from ...contracts import (
     Handover,
     Instance,
     Issue,
-    Job,
     Lease,
-    Member,
     Policy,
     Session,
-    Spec,
     Sublease,
     Witness,
     is_issue,
@@ -318,10 +312,11 @@ def _unfile(state: State, lease: Lease) -> None:
 
 
 def _file_lapsed(state: State, wall_ms: int) -> None:
-    _file(state, list(state.deadlines.irange(None, (wall_ms, ""), (True, False))))
+    file_overdue(state, list(state.deadlines.irange(None, (wall_ms, ""), (True, False))))
 
 
-def _file(state: State, entries: list[tuple[int, str]]) -> None:
+def file_overdue(state: State, entries: list[tuple[int, str]]) -> None:
+    """Move leases, each by its deadline and resource, to those that can be reclaimed."""
     for entry in entries:
         state.deadlines.remove(entry)
         state.overdue.add(state.ranks[issue_of(entry[1])])
@@ -395,100 +390,6 @@ def _remember(state: State, request_id: str, answer: Answer) -> None:
     state.forgetting.append(request_id)
     while len(state.forgetting) > limits.ANSWERS_MAX:
         del state.answers[state.forgetting.popleft()]
-
-
-# --- the state as bytes -------------------------------------------------------------------------
-
-
-class Image(msgspec.Struct, frozen=True):
-    """The records of a state, in one order: what snapshots hold and digests cover."""
-
-    issues: list[Issue]
-    dependencies: list[Dependency]
-    leases: list[Lease]
-    overdue: list[str]  # resources that were filed as lapsed
-    subleases: list[Sublease]
-    instances: list[Instance]
-    policy: Policy
-    answers: list[tuple[str, str, str, int]]
-    # An image from before there were any has none of these.
-    fibers: list[Fiber] = []
-    handovers: list[Handover] = []
-    sessions: list[Session] = []
-    features: list[Feature] = []
-    checks: CheckPolicy | None = None
-    witnesses: list[Witness] = []
-    decisions: list[Decision] = []
-    jobs: list[Job] = []
-    directives: list[Directive] = []
-    members: list[Member] = []
-    designation: Designation | None = None
-    specs: list[Spec] = []
-    authors: list[Author] = []
-
-
-_IMAGE_DECODER = msgspec.json.Decoder(Image)
-
-
-def dump(state: State) -> bytes:
-    """The canonical bytes of a state; equal states give equal bytes."""
-    image = Image(
-        issues=[state.issues[key] for key in sorted(state.issues)],
-        dependencies=[one for key in sorted(state.dependencies) for one in state.dependencies[key]],
-        leases=[state.leases[key] for key in sorted(state.leases)],
-        overdue=sorted(issue_resource(place.issue_id) for place in state.overdue),
-        subleases=_flat(state.subleases),
-        instances=_flat(state.instances),
-        policy=state.policy,
-        answers=[(key, *state.answers[key]) for key in state.forgetting],
-        fibers=_flat(state.fibers),
-        handovers=[one for key in sorted(state.handovers) for one in state.handovers[key]],
-        sessions=[state.sessions[key] for key in sorted(state.sessions)],
-        features=_flat(state.features),
-        checks=state.checks,
-        witnesses=[*state.witnesses.values()],
-        decisions=[state.decisions[key] for key in sorted(state.decisions)],
-        jobs=[state.lane.jobs[key] for key in sorted(state.lane.jobs)],
-        directives=[state.lane.directives[key] for key in sorted(state.lane.directives)],
-        members=[state.lane.members[key] for key in sorted(state.lane.members)],
-        designation=state.lane.designation,
-        specs=[state.lane.specs[key] for key in sorted(state.lane.specs)],
-        authors=[state.lane.authors[key] for key in sorted(state.lane.authors)],
-    )
-    return msgspec.json.encode(image, order="sorted")
-
-
-def load(data: bytes) -> State:
-    """The state that `dump` wrote. Raises `msgspec.MsgspecError` for anything else."""
-    image = _IMAGE_DECODER.decode(data)
-    state = State()
-    apply(state, [IssueAdded(each) for each in image.issues])
-    apply(state, [DependencyAdded(each) for each in image.dependencies])
-    apply(state, [JobPut(each) for each in image.jobs])
-    apply(state, [SpecPut(each) for each in image.specs])
-    apply(state, [DirectivePut(each) for each in image.directives])
-    apply(state, [MemberPut(each) for each in image.members])
-    if image.designation is not None:
-        apply(state, [Designated(image.designation)])
-    state.lane.authors.update({each.node: each for each in image.authors})
-    apply(state, [LeasePut(each) for each in image.leases])
-    _file(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
-    apply(state, [SubleasePut(each) for each in image.subleases])
-    apply(state, [InstancePut(each) for each in image.instances])
-    apply(state, [FiberPut(each) for each in image.fibers])
-    apply(state, [HandoverPut(each) for each in image.handovers])
-    apply(state, [SessionPut(each) for each in image.sessions])
-    apply(state, [FeaturePut(each) for each in image.features])
-    if image.checks is not None:
-        apply(state, [ChecksSet(image.checks)])
-    apply(state, [WitnessPut(each) for each in image.witnesses])
-    apply(state, [DecisionPut(each) for each in image.decisions])
-    apply(state, [PolicySet(image.policy), *(Answered(*each) for each in image.answers)])
-    return state
-
-
-def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
-    return [nested[key][inner] for key in sorted(nested) for inner in sorted(nested[key])]
 
 
 def check_invariants(state: State) -> None:

@@ -10,7 +10,6 @@ from ...contracts import (
     OpenInstance,
     Reason,
     RevokeSublease,
-    Stamp,
     Sublease,
     limits,
 )
@@ -24,7 +23,7 @@ from .outcome import (
     SubleaseDropped,
     SubleasePut,
 )
-from .state import State
+from .turn import Turn
 from .view import instance_view, sublease_view
 
 # What a holder can lend to a subagent: the work itself, never the lease.
@@ -33,9 +32,9 @@ LENDABLE = frozenset(
 )
 
 
-def grant(state: State, request: GrantSublease, stamp: Stamp) -> Outcome:
+def grant(turn: Turn, request: GrantSublease) -> Outcome:
     """Lend some actions to a subagent, for a time, under the holder's fence."""
-    deadline_ms = deadline_of(request, stamp)
+    deadline_ms = deadline_of(request, turn.stamp)
     if isinstance(deadline_ms, Refused):
         return deadline_ms
     name = f"issue {request.id}"
@@ -44,11 +43,11 @@ def grant(state: State, request: GrantSublease, stamp: Stamp) -> Outcome:
     for action in request.capability_scope:
         if action not in LENDABLE:
             return Refused(Reason.CAPABILITY_UNKNOWN, f"{name}: {action}", request.id)
-    lease = hold(state, request, "sublease.grant", stamp)
+    lease = hold(turn, request, "sublease.grant")
     if isinstance(lease, Refused):
         return lease
-    others = state.subleases.get(lease.resource, {})
-    sublease_id = request.new_sublease_id or f"sub-{stamp.seq}"
+    others = turn.state.subleases.get(lease.resource, {})
+    sublease_id = request.new_sublease_id or f"sub-{turn.stamp.seq}"
     if sublease_id in others:
         return Refused(Reason.SUBLEASE_EXISTS, f"{name}: {sublease_id}", request.id, lease.fence)
     if len(others) >= limits.SUBLEASES_PER_LEASE_MAX:
@@ -59,18 +58,18 @@ def grant(state: State, request: GrantSublease, stamp: Stamp) -> Outcome:
         parent_lease_id=lease.lease_id,
         holder=request.holder.strip(),
         capability_scope=tuple(sorted(set(request.capability_scope))),
-        granted_ms=stamp.wall_ms,
+        granted_ms=turn.stamp.wall_ms,
         deadline_ms=deadline_ms,
     )
     body = {"changed": True, "sublease": sublease_view(sublease)}
     return Accepted((SubleasePut(sublease),), body, request.id, lease.fence)
 
 
-def revoke(state: State, request: RevokeSublease, stamp: Stamp) -> Outcome:
-    lease = hold(state, request, "sublease.revoke", stamp)
+def revoke(turn: Turn, request: RevokeSublease) -> Outcome:
+    lease = hold(turn, request, "sublease.revoke")
     if isinstance(lease, Refused):
         return lease
-    sublease = state.subleases.get(lease.resource, {}).get(request.revoked_sublease_id)
+    sublease = turn.state.subleases.get(lease.resource, {}).get(request.revoked_sublease_id)
     if sublease is None:
         detail = f"issue {request.id}: {request.revoked_sublease_id}"
         return Refused(Reason.SUBLEASE_MISSING, detail, request.id, lease.fence)
@@ -79,12 +78,12 @@ def revoke(state: State, request: RevokeSublease, stamp: Stamp) -> Outcome:
     return Accepted((change,), body, request.id, lease.fence)
 
 
-def open_instance(state: State, request: OpenInstance, stamp: Stamp, policy_digest: str) -> Outcome:
+def open_instance(turn: Turn, request: OpenInstance) -> Outcome:
     """Bind an execution context (a worktree, a runtime) to the lease that it works under."""
-    lease = hold(state, request, "instance.open", stamp)
+    lease = hold(turn, request, "instance.open")
     if isinstance(lease, Refused):
         return lease
-    others = state.instances.get(lease.resource, {})
+    others = turn.state.instances.get(lease.resource, {})
     detail = f"issue {request.id}: {request.instance_id}"
     if request.instance_id in others:
         return Refused(Reason.INSTANCE_EXISTS, detail, request.id, lease.fence)
@@ -100,17 +99,17 @@ def open_instance(state: State, request: OpenInstance, stamp: Stamp, policy_dige
         lease_owner=lease.owner,
         lease_ttl_ms=lease.ttl_ms,
         fence_token=lease.fence,
-        policy_digest=policy_digest,
+        policy_digest=turn.policy_digest,
     )
     body = {"changed": True, "instance": instance_view(instance)}
     return Accepted((InstancePut(instance),), body, request.id, lease.fence)
 
 
-def close_instance(state: State, request: CloseInstance, stamp: Stamp) -> Outcome:
-    lease = hold(state, request, "instance.close", stamp)
+def close_instance(turn: Turn, request: CloseInstance) -> Outcome:
+    lease = hold(turn, request, "instance.close")
     if isinstance(lease, Refused):
         return lease
-    instance = state.instances.get(lease.resource, {}).get(request.instance_id)
+    instance = turn.state.instances.get(lease.resource, {}).get(request.instance_id)
     if instance is None:
         detail = f"issue {request.id}: {request.instance_id}"
         return Refused(Reason.INSTANCE_MISSING, detail, request.id, lease.fence)

@@ -1,85 +1,135 @@
-"""A lease that the next claim simply takes over once it has lapsed.
+"""Leases on jobs, specs and dispatches: one way to claim, renew and hold them.
 
-So runners hold specs, and dispatchers the jobs that they hand on. A claim that shows a fence asks
-for more time in the term of that fence, and never gets a new one.
+What differs is data (`LeaseKind`). A claim that shows a lease asks for more time in the term of
+that lease, and never gets a new one.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
-from ...contracts import TRANSITIONS, Lease, LeaseState, Move, Reason, Stamp, limits, rfc3339
-from .jobs.routes import Turn
-from .lease import Shown, fenced
-from .outcome import Refused
-
-
-class Asked(NamedTuple):
-    """What a claim asks for, and what it shows of the lease that it believes to hold."""
-
-    owner: str
-    ttl_ms: int
-    lease_id: str | None
-    fence: int | None
-
-
-def asked(
-    owner: str, duration_ms: int | None, lease_id: str | None, fence: int | None, name: str
-) -> Asked | Refused:
-    """The claim, where it says who asks, and for a time that a lease may last."""
-    owner = owner.strip()
-    if not owner:
-        return Refused(Reason.ASSIGNEE_INVALID, name)
-    ttl_ms = limits.SPEC_TTL_MS_DEFAULT if duration_ms is None else duration_ms
-    if not limits.TTL_SECONDS_MIN * 1000 <= ttl_ms <= limits.TTL_SECONDS_MAX * 1000:
-        return Refused(Reason.TTL_INVALID, f"{name}: {ttl_ms} milliseconds")
-    return Asked(owner, ttl_ms, lease_id, fence)
+from ...contracts import (
+    Lease,
+    Reason,
+    Stamp,
+    TermClaim,
+    TermHeld,
+    dispatch_resource,
+    job_resource,
+    limits,
+    spec_resource,
+)
+from .lease import ShownLease, extend, fenced, grant, holder_text, is_live, is_ttl
+from .outcome import Accepted, Change, Refused
+from .turn import Turn
 
 
-def is_live(lease: Lease | None, stamp: Stamp) -> bool:
-    return lease is not None and stamp.wall_ms <= lease.deadline_ms
+class LeaseKind(NamedTuple):
+    """How one kind of work is leased."""
+
+    resource: Callable[[str], str]  # the key of its lease, by its id
+    id_member: str  # what requests and outcomes call its id
+    holder_member: str  # what requests call its holder
+    lease_id: str  # of a new term, by the id and the number of the row
+    ttl_ms_default: int
+    shown_by: tuple[str, ...] = ("fence",)  # members of a claim that shows a lease
+    must_end: Reason | None = None  # why an expired lease is in the way; None: it is replaced
+
+    def id_of(self, request: TermClaim | TermHeld) -> str:
+        return str(getattr(request, self.id_member))
+
+    def holder_of(self, request: TermClaim | TermHeld) -> str:
+        return (getattr(request, self.holder_member) or "").strip()
+
+    def lease_of(self, turn: Turn, key: str) -> Lease | None:
+        return turn.state.leases.get(self.resource(key))
+
+    def refuse(self, refusal: Refused, key: str) -> Refused:
+        """The refusal, with what it is about."""
+        return refusal.about(resource=self.resource(key), **{self.id_member: key})
+
+    def accept(self, lease: Lease, changes: tuple[Change, ...], body: dict[str, Any]) -> Accepted:
+        """What was done under a lease."""
+        named: dict[str, Any] = {self.id_member: lease.resource.partition("/")[2]}
+        return Accepted(changes, body, fence=lease.fence, resource=lease.resource, **named)
 
 
-def renewed(turn: Turn, lease: Lease | None, claim: Asked, name: str) -> Lease | Refused | None:
+JOB = LeaseKind(
+    resource=job_resource,
+    id_member="job_id",
+    holder_member="worker",
+    lease_id="claim/{}/{}",
+    ttl_ms_default=limits.TTL_SECONDS_DEFAULT * 1000,
+    shown_by=("fence", "lease_id"),
+    must_end=Reason.JOB_CLAIM_LAPSED,
+)
+SPEC = LeaseKind(
+    resource=spec_resource,
+    id_member="spec_id",
+    holder_member="runner",
+    lease_id="spec/{}/{}",
+    ttl_ms_default=limits.SPEC_TTL_MS_DEFAULT,
+)
+DISPATCH = LeaseKind(
+    resource=dispatch_resource,
+    id_member="job_id",
+    holder_member="dispatcher",
+    lease_id="dispatch/{}/{}",
+    ttl_ms_default=limits.SPEC_TTL_MS_DEFAULT,
+)
+
+
+def claim_deadline(turn: Turn, kind: LeaseKind, request: TermClaim, name: str) -> int | Refused:
+    """The deadline that a claim asks for, where it says who asks, and a lease may last so long."""
+    if not kind.holder_of(request):
+        return kind.refuse(Refused(Reason.ASSIGNEE_INVALID, name), kind.id_of(request))
+    ttl_ms = request.lease_duration_ms
+    ttl_ms = kind.ttl_ms_default if ttl_ms is None else ttl_ms
+    if not is_ttl(ttl_ms):
+        refusal = Refused(Reason.TTL_INVALID, f"{name}: {ttl_ms} milliseconds")
+        return kind.refuse(refusal, kind.id_of(request))
+    return turn.stamp.wall_ms + ttl_ms
+
+
+def renew_term(
+    turn: Turn, kind: LeaseKind, request: TermClaim, deadline_ms: int, name: str
+) -> Lease | Refused | None:
     """More time for the holder that shows its fence; None where a new term may begin."""
-    if lease is not None and is_live(lease, turn.stamp) and claim.owner != lease.owner:
-        detail = f"{name}: {lease.owner} until {rfc3339.answer_text(lease.deadline_ms)}"
-        return Refused(Reason.LEASE_CONTENDED, detail, fence=lease.fence)
-    if claim.fence is None and not is_live(lease, turn.stamp):
+    key, holder = kind.id_of(request), kind.holder_of(request)
+    lease = kind.lease_of(turn, key)
+    if lease is not None:
+        obstacle = kind.must_end
+        if is_live(lease, turn.stamp):
+            obstacle = Reason.LEASE_CONTENDED if holder != lease.owner else None
+        if obstacle is not None:
+            refusal = Refused(obstacle, holder_text(lease, name), fence=lease.fence)
+            return kind.refuse(refusal, key)
+    shows_lease = any(getattr(request, each) is not None for each in kind.shown_by)
+    if not shows_lease and not is_live(lease, turn.stamp):
         return None
-    shown = Shown(claim.owner, claim.lease_id or (lease.lease_id if lease else ""), claim.fence)
+    shown = ShownLease(holder, request.lease_id or (lease.lease_id if lease else ""), request.fence)
     held = fenced(lease, shown, turn.stamp, name)
-    if isinstance(held, Refused):
-        return held
-    return replace(
-        held,
-        deadline_ms=turn.stamp.wall_ms + claim.ttl_ms,
-        ttl_ms=claim.ttl_ms,
-        renewed_ms=turn.stamp.wall_ms,
-        renewals=held.renewals + 1,
-        state=TRANSITIONS[held.state, Move.RENEW],
-    )
+    return kind.refuse(held, key) if isinstance(held, Refused) else extend(turn, held, deadline_ms)
 
 
-def granted(turn: Turn, resource: str, before: Lease | None, claim: Asked) -> Lease:
-    """A new term with a new fence. Whoever had it before is kept out by the old one."""
-    phase = (LeaseState.UNCLAIMED, Move.CLAIM) if before is None else _LAPSED
-    return Lease(
-        resource=resource,
-        lease_id=f"{resource}/{turn.stamp.seq}",
-        owner=claim.owner,
-        fence=turn.stamp.seq,
-        ttl_ms=claim.ttl_ms,
-        granted_ms=turn.stamp.wall_ms,
-        deadline_ms=turn.stamp.wall_ms + claim.ttl_ms,
-        state=TRANSITIONS[phase],
-    )
+def begin_term(turn: Turn, kind: LeaseKind, request: TermClaim, deadline_ms: int) -> Lease:
+    """A new term for the one who claims."""
+    key = kind.id_of(request)
+    lease_id = kind.lease_id.format(key, turn.stamp.seq)
+    return grant(turn, kind.resource(key), kind.holder_of(request), lease_id, deadline_ms)
 
 
-_LAPSED = (LeaseState.EXPIRED, Move.RECLAIM)
+def hold_term(turn: Turn, kind: LeaseKind, request: TermHeld, name: str) -> Lease | Refused:
+    """The lease, where the request comes from its live holder; the ladder from its third guard on.
+
+    The first two are about the work itself, and climbed before.
+    """
+    key = kind.id_of(request)
+    shown = ShownLease(kind.holder_of(request), request.lease_id, request.fence)
+    held = fenced(kind.lease_of(turn, key), shown, turn.stamp, name)
+    return kind.refuse(held, key) if isinstance(held, Refused) else held
 
 
-def tenure_view(lease: Lease, stamp: Stamp) -> dict[str, Any]:
+def term_view(lease: Lease, stamp: Stamp) -> dict[str, Any]:
     return {
         "leaseId": lease.lease_id,
         "owner": lease.owner,

@@ -22,10 +22,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import orjson
 
-from ...contracts import TOO_LONG, Reason, Transport, host_actions, limits
+from ...contracts import TOO_LONG, Reason, Transport, host_actions, limits, refuse_garbage
 from ..journal.journal import Unavailable
 from ..journal.state_dir import SOCKET
-from ..law.garbage import refused_garbage
 from .sidecar import PROTOCOL
 
 _RETRY_SECONDS = 10.0  # how long a lost sidecar is waited for
@@ -372,7 +371,7 @@ def _is_too_long(line: bytes) -> bool:
 
 def _too_long() -> bytes:
     """What the sidecar would say, out of turn and without an `id`; so it is not asked."""
-    return refused_garbage(TOO_LONG, 0)
+    return refuse_garbage(TOO_LONG, 0)
 
 
 def _unmarked(line: bytes) -> tuple[int | None, bytes]:

@@ -256,17 +256,18 @@ def _held(state: State, resource: str, fence: int, stamp: Stamp) -> Lease | Refu
     from ...contracts import Held  # noqa: PLC0415
     from ..law import lease  # noqa: PLC0415
     from ..law.jobs import job, job_dispatch, spec  # noqa: PLC0415
-    from ..law.jobs.routes import Turn  # noqa: PLC0415
     from ..law.outcome import Refused  # noqa: PLC0415
+    from ..law.turn import Turn  # noqa: PLC0415
 
+    turn = Turn(state, stamp)
     family, _, name = resource.partition("/")
     held = state.leases.get(resource)
     owner, lease_id = (held.owner, held.lease_id) if held else (None, None)
     if family == "issue":
         request = Held(id=name, assignee=owner, lease_id=lease_id, fence=fence)
-        return lease.hold(state, request, "issue.show", stamp)
+        return lease.hold(turn, request, "issue.show")
     find = {"job": job.find, "spec": spec.find, "dispatch": job_dispatch.find}[family]
-    found = find(Turn(state, stamp), name)
+    found = find(turn, name)
     if isinstance(found, Refused):
         return found
-    return lease.fenced(held, lease.Shown(owner, lease_id, fence), stamp, f"{family} {name}")
+    return lease.fenced(held, lease.ShownLease(owner, lease_id, fence), stamp, f"{family} {name}")

@@ -41,11 +41,11 @@ from ...contracts import (
     canonical,
     contract_digest,
     limits,
+    refuse_garbage,
 )
 from ..journal.journal import Unavailable
 from ..journal.relay_message import mark_of
 from ..journal.state_dir import SOCKET
-from ..law.garbage import refused_garbage, with_mark
 from ..views.follower import Follower, Pace
 from .local import LOOK_SECONDS, Office
 from .relay import Relay, runs_of
@@ -470,8 +470,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._sidecar.greeting
 
     def _refusal(self, garbage: Garbage) -> bytes:
-        answer = refused_garbage(garbage, self._sidecar.office.authority.head.seq)
-        return with_mark(answer, garbage.id)
+        return refuse_garbage(garbage, self._sidecar.office.authority.head.seq)
 
     def _write(self, lines: bytes) -> None:
         if self._transport.is_closing():

@@ -14,9 +14,8 @@ from typing import ClassVar
 
 import apsw
 
-from ..journal.journal import Storage, Unavailable
+from ..journal.journal import SqlTables, Storage, Unavailable
 from ..journal.state_dir import open_journal
-from ..journal.tables import Shown
 
 _ROWS_MAX = 256  # at once
 _STEP_SECONDS = 0.005  # of a processor: as long as somebody who asks may have to wait
@@ -49,7 +48,7 @@ class Follower:
         self._state_dir, self._journal = state_dir, journal
         self._opened: ExitStack | None = None
         self._reader: Storage
-        self._tables: Shown
+        self._tables: SqlTables
         self._rows = 1  # so many take about as long as a step may
         self._complaint = ""
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...contracts import Garbage, Reason, Stamp, limits, restore
-from ..engine.envelope import sealed
+from ..engine.envelope import glean, sealed
 from ..journal.journal import Head, Journal, Row, Snapshot
 from ..law.decide import decide, looks_back
+from ..law.image import dump
 from ..law.outcome import Repeated
-from ..law.state import State, apply, dump
-from ..law.workers.history import glean
+from ..law.state import State, apply
 
 
 @dataclass(frozen=True, slots=True)

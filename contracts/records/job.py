@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from .. import canonical
 from ..requests.shapes import Artifact, CallerStamp
 from .spec import Dispatched
 
@@ -142,3 +143,16 @@ def completed_job(op_id: str) -> str | None:
     """The job that an operation completes; None for the id of any other operation."""
     head, slash, job_id = op_id.partition("/")
     return job_id if head == "complete" and slash and "/" not in job_id and job_id else None
+
+
+def snapshot_id(artifact: Artifact) -> str:
+    """The id that follows from what a snapshot says."""
+    members = {
+        "artifactType": artifact.artifact_type,
+        "modelId": artifact.model_id,
+        "modelVersion": artifact.model_version,
+        "outputDigest": artifact.output_digest,
+        "promptDigest": artifact.prompt_digest,
+        "sourceJob": artifact.source_job,
+    }
+    return canonical.digest("art1", canonical.encode(members))

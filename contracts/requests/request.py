@@ -10,8 +10,15 @@ from typing import Any
 import msgspec
 
 from .. import canonical, limits
-from ..reason import Reason
-from .host_actions import HostAction, contract_digest, host_actions
+from ..reason import FAILURES, Reason
+from .host_actions import (
+    DISPATCH_KIND,
+    PROFILE_ID,
+    HostAction,
+    contract_digest,
+    host_actions,
+    semantic_digest,
+)
 from .shapes import SHAPES, STRENGTH, Context, Mutation, Shape, Transport
 
 _MEMBERS = frozenset({"id", "action", "payload", "context", "now"})
@@ -50,6 +57,16 @@ class Request:
     @property
     def request_id(self) -> str | None:
         return self.payload.request_id if isinstance(self.payload, Mutation) else None
+
+    @property
+    def policy_digest(self) -> str:
+        """The policy that the evidence of a request is bound to."""
+        return (self.context.policy_digest or "").strip() or self.policy
+
+    @property
+    def instruction_ref(self) -> str | None:
+        """The instruction behind a request; a blank one is none."""
+        return (self.context.instruction_ref or "").strip() or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +139,36 @@ def restore(data: bytes) -> Request | Garbage:
         raise ValueError("it was not written by an authority")
     door = Door(value.pop("door"), frozen_clock=True, policy=value.pop("policy"))
     return build(value, door)
+
+
+def refuse_garbage(garbage: Garbage, seq: int) -> bytes:
+    """The answer to what never became a request. It is no host action, and has no evidence."""
+    action = host_actions().get(garbage.action or "")
+    name = "transport.dispatch" if garbage.action is None else garbage.action
+    name = name[: limits.NAME_LENGTH_MAX]
+    pseudo = "invalid_request" if garbage.action is None else "unknown"
+    action_id = action.action_id if action else f"transport.action.{pseudo}"
+    failure = FAILURES[garbage.reason]
+    response = {
+        "schema": 1,
+        "dispatchKind": DISPATCH_KIND,
+        "profileId": PROFILE_ID,
+        "action": name,
+        "actionId": action_id,
+        "semanticDigest": semantic_digest(name, action_id),
+        "result": "rejected",
+        "failureClasses": [failure.wire],
+        "diagnostic": f"{garbage.detail}: {failure.meaning}; {failure.remedy}",
+        "seq": seq,
+    }
+    return with_mark(canonical.encode(response), garbage.id)
+
+
+def with_mark(response: bytes, mark: str | int | None) -> bytes:
+    """The answer as the caller gets it: its own `id` in front."""
+    if mark is None:
+        return response
+    return b'{"id":' + canonical.encode(mark) + b"," + response[1:]
 
 
 def _typed(

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from understudy.actors.run import artifacts
-from understudy.authority.law.jobs.job import snapshot_id
 from understudy.contracts import SNAPSHOT_TYPE, Artifact, limits
+from understudy.contracts.records.job import snapshot_id
 
 PLAIN = {"artifactId": "sha256:1", "artifactType": "ci.wheel"}
 SNAPSHOT = {

@@ -11,7 +11,7 @@ from tests.surfaces.process import environment
 from understudy.actors import handlers
 from understudy.actors.handlers import HAND_BACK, Job, find, handler
 from understudy.actors.run.artifacts import read_artifacts
-from understudy.authority.law.jobs.job import snapshot_id
+from understudy.contracts.records.job import snapshot_id
 
 
 def worked(job: Job) -> None: ...

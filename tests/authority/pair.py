@@ -13,9 +13,11 @@ from tests.authority.model import Model, Piece, Term, Verdict
 from tests.fakes.desk import Desk, asked, records
 from tests.fakes.journal import Disk, MemoryJournal
 from understudy.authority.engine.engine import recover
+from understudy.authority.law.image import dump
 from understudy.authority.law.lease import hold
 from understudy.authority.law.outcome import LeasePut, decode_changes
-from understudy.authority.law.state import State, apply, check_invariants, dump
+from understudy.authority.law.state import State, apply, check_invariants
+from understudy.authority.law.turn import Turn
 from understudy.authority.views.replay import replay
 from understudy.contracts.records.records import Lease, Stamp, issue_resource
 from understudy.contracts.requests.shapes import Held
@@ -340,7 +342,7 @@ class Pair:
                 lease_id=shown["leaseId"],
                 fence=shown["fence"],
             )
-            outcome = hold(self.desk.authority.state, request, "issue.update", stamp)
+            outcome = hold(Turn(self.desk.authority.state, stamp), request, "issue.update")
             if isinstance(outcome, Lease):
                 passing.setdefault(shown["id"], set()).add(shown["fence"])
         assert all(len(fences) == 1 for fences in passing.values())

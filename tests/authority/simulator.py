@@ -19,7 +19,8 @@ from tests.fakes.desk import Time, asked
 from tests.fakes.journal import FAULTS, Crash, Disk, MemoryJournal
 from understudy.authority.engine.engine import Authority, recover
 from understudy.authority.journal.journal import Row, Unavailable
-from understudy.authority.law.state import check_invariants, dump
+from understudy.authority.law.image import dump
+from understudy.authority.law.state import check_invariants
 from understudy.authority.views.replay import replay
 from understudy.contracts import rfc3339
 

@@ -1,15 +1,17 @@
 """The one decision: who is let in, what is remembered, and that the same comes out everywhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import orjson
 import pytest
 
 from tests.fakes.desk import START_MS, Desk, asked, records
-from understudy.authority.law.decide import decide
+from understudy.authority.law.decide import decide, looks_back
 from understudy.authority.law.outcome import Accepted, Outcome, Refused
 from understudy.authority.law.state import State
+from understudy.authority.law.workers.history import Done
 from understudy.contracts.reason import Reason
 from understudy.contracts.records.records import Stamp
 from understudy.contracts.requests.host_actions import host_actions
@@ -145,10 +147,25 @@ NEEDED: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_read_has_a_rule() -> None:
-    for action in host_actions().values():
-        if not action.mutates:
-            decided(asked(action.action, NEEDED.get(action.action, {})))
+class Hidden(Sequence[Done]):
+    """A past that notices who looks at it."""
+
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - as a sequence has it
+        raise PermissionError(at)
+
+    def __len__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(
+    "action", [each for each, row in host_actions().items() if not row.mutates]
+)
+def test_every_read_has_a_rule_that_looks_back_only_where_it_says_so(action: str) -> None:
+    request = asked(action, NEEDED.get(action, {}))
+    assert isinstance(request, Request)
+    decided(request)
+    with pytest.raises(PermissionError) if looks_back(request) else nullcontext():
+        decide(State(), request, Stamp(1, START_MS, 0, "n1"), Hidden())
 
 
 def deep_down(levels: int, call: Callable[[], Result]) -> Result:

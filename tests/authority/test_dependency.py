@@ -11,7 +11,15 @@ from understudy.authority.law.issues.dependency import cycle_through, tangle
 from understudy.authority.law.issues.projection import diagnostics
 from understudy.authority.law.outcome import Accepted, DependencyAdded, IssueAdded
 from understudy.authority.law.state import State, apply, check_invariants
-from understudy.contracts.records.records import BLOCKING_TYPES, DEPENDENCY_TYPES, Dependency, Issue
+from understudy.authority.law.turn import Turn
+from understudy.contracts.records.records import (
+    BLOCKING_TYPES,
+    DEPENDENCY_TYPES,
+    Dependency,
+    Issue,
+    Stamp,
+)
+from understudy.contracts.requests.shapes import Nothing
 
 KINDS = ("blocks", "waits-for", "related")
 MOMENT = "2027-01-15T08:00:00Z"
@@ -221,6 +229,6 @@ def test_a_long_chain_is_walked_once() -> None:
     apply(state, [IssueAdded(each) for each in issues])
     apply(state, [DependencyAdded(Dependency(*pair, "blocks")) for pair in pairwise(names)])
     assert tangle(state) == set()
-    outcome = diagnostics(state)
+    outcome = diagnostics(Turn(state, Stamp(1, 0, 0, "n1")), Nothing())
     assert isinstance(outcome, Accepted)
     assert outcome.body["sound"] is True

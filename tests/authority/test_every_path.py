@@ -18,8 +18,9 @@ from tests.fakes.mutant import break_rule
 from tests.faults.register import Heard, Kind, Op, Register, step
 from understudy.authority.law import lease
 from understudy.authority.law.decide import decide
+from understudy.authority.law.image import dump, load
 from understudy.authority.law.outcome import Accepted, Refused
-from understudy.authority.law.state import State, apply, check_invariants, dump, load
+from understudy.authority.law.state import State, apply, check_invariants
 from understudy.contracts.records.records import Stamp, issue_resource
 from understudy.contracts.requests.request import Request
 
@@ -158,14 +159,14 @@ def test_whatever_two_workers_do_one_of_them_holds_each_issue(
         ("fenced", "shown.fence < lease.fence", "False"),
         ("fenced", "stamp.wall_ms > deadline_ms", "stamp.wall_ms >= deadline_ms"),
         ("fenced", "lease is None", "False"),
-        ("_obstacle", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),
+        ("is_live", "stamp.wall_ms <= lease.deadline_ms", "stamp.wall_ms < lease.deadline_ms"),
         ("_obstacle", "lease.owner != assignee", "False"),
-        ("_granted", "fence=stamp.seq", "fence=1"),
+        ("grant", "fence=turn.stamp.seq", "fence=1"),
         ("break_lease", "lease is None", "False"),
         (
             "release",
-            "_dropped(",
-            "_extended(state, state.issues[request.id], lease, 0, stamp) or (",
+            "_drop(",
+            "_put(turn, turn.state.issues[request.id], extend(turn, lease, 0)) or (",
         ),
     ],
 )

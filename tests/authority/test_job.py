@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.fakes.desk import START_MS, Desk, asked
+from understudy.authority.journal.journal import operations
 from understudy.authority.law.decide import decide
-from understudy.authority.law.jobs.oplog import fold, image, operations
+from understudy.authority.law.image import dump, load
+from understudy.authority.law.jobs.oplog import fold, image
 from understudy.authority.law.outcome import JobPut
-from understudy.authority.law.state import State, apply, check_invariants, dump, load
+from understudy.authority.law.state import State, apply, check_invariants
 from understudy.contracts import (
     CallerStamp,
     Job,

@@ -23,7 +23,7 @@ from understudy.authority.journal.sqlite import SqliteJournal
 from understudy.authority.journal.state_dir import JOURNAL, TABLES, TRAJECTORY, create_state_dir
 from understudy.authority.journal.tables import Tables
 from understudy.authority.law.decide import decide
-from understudy.authority.law.state import dump
+from understudy.authority.law.image import dump
 from understudy.authority.service.local import Office
 from understudy.authority.views.replay import replay
 from understudy.authority.views.trajectory import verify

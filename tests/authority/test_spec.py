@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from tests.authority.test_job import cost
 from tests.fakes.desk import START_MS, asked
 from understudy.authority.law.decide import decide
+from understudy.authority.law.image import dump, load
 from understudy.authority.law.jobs.oplog import fold, image
 from understudy.authority.law.outcome import Accepted, JobPut, LeasePut, OperationAdmitted, SpecPut
-from understudy.authority.law.state import State, apply, check_invariants, dump, load
+from understudy.authority.law.state import State, apply, check_invariants
 from understudy.contracts import (
     Job,
     Lease,
@@ -260,8 +261,7 @@ def test_any_interleaving_makes_each_job_once_and_hands_it_on_once(
 
 def test_the_model_can_lose(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that lets a zombie through is noticed."""
-    from understudy.authority.law import lease  # noqa: PLC0415
-    from understudy.authority.law.jobs import spec  # noqa: PLC0415
+    from understudy.authority.law import lease, term  # noqa: PLC0415
 
     def blind(held: Any, shown: Any, stamp: Any, name: str) -> Any:  # noqa: ANN401
         found = lease.fenced(held, shown, stamp, name)
@@ -271,7 +271,7 @@ def test_the_model_can_lose(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World({"s": [{"stepKey": "k:0", "kind": "k"}, {"stepKey": "k:1", "kind": "k"}]})
     for move in (("claim", "ann", "s", 0, 0), ("claim", "bob", "s", 0, TTL_MS + 1)):
         world.step(move)
-    monkeypatch.setattr(spec, "fenced", blind)
+    monkeypatch.setattr(term, "fenced", blind)
     with pytest.raises(AssertionError, match="without the lease"):
         world.step(("make", "ann", "s", 0, 0))
 

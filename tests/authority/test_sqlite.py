@@ -9,7 +9,7 @@ from tests.fakes.desk import Desk
 from understudy.authority.engine.engine import recover
 from understudy.authority.journal.journal import Head, Row, Snapshot, Unavailable
 from understudy.authority.journal.sqlite import SqliteJournal
-from understudy.authority.law.state import dump
+from understudy.authority.law.image import dump
 from understudy.contracts.reason import Reason
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.authority.pair import Pair
 from tests.fakes.desk import START_MS, Desk
+from understudy.authority.law.image import dump, load
 from understudy.authority.law.outcome import (
     Answered,
     Change,
@@ -26,7 +27,7 @@ from understudy.authority.law.outcome import (
     decode_changes,
     encode_changes,
 )
-from understudy.authority.law.state import State, apply, check_invariants, dump, load
+from understudy.authority.law.state import State, apply, check_invariants
 from understudy.contracts.records.fiber import FiberState
 from understudy.contracts.records.records import Dependency, Fiber, Instance, Issue, Lease, Sublease
 

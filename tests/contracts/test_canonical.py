@@ -10,6 +10,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.authority.law.image import dump
 from understudy.authority.law.outcome import (
     Answered,
     Change,
@@ -19,7 +20,7 @@ from understudy.authority.law.outcome import (
     LeasePut,
     encode_changes,
 )
-from understudy.authority.law.state import State, apply, dump
+from understudy.authority.law.state import State, apply
 from understudy.contracts import canonical, limits
 from understudy.contracts.records.records import Dependency, Issue, Lease
 

@@ -7,7 +7,8 @@ import orjson
 from understudy.authority.engine.engine import Authority, recover
 from understudy.authority.journal.clock import SteadyClock
 from understudy.authority.journal.journal import Journal
-from understudy.authority.law.state import State, dump
+from understudy.authority.law.image import dump
+from understudy.authority.law.state import State
 from understudy.authority.views.replay import replay
 from understudy.contracts import canonical
 from understudy.contracts.requests.request import Door, Garbage, Request, parse

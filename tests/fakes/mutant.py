@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from understudy.authority.law.jobs.operations import _RULES
+from understudy.authority.law.rules import RULES
+
 
 def break_rule(
     patch: pytest.MonkeyPatch, module: ModuleType, where: str, right: str, wrong: str
@@ -28,3 +31,9 @@ def break_rule(
     for other in [each for key, each in sys.modules.items() if key.startswith("understudy.")]:
         if vars(other).get(name) is sound:  # others have it by name
             patch.setattr(other, name, broken[name])
+    for action, rule in RULES.items():
+        if rule is sound:  # tables have it by value
+            patch.setitem(RULES, action, broken[name])
+    for kind, (shape, member, rule) in _RULES.items():
+        if rule is sound:
+            patch.setitem(_RULES, kind, (shape, member, broken[name]))

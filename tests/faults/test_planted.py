@@ -22,9 +22,9 @@ MUTANTS = [  # silent ones: many others end the authority, by its own invariants
     ("fenced", "shown.fence < lease.fence", "shown.fence < lease.fence - 40"),
     ("fenced", "stamp.wall_ms > deadline_ms", "stamp.wall_ms > deadline_ms - 29_000"),
     ("_obstacle", "lease.owner != assignee", "lease.owner[0] != assignee[0]"),
-    ("_granted", "fence=stamp.seq", "fence=stamp.seq % 40 + 1"),
+    ("grant", "fence=turn.stamp.seq", "fence=turn.stamp.seq % 40 + 1"),
     ("deadline_of", "stamp.wall_ms + ttl_seconds", "stamp.wall_ms + 3 * ttl_seconds"),
-    ("release", "step(state,", "return Accepted(fence=lease.fence)\n    step(state,"),
+    ("release", "step(turn,", "return Accepted(fence=lease.fence)\n    step(turn,"),
 ]
 
 

@@ -49,7 +49,7 @@ def test_rows_are_those_that_python_would_have_written(
 
 def test_packed_rows_and_others_keep_their_order(journal: SqliteJournal, packed: Packed) -> None:
     first, second, third = packed.rows()
-    tail = Packed(5, 6, packed.epoch, packed.node, packed.table[200:], packed.text, packed.library)
+    tail = packed._replace(first_seq=5, table=packed.table[200:])
     fourth = third._replace(seq=7)
     journal.append([first, tail, fourth], 3, packed.epoch)
     assert list(journal.read(3)) == [first, second, third, fourth]

@@ -16,7 +16,8 @@ from tests.native.walk import Walk
 from understudy.authority.engine.engine import Authority
 from understudy.authority.engine.ffi import Kernel, Stop
 from understudy.authority.engine.native_engine import NativeAuthority
-from understudy.authority.law.state import check_invariants, dump
+from understudy.authority.law.image import dump
+from understudy.authority.law.state import check_invariants
 from understudy.authority.views.replay import replay
 from understudy.authority.views.trajectory import line as step_line
 from understudy.authority.views.trajectory import written

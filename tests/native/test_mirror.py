@@ -14,17 +14,18 @@ SUBLEASES = 10  # the guard that only subleases meet; they are the reference's
 
 # Functions of the reference, in the order of the file, and what they are called in C.
 NAMES = {
+    "is_live": "is_live",
+    "grant": "grant",
+    "extend": "extend",
     "hold": "us_hold",
     "touch": "us_touch",
     "claim": "us_claim",
     "_obstacle": "obstacle",
-    "_granted": "granted",
     "_derived_id": "derived_id",
     "_token": "put_token",
     "renew": "us_renew",
     "release": "us_release",
-    "_extended": "extended",
-    "_dropped": "dropped",
+    "_drop": "drop",
     "deadline_of": "deadline",
 }
 
@@ -81,5 +82,5 @@ def test_every_function_refuses_for_the_same_reasons_in_the_same_order(name: str
 
 
 def test_closing_is_a_touch_and_nothing_else() -> None:
-    assert re.search(r"lease = touch\(state, request, \"issue\.close\", stamp\)", WORK)
+    assert re.search(r"lease = touch\(turn, request, \"issue\.close\"\)", WORK)
     assert "us_touch(k, request, stamp, outcome)" in (ROOT / "native/work.c").read_text("utf-8")

@@ -26,7 +26,7 @@ from understudy.authority.engine import ffi
 from understudy.authority.engine.engine import recover
 from understudy.authority.engine.native_engine import NativeOffice
 from understudy.authority.journal.journal import Row
-from understudy.authority.law.state import dump
+from understudy.authority.law.image import dump
 from understudy.authority.service.client import Client
 from understudy.authority.views.replay import replay
 from understudy.authority.views.trajectory import verify

@@ -28,7 +28,7 @@ _STRANGER, _ELSEWHERE = "UD001", "UD003"  # errors of our own functions
 
 
 class PostgresTables:
-    """See `Shown` for the promises."""
+    """See `SqlTables` for the promises."""
 
     def __init__(self, place: Place, epoch: Callable[[], int]) -> None:
         """Whoever is going to write says under which epoch, each time."""

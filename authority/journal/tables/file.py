@@ -16,7 +16,7 @@ _ROWS = 1_000  # in one transaction; whoever lingers in the journal keeps its lo
 
 
 class Tables:
-    """See `Shown` for the promises. Several processes may let one file follow at once."""
+    """See `SqlTables` for the promises. Several processes may let one file follow at once."""
 
     def __init__(self, path: Path) -> None:
         self._db = apsw.Connection(str(path))

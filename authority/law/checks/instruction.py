@@ -17,7 +17,6 @@ from ....contracts import (
     Instruction,
     Reason,
     RunInstruction,
-    Stamp,
     Witness,
     canonical,
     document_of,
@@ -26,34 +25,37 @@ from ....contracts import (
     verdict,
 )
 from ..outcome import Accepted, Outcome, Refused, WitnessPut
-from ..state import State
+from ..turn import Turn
 
 WITNESS_KIND = "ci.instruction.v1"
 
 
-def check(state: State, request: CheckInstruction) -> Outcome:
+def check(turn: Turn, request: CheckInstruction) -> Outcome:
     """Whether the policy in force allows the envelope, and what it would run."""
-    instruction = read_instruction(request.instruction_id, request.envelope, state.checks)
+    instruction = read_instruction(request.instruction_id, request.envelope, turn.state.checks)
     if isinstance(instruction, Flaw):
-        return _refused(request, instruction)
-    assert state.checks is not None, "no envelope is bound to no policy"
+        return _refuse(request, instruction)
+    assert turn.state.checks is not None, "no envelope is bound to no policy"
     body = {
         "instruction": instruction.view(),
-        "checks": commands(state.checks, instruction.requested_checks),
+        "checks": commands(turn.state.checks, instruction.requested_checks),
     }
     return Accepted(body=body)
 
 
-def run(state: State, request: RunInstruction, stamp: Stamp) -> Outcome:
+def run(turn: Turn, request: RunInstruction) -> Outcome:
     """Record what the requested checks gave, once for each of them."""
-    instruction = read_instruction(request.instruction_id, request.envelope, state.checks)
+    refusal = hearsay(turn, "instruction.run")
+    if refusal is not None:
+        return refusal
+    instruction = read_instruction(request.instruction_id, request.envelope, turn.state.checks)
     if isinstance(instruction, Flaw):
-        return _refused(request, instruction)
+        return _refuse(request, instruction)
     name = f"instruction {instruction.instruction_id}"
     if not instruction.executes:
         return Refused(Reason.INSTRUCTION_UNROUTABLE, f"{name}: {instruction.instruction_type}")
     key = f"instruction/{instruction.instruction_id}"
-    known = state.witnesses.get(key)
+    known = turn.state.witnesses.get(key)
     if known is not None and known.digest != instruction.digest:
         return Refused(Reason.INSTRUCTION_CONFLICT, f"{name}: row {known.seq}")
     problem = results_problem(instruction.requested_checks, request.results)
@@ -63,13 +65,13 @@ def run(state: State, request: RunInstruction, stamp: Stamp) -> Outcome:
     digest = canonical.digest("wit1", canonical.encode(witness))
     ref = f"ciwitness://instruction/{instruction.instruction_id}/{digest}"
     put = Witness(
-        key=key, digest=instruction.digest, verdict=witness["verdictClass"], seq=stamp.seq
+        key=key, digest=instruction.digest, verdict=witness["verdictClass"], seq=turn.stamp.seq
     )
     body = {"changed": True, "witness": witness, "witnessRef": ref}
     return Accepted((WitnessPut(put),), body, witnesses=(ref,))
 
 
-def _refused(request: CheckInstruction | RunInstruction, flaw: Flaw) -> Refused:
+def _refuse(request: CheckInstruction | RunInstruction, flaw: Flaw) -> Refused:
     return Refused(flaw.reason, f"instruction {request.instruction_id}: {flaw.detail}")
 
 
@@ -90,12 +92,19 @@ def _witness(instruction: Instruction, results: list[dict[str, Any]]) -> dict[st
         **members,
         "requiredChecks": required,
         **judged,
-        **executed(results),
+        **execution(results),
         **typed_core(core, instruction.normalizer_id, instruction.policy_digest),
     }
 
 
 # --- results, as `required` needs them too --------------------------------------------------------
+
+
+def hearsay(turn: Turn, action: str) -> Refused | None:
+    """Results count only from doors behind which the checks were run, not from whoever asks."""
+    if {turn.door, turn.transport} <= {"cli", "coordinator"}:
+        return None
+    return Refused(Reason.CHECK_RESULTS_FORBIDDEN, f"{action}: {turn.door}")
 
 
 def commands(policy: CheckPolicy, check_ids: Iterable[str]) -> list[dict[str, Any]]:
@@ -127,7 +136,7 @@ def outcomes(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: each[name] for name in ("checkId", "status", "exitCode")} for each in results]
 
 
-def executed(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def execution(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The part of a witness that says what ran."""
     idle = ("unavailable", "cancelled")
     return {

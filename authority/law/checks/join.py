@@ -4,21 +4,22 @@ What an issue's worker changed is what its newest hand-over names as `path:` art
 worktrees of its instances. Two issues that name the same cannot be joined as they are.
 """
 
-from ....contracts import CheckJoin, Reason, Section, Stamp, Unreadable, issue_resource, join_check
+from ....contracts import CheckJoin, Reason, Section, Unreadable, issue_resource, join_check
 from ..outcome import Accepted, Outcome, Refused
 from ..state import State
+from ..turn import Turn
 
 _PATH = "path:"
 
 
-def check(state: State, request: CheckJoin, stamp: Stamp) -> Outcome:  # noqa: ARG001 - as all rules
+def check(turn: Turn, request: CheckJoin) -> Outcome:
     """Every class that applies, the first one first; accepted, the whole witness."""
     if request.input is None and len(set(request.issue_ids)) < 2:
         return Refused(Reason.HARNESS_FIELD_MISSING, "input, or two issueIds")
     for issue_id in request.issue_ids:
-        if issue_id not in state.issues:
+        if issue_id not in turn.state.issues:
             return Refused(Reason.ISSUE_NOT_FOUND, f"issue {issue_id}")
-    sections = [_section(state, issue_id) for issue_id in sorted(set(request.issue_ids))]
+    sections = [_section(turn.state, issue_id) for issue_id in sorted(set(request.issue_ids))]
     joined = join_check(request.input or {}, sections)
     if isinstance(joined, Unreadable):
         return Refused(Reason.JOIN_INPUT_INVALID, joined.detail)

@@ -24,7 +24,6 @@ from ....contracts import (
     Reason,
     RecordWitness,
     RequiredDelta,
-    Stamp,
     VerifyDecision,
     VerifyWitness,
     Witness,
@@ -37,7 +36,8 @@ from ....contracts import (
 from ..lease import touch
 from ..outcome import Accepted, Change, DecisionPut, Outcome, Refused, WitnessPut
 from ..state import State
-from .instruction import commands, executed, in_order, outcomes, results_problem
+from ..turn import Turn
+from .instruction import commands, execution, hearsay, in_order, outcomes, results_problem
 
 WITNESS_KIND = "ci.required.v1"
 DECISION_KIND = "ci.required.decision.v1"
@@ -58,9 +58,9 @@ class _Inputs(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 # --- reads ----------------------------------------------------------------------------------------
 
 
-def projection(state: State, request: ProjectRequired) -> Outcome:
+def projection(turn: Turn, request: ProjectRequired) -> Outcome:
     """The required checks of changed paths, and the commands to run for them."""
-    policy = _policy(state, request.changed_paths)
+    policy = _policy(turn.state, request.changed_paths)
     if isinstance(policy, Refused):
         return policy
     projected = project(policy, request.changed_paths)
@@ -68,7 +68,7 @@ def projection(state: State, request: ProjectRequired) -> Outcome:
     return Accepted(body={"projection": projected, "checks": checks})
 
 
-def delta(request: RequiredDelta) -> Outcome:
+def delta(_: Turn, request: RequiredDelta) -> Outcome:
     """A change as a document of its own: each path once, in order, with a digest."""
     refused = _bad_path(request.changed_paths)
     if refused is not None:
@@ -76,11 +76,11 @@ def delta(request: RequiredDelta) -> Outcome:
     return Accepted(body={"delta": _delta(request)})
 
 
-def gate_ref(state: State, request: GateRef) -> Outcome:
+def gate_ref(turn: Turn, request: GateRef) -> Outcome:
     """A reference to what a check left behind, bound to its content."""
-    if state.checks is None:
+    if turn.state.checks is None:
         return Refused(Reason.REQUIRED_POLICY_MISSING, request.check_id)
-    if not state.checks.named([request.check_id]):
+    if not turn.state.checks.named([request.check_id]):
         return Refused(Reason.REQUIRED_GATE_REF, f"there is no check {request.check_id}")
     problem = path_problem(request.artifact_rel_path)
     if problem is not None:
@@ -89,22 +89,22 @@ def gate_ref(state: State, request: GateRef) -> Outcome:
     return Accepted(body={"gateRef": reference | {"source": request.source}})
 
 
-def witness_verify(state: State, request: VerifyWitness) -> Outcome:
+def witness_verify(turn: Turn, request: VerifyWitness) -> Outcome:
     """Recompute everything that a witness says, under the policy in force."""
-    digest = _verified(state, request.witness)
+    digest = _verify(turn.state, request.witness)
     if isinstance(digest, Refused):
         return digest
     body = {
         "witnessDigest": digest,
         "verdictClass": request.witness["verdictClass"],
-        "recorded": digest in state.witnesses,
+        "recorded": digest in turn.state.witnesses,
     }
     return Accepted(body=body)
 
 
-def decision_verify(state: State, request: VerifyDecision) -> Outcome:
+def decision_verify(turn: Turn, request: VerifyDecision) -> Outcome:
     """Whether a decision is the one that follows from a witness of this authority."""
-    known = _recorded(state, request.witness)
+    known = _find_recorded(turn.state, request.witness)
     if isinstance(known, Refused):
         return known
     expected = _decision(request.witness, known)
@@ -119,14 +119,17 @@ def decision_verify(state: State, request: VerifyDecision) -> Outcome:
 # --- mutations ------------------------------------------------------------------------------------
 
 
-def witness(state: State, request: RecordWitness, stamp: Stamp) -> Outcome:
+def witness(turn: Turn, request: RecordWitness) -> Outcome:
     """Record what the required checks gave; for an issue, by its holder and in this term."""
-    policy = _policy(state, request.changed_paths)
+    refusal = hearsay(turn, "required.witness")
+    if refusal is not None:
+        return refusal
+    policy = _policy(turn.state, request.changed_paths)
     if isinstance(policy, Refused):
         return policy
     lease = None
     if request.id is not None:
-        lease = touch(state, _holder(request, request.id), "required.witness", stamp)
+        lease = touch(turn, _holder(request, request.id), "required.witness")
         if isinstance(lease, Refused):
             return lease
     wanted = project(policy, request.changed_paths)["requiredChecks"]
@@ -149,28 +152,28 @@ def witness(state: State, request: RecordWitness, stamp: Stamp) -> Outcome:
         key=digest,
         digest=digest,
         verdict=document["verdictClass"],
-        seq=stamp.seq,
+        seq=turn.stamp.seq,
         issue_id=request.id or "",
-        term=state.term(request.id) if request.id else (0, 0),
+        term=turn.state.term(request.id) if request.id else (0, 0),
     )
     ref = f"ciwitness://required/{digest}"
     body = {"changed": True, "witness": document, "witnessRef": ref}
     return Accepted((WitnessPut(put),), body, request.id, fence, (ref,))
 
 
-def witness_decide(state: State, request: DecideWitness) -> Outcome:
+def witness_decide(turn: Turn, request: DecideWitness) -> Outcome:
     """Accept or reject by a recorded witness; an issue can be closed in the same term then."""
-    known = _recorded(state, request.witness)
+    known = _find_recorded(turn.state, request.witness)
     if isinstance(known, Refused):
         return known
     decision = _decision(request.witness, known)
     changes: tuple[Change, ...] = ()
     if known.issue_id:
-        closed = state.issues[known.issue_id].status == "closed"
-        if closed or state.term(known.issue_id) != known.term:
+        closed = turn.state.issues[known.issue_id].status == "closed"
+        if closed or turn.state.term(known.issue_id) != known.term:
             detail = f"issue {known.issue_id}: witness of row {known.seq}"
             return Refused(Reason.REQUIRED_TERM_ENDED, detail, known.issue_id)
-        newest = _newest(state, known.issue_id)
+        newest = _newest(turn.state, known.issue_id)
         if newest.key != known.key:  # an older success would hide a newer failure
             detail = f"issue {known.issue_id}: row {newest.seq} has another than row {known.seq}"
             return Refused(Reason.REQUIRED_SUPERSEDED, detail, known.issue_id)
@@ -186,7 +189,7 @@ def witness_decide(state: State, request: DecideWitness) -> Outcome:
     return Accepted(changes, body, known.issue_id or None, known.term[0] or None, (ref,))
 
 
-def unattested(state: State, issue_id: str) -> Refused | None:
+def refuse_unattested(state: State, issue_id: str) -> Refused | None:
     """Why the check policy does not let this issue be closed now."""
     if state.checks is None or state.checks.close_requires == "none":
         return None
@@ -272,7 +275,7 @@ def _witness(policy: CheckPolicy, inputs: _Inputs) -> dict[str, Any]:
             _gate_ref(each["checkId"], f"{folder}/{each['checkId']}.json", each) for each in results
         ],
         **judged,
-        **executed(results),
+        **execution(results),
         "normalizerId": NORMALIZER_ID,
         "policyDigest": policy.policy_digest,
         **typed_core(core, NORMALIZER_ID, policy.policy_digest),
@@ -304,7 +307,7 @@ def _digest(witness: dict[str, Any]) -> str:
 # --- proof ----------------------------------------------------------------------------------------
 
 
-def _verified(state: State, witness: dict[str, Any]) -> str | Refused:
+def _verify(state: State, witness: dict[str, Any]) -> str | Refused:
     """The digest of a witness that says what follows from its own inputs, and nothing else."""
     mismatch = Reason.REQUIRED_WITNESS_MISMATCH
     try:
@@ -325,9 +328,9 @@ def _verified(state: State, witness: dict[str, Any]) -> str | Refused:
     return _digest(expected) if difference is None else Refused(mismatch, difference)
 
 
-def _recorded(state: State, witness: dict[str, Any]) -> Witness | Refused:
-    """As `_verified`, for one that this authority has recorded."""
-    digest = _verified(state, witness)
+def _find_recorded(state: State, witness: dict[str, Any]) -> Witness | Refused:
+    """As `_verify`, for one that this authority has recorded."""
+    digest = _verify(state, witness)
     if isinstance(digest, Refused):
         return digest
     known = state.witnesses.get(digest)

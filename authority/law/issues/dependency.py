@@ -8,51 +8,51 @@ from ....contracts import (
     Reason,
     RemoveDependency,
     ReplaceDependency,
-    Stamp,
     limits,
 )
 from ..lease import touch
 from ..outcome import Accepted, Change, DependencyAdded, DependencyDropped, Outcome, Refused
 from ..state import State
+from ..turn import Turn
 from ..view import dependency_view
 
 
-def add(state: State, request: AddDependency, stamp: Stamp) -> Outcome:
-    lease = touch(state, request, "dep.add", stamp)
+def add(turn: Turn, request: AddDependency) -> Outcome:
+    lease = touch(turn, request, "dep.add")
     if isinstance(lease, Refused):
         return lease
     link = Dependency(request.id, request.depends_on_id, request.type, request.created_by)
-    refusal = _unfit(state, link, state.dependencies.get(request.id, ()))
+    refusal = _obstacle(turn.state, link, turn.state.dependencies.get(request.id, ()))
     if refusal is not None:
         return refusal
-    return _linked((DependencyAdded(link),), link, lease)
+    return _link((DependencyAdded(link),), link, lease)
 
 
-def remove(state: State, request: RemoveDependency, stamp: Stamp) -> Outcome:
-    lease = touch(state, request, "dep.remove", stamp)
+def remove(turn: Turn, request: RemoveDependency) -> Outcome:
+    lease = touch(turn, request, "dep.remove")
     if isinstance(lease, Refused):
         return lease
-    link = _find(state, request.id, request.depends_on_id, request.type)
+    link = _find(turn.state, request.id, request.depends_on_id, request.type)
     if isinstance(link, Refused):
         return link
-    return _linked((DependencyDropped(link),), link, lease)
+    return _link((DependencyDropped(link),), link, lease)
 
 
-def replace(state: State, request: ReplaceDependency, stamp: Stamp) -> Outcome:
+def replace(turn: Turn, request: ReplaceDependency) -> Outcome:
     """Remove one and add another, or do neither."""
-    lease = touch(state, request, "dep.replace", stamp)
+    lease = touch(turn, request, "dep.replace")
     if isinstance(lease, Refused):
         return lease
-    old = _find(state, request.id, request.depends_on_id, request.type)
+    old = _find(turn.state, request.id, request.depends_on_id, request.type)
     if isinstance(old, Refused):
         return old
     new_type = request.new_type or request.type
     new = Dependency(request.id, request.new_depends_on_id, new_type, old.created_by)
-    rest = tuple(each for each in state.dependencies[request.id] if each != old)
-    refusal = _unfit(state, new, rest)
+    rest = tuple(each for each in turn.state.dependencies[request.id] if each != old)
+    refusal = _obstacle(turn.state, new, rest)
     if refusal is not None:
         return refusal
-    return _linked((DependencyDropped(old), DependencyAdded(new)), new, lease)
+    return _link((DependencyDropped(old), DependencyAdded(new)), new, lease)
 
 
 def cycle_through(state: State, source: str, target: str) -> list[str] | None:
@@ -98,7 +98,7 @@ def _walk_back(trail: dict[str, str | None], last: str) -> list[str]:
     return path[::-1]
 
 
-def _unfit(state: State, link: Dependency, rest: tuple[Dependency, ...]) -> Refused | None:
+def _obstacle(state: State, link: Dependency, rest: tuple[Dependency, ...]) -> Refused | None:
     """Why this dependency cannot stand beside the rest of the issue's dependencies."""
     source, target = link.issue_id, link.depends_on_id
     detail = f"issue {source}: {link.type} {target}"
@@ -123,6 +123,6 @@ def _find(state: State, source: str, target: str, kind: str) -> Dependency | Ref
     return Refused(Reason.DEPENDENCY_MISSING, f"issue {source}: {kind} {target}", source)
 
 
-def _linked(changes: tuple[Change, ...], link: Dependency, lease: Lease | None) -> Accepted:
+def _link(changes: tuple[Change, ...], link: Dependency, lease: Lease | None) -> Accepted:
     body = {"changed": True, "dependency": dependency_view(link)}
     return Accepted(changes, body, link.issue_id, lease.fence if lease else None)

@@ -7,19 +7,19 @@ newer one. The newest few of an issue are kept, whoever holds it, until they are
 
 from msgspec.structs import replace
 
-from ....contracts import Checkpoint, Handover, HandOverIssue, Reason, Stamp
+from ....contracts import Checkpoint, Handover, HandOverIssue, Reason
 from ..lease import hold
 from ..outcome import Accepted, HandoverPut, Outcome, Refused
-from ..state import State
+from ..turn import Turn
 from ..view import handover_view
 
 
-def hand_over(state: State, request: HandOverIssue, stamp: Stamp) -> Outcome:
+def hand_over(turn: Turn, request: HandOverIssue) -> Outcome:
     """Keep what the live holder says about how far the work is."""
-    checkpoint = _trimmed(request.checkpoint)
+    checkpoint = _trim(request.checkpoint)
     if not checkpoint.summary:
         return Refused(Reason.HANDOVER_SUMMARY_MISSING, f"issue {request.id}", request.id)
-    lease = hold(state, request, "issue.handover", stamp)
+    lease = hold(turn, request, "issue.handover")
     if isinstance(lease, Refused):
         return lease
     handover = Handover(
@@ -27,15 +27,15 @@ def hand_over(state: State, request: HandOverIssue, stamp: Stamp) -> Outcome:
         owner=lease.owner,
         lease_id=lease.lease_id,
         fence=lease.fence,
-        seq=stamp.seq,
-        at_ms=stamp.wall_ms,
+        seq=turn.stamp.seq,
+        at_ms=turn.stamp.wall_ms,
         checkpoint=checkpoint,
     )
     body = {"changed": True, "handover": handover_view(handover)}
     return Accepted((HandoverPut(handover),), body, request.id, lease.fence)
 
 
-def _trimmed(checkpoint: Checkpoint) -> Checkpoint:
+def _trim(checkpoint: Checkpoint) -> Checkpoint:
     """Without blank items, and without space around what is said."""
     lists = {
         name: tuple(text for item in getattr(checkpoint, name) if (text := item.strip()))

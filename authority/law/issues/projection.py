@@ -10,10 +10,10 @@ from ....contracts import (
     BLOCKING_TYPES,
     Issue,
     ListIssues,
+    Nothing,
     Reason,
     RouteBinding,
     ShowIssue,
-    Stamp,
     document_of,
     host_actions,
     is_issue,
@@ -23,6 +23,7 @@ from ....contracts import (
 )
 from ..outcome import Accepted, Outcome, Refused
 from ..state import State, check_invariants
+from ..turn import Turn
 from ..view import (
     contended_ids,
     dependency_view,
@@ -39,37 +40,40 @@ from .dependency import cycle_through, tangle
 _Hung = TypeVar("_Hung")  # a sublease or an instance
 
 
-def list_issues(state: State, request: ListIssues, stamp: Stamp) -> Outcome:
+def list_issues(turn: Turn, request: ListIssues) -> Outcome:
     wanted = (
-        state.issues[key] for key in sorted(state.issues) if _fits(state.issues[key], request)
+        turn.state.issues[key]
+        for key in sorted(turn.state.issues)
+        if _fits(turn.state.issues[key], request)
     )
-    return _listed(state, wanted, stamp)
+    return _list(turn, wanted)
 
 
-def ready(state: State, stamp: Stamp) -> Outcome:
+def ready(turn: Turn, _: Nothing) -> Outcome:
     """Open issues that wait for nothing, in the order in which `claim_next` hands them out."""
-    accepted = _listed(state, (state.issues[place.issue_id] for place in state.ready), stamp)
-    accepted.body["leaseProjection"] = lease_projection(state, stamp.wall_ms)
+    accepted = _list(turn, (turn.state.issues[place.issue_id] for place in turn.state.ready))
+    accepted.body["leaseProjection"] = lease_projection(turn.state, turn.stamp.wall_ms)
     return accepted
 
 
-def blocked(state: State, stamp: Stamp) -> Outcome:
+def blocked(turn: Turn, _: Nothing) -> Outcome:
     """Unfinished issues that wait, each with what it waits for."""
     waiting = []
-    for key in sorted(state.issues):
-        issue, blockers = state.issues[key], state.blockers(key)
+    for key in sorted(turn.state.issues):
+        issue, blockers = turn.state.issues[key], turn.state.blockers(key)
         if issue.status != "closed" and (blockers or issue.status == "blocked"):
-            waiting.append(_view(state, issue, stamp) | {"blockedBy": blockers})
+            waiting.append(_view(turn, issue) | {"blockedBy": blockers})
     return Accepted(body=_page(waiting))
 
 
-def show(state: State, request: ShowIssue, stamp: Stamp) -> Outcome:
+def show(turn: Turn, request: ShowIssue) -> Outcome:
     """One issue whole, with its dependencies, its lease and what hangs on it."""
+    state = turn.state
     issue = state.issues.get(request.id)
     if issue is None:
         return Refused(Reason.ISSUE_NOT_FOUND, f"issue {request.id}", request.id)
     resource = issue_resource(issue.id)
-    view = _view(state, issue, stamp) | {
+    view = _view(turn, issue) | {
         "description": issue.description,
         "design": issue.design,
         "acceptanceCriteria": issue.acceptance_criteria,
@@ -90,9 +94,10 @@ def show(state: State, request: ShowIssue, stamp: Stamp) -> Outcome:
     return Accepted(body={"issue": view}, issue_id=issue.id)
 
 
-def leases(state: State, stamp: Stamp) -> Outcome:
+def leases(turn: Turn, _: Nothing) -> Outcome:
     """Every lease on an issue with its fence, and which are stale or contended."""
-    contended = set(contended_ids(state, stamp.wall_ms))
+    state, now_ms = turn.state, turn.stamp.wall_ms
+    contended = set(contended_ids(state, now_ms))
     items = []
     for resource in sorted(key for key in state.leases if is_issue(key)):
         issue = state.issues[issue_of(resource)]
@@ -100,7 +105,7 @@ def leases(state: State, stamp: Stamp) -> Outcome:
             "id": issue.id,
             "status": issue.status,
             "assignee": issue.assignee,
-            "lease": lease_view(state.leases[resource], stamp.wall_ms),
+            "lease": lease_view(state.leases[resource], now_ms),
             "contended": issue.id in contended,
         }
         if state.subleases.get(resource):
@@ -110,14 +115,15 @@ def leases(state: State, stamp: Stamp) -> Outcome:
         if running := state.running(resource):
             item["runningFibers"] = len(running)
         items.append(item)
-    projection = lease_projection(state, stamp.wall_ms)
-    projection["staleIssueIds"] = sorted(state.stale_ids(stamp.wall_ms))
+    projection = lease_projection(state, now_ms)
+    projection["staleIssueIds"] = sorted(state.stale_ids(now_ms))
     projection["contendedIssueIds"] = sorted(contended)
     return Accepted(body={"leaseProjection": projection, "items": items})
 
 
-def diagnostics(state: State) -> Outcome:
+def diagnostics(turn: Turn, _: Nothing) -> Outcome:
     """What is wrong with the dependencies: cycles, and targets that do not exist."""
+    state = turn.state
     missing, cycles, seen = [], [], set[str]()
     tangled = tangle(state)
     for source in sorted(state.dependencies):
@@ -134,8 +140,9 @@ def diagnostics(state: State) -> Outcome:
     return Accepted(body=body)
 
 
-def check(state: State, stamp: Stamp) -> Outcome:
+def check(turn: Turn, _: Nothing) -> Outcome:
     """The store examined: the invariants recomputed from the records, and what looks wrong."""
+    state = turn.state
     try:
         check_invariants(state)
         broken = None
@@ -146,12 +153,13 @@ def check(state: State, stamp: Stamp) -> Outcome:
         "broken": broken,
         "issueCount": len(state.issues),
         "leaseCount": len(state.leases),
-        "leaseProjection": lease_projection(state, stamp.wall_ms),
+        "leaseProjection": lease_projection(state, turn.stamp.wall_ms),
     }
     return Accepted(body=body)
 
 
-def backend_status(state: State) -> Outcome:
+def backend_status(turn: Turn, _: Nothing) -> Outcome:
+    state = turn.state
     body: dict[str, Any] = {
         "issueCount": len(state.issues),
         "leaseCount": len(state.leases),
@@ -166,7 +174,7 @@ def backend_status(state: State) -> Outcome:
     return Accepted(body=body)
 
 
-def route_binding(request: RouteBinding) -> Outcome:
+def route_binding(_: Turn, request: RouteBinding) -> Outcome:
     """The world binding of an action, as the contract has it."""
     action = host_actions().get(request.operation_action)
     if action is None:
@@ -202,12 +210,12 @@ def _fibers(state: State, resource: str) -> list[dict[str, Any]]:
     return [fiber_view(one) for one in sorted(fibers, key=lambda each: each.spawned_seq)]
 
 
-def _view(state: State, issue: Issue, stamp: Stamp) -> dict[str, Any]:
-    return issue_view(issue, state.leases.get(issue_resource(issue.id)), stamp.wall_ms)
+def _view(turn: Turn, issue: Issue) -> dict[str, Any]:
+    return issue_view(issue, turn.state.leases.get(issue_resource(issue.id)), turn.stamp.wall_ms)
 
 
-def _listed(state: State, issues: Iterable[Issue], stamp: Stamp) -> Accepted:
-    views = [_view(state, each, stamp) for each in islice(issues, limits.LIST_MAX + 1)]
+def _list(turn: Turn, issues: Iterable[Issue]) -> Accepted:
+    views = [_view(turn, each) for each in islice(issues, limits.LIST_MAX + 1)]
     return Accepted(body=_page(views))
 
 

@@ -17,7 +17,6 @@ from ....contracts import (
     Reason,
     RecordedIssue,
     RecordedLease,
-    Stamp,
     UpdateIssue,
     issue_of,
     issue_resource,
@@ -25,7 +24,7 @@ from ....contracts import (
     record_problem,
     rfc3339,
 )
-from ..checks.required import unattested
+from ..checks.required import refuse_unattested
 from ..fiber import still_open
 from ..lease import step, touch
 from ..outcome import (
@@ -40,6 +39,7 @@ from ..outcome import (
     Refused,
 )
 from ..state import State
+from ..turn import Turn
 from ..view import issue_view, orphaned_view
 
 # Members that an update may carry, beside status and assignee, which have rules of their own.
@@ -47,18 +47,19 @@ _PLAIN = (
     "title", "description", "design", "acceptance_criteria", "notes", "priority", "issue_type",
     "owner", "labels",
 )  # fmt: skip
+_RECORDED = set(Issue.__struct_fields__) & set(RecordedIssue.__struct_fields__)
 
 
-def add(state: State, request: AddIssue, stamp: Stamp) -> Outcome:
+def add(turn: Turn, request: AddIssue) -> Outcome:
     """A new open issue; without an id it is named after its row."""
-    issue_id = request.id or _fresh_id(state, stamp)
-    refusal = _no_room(state, issue_id)
+    issue_id = request.id or _fresh_id(turn)
+    refusal = _no_room(turn.state, issue_id)
     if refusal is not None:
         return refusal
     issue = _fresh(
+        turn,
         request,
         issue_id,
-        stamp,
         design=request.design,
         acceptance_criteria=request.acceptance_criteria,
         notes=request.notes,
@@ -66,18 +67,19 @@ def add(state: State, request: AddIssue, stamp: Stamp) -> Outcome:
         owner=request.owner.strip(),
         ephemeral=request.ephemeral,
     )
-    body = {"changed": True, "issue": issue_view(issue, None, stamp.wall_ms)}
+    body = {"changed": True, "issue": issue_view(issue, None, turn.stamp.wall_ms)}
     return Accepted((IssueAdded(issue),), body, issue_id)
 
 
-def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
+def update(turn: Turn, request: UpdateIssue) -> Outcome:
     """Change members of an issue. A status other than in_progress ends the lease.
 
     To close it is to complete it, and asks for the same: no fiber may run, and the required checks
     have passed where the policy demands that. To give it up is not.
     """
-    reopening = _reopening(state, request)
-    lease = None if reopening else touch(state, request, "issue.update", stamp)
+    state = turn.state
+    reopening = _reopens(state, request)
+    lease = None if reopening else touch(turn, request, "issue.update")
     if isinstance(lease, Refused):
         return lease
     issue = state.issues[request.id]
@@ -93,53 +95,53 @@ def update(state: State, request: UpdateIssue, stamp: Stamp) -> Outcome:
         if request.status not in ("open", "blocked", "closed"):
             detail = f"issue {issue.id}: {request.status}"
             return Refused(Reason.ISSUE_STATUS_INVALID, detail, issue.id)
-        refusal = unattested(state, issue.id) if request.status == "closed" else None
+        refusal = refuse_unattested(state, issue.id) if request.status == "closed" else None
         if refusal is not None:
             return refusal
         if lease is None:
-            return _moved(issue, None, request.status, members, stamp)
-        return _ended(state, lease, request.status, members, stamp)
+            return _move(turn, issue, None, request.status, members)
+        return _end(turn, lease, request.status, members)
     if lease is not None and _mends(state, issue, lease, members):
-        lease = replace(lease, state=step(state, lease.resource, Move.RECONCILE, stamp))
-        accepted = _set(issue, lease, members, stamp)
+        lease = replace(lease, state=step(turn, lease.resource, Move.RECONCILE))
+        accepted = _set(turn, issue, lease, members)
         return Accepted((*accepted.changes, LeasePut(lease)), accepted.body, issue.id, lease.fence)
-    return _set(issue, lease, members, stamp)
+    return _set(turn, issue, lease, members)
 
 
-def close(state: State, request: CloseIssue, stamp: Stamp) -> Outcome:
+def close(turn: Turn, request: CloseIssue) -> Outcome:
     """The work is done, and nothing of it runs any more; its lease ends with it."""
-    lease = touch(state, request, "issue.close", stamp)
+    lease = touch(turn, request, "issue.close")
     if isinstance(lease, Refused):
         return lease
-    refusal = unattested(state, request.id)
+    refusal = refuse_unattested(turn.state, request.id)
     if refusal is not None:
         return refusal
     if lease is None:
-        return _moved(state.issues[request.id], None, "closed", {}, stamp)
-    return _ended(state, lease, "closed", {}, stamp)
+        return _move(turn, turn.state.issues[request.id], None, "closed", {})
+    return _end(turn, lease, "closed", {})
 
 
-def discover(state: State, request: DiscoverIssue, stamp: Stamp) -> Outcome:
+def discover(turn: Turn, request: DiscoverIssue) -> Outcome:
     """A new issue that was found while working on another; it remembers where it came from."""
-    lease = touch(state, request, "issue.discover", stamp)
+    lease = touch(turn, request, "issue.discover")
     if isinstance(lease, Refused):
         return lease
-    issue_id = request.new_id or _fresh_id(state, stamp)
-    refusal = _no_room(state, issue_id)
+    issue_id = request.new_id or _fresh_id(turn)
+    refusal = _no_room(turn.state, issue_id)
     if refusal is not None:
         return refusal
-    issue = _fresh(request, issue_id, stamp)
+    issue = _fresh(turn, request, issue_id)
     origin = Dependency(issue_id, request.id, "discovered-from")
     body = {
         "changed": True,
         "discoveredFrom": request.id,
-        "issue": issue_view(issue, None, stamp.wall_ms),
+        "issue": issue_view(issue, None, turn.stamp.wall_ms),
     }
     fence = lease.fence if lease else None
     return Accepted((IssueAdded(issue), DependencyAdded(origin)), body, request.id, fence)
 
 
-def import_issues(state: State, request: ImportIssues, stamp: Stamp) -> Outcome:
+def import_issues(turn: Turn, request: ImportIssues) -> Outcome:
     """Take over records of `issues.jsonl`. A live or lapsed lease comes along, with a fence.
 
     A fence is a row's number, so a row takes one leased record, or many that are not leased.
@@ -151,19 +153,19 @@ def import_issues(state: State, request: ImportIssues, stamp: Stamp) -> Outcome:
     changes: list[Change] = []
     seen: set[str] = set()
     for record in request.records:
-        refusal = _no_room(state, record.id, len(seen))
+        refusal = _no_room(turn.state, record.id, len(seen))
         if refusal is not None or record.id in seen:
             return refusal or Refused(Reason.ISSUE_EXISTS, f"issue {record.id}", record.id)
         seen.add(record.id)
-        taken = _imported(record, stamp)
+        taken = _import(turn, record)
         if isinstance(taken, Refused):
             return taken
         changes += taken
-    fence = stamp.seq if leased else None
+    fence = turn.stamp.seq if leased else None
     return Accepted(tuple(changes), {"changed": bool(changes), "imported": len(seen)}, fence=fence)
 
 
-def _reopening(state: State, request: UpdateIssue) -> bool:
+def _reopens(state: State, request: UpdateIssue) -> bool:
     """Open a closed issue again: explicit, and never by somebody who thinks they hold it."""
     issue = state.issues.get(request.id)
     if issue is None or issue.status != "closed" or request.status != "open":
@@ -177,45 +179,43 @@ def _mends(state: State, issue: Issue, lease: Lease, members: dict[str, Any]) ->
     return named_again and lease.resource in state.torn
 
 
-def _ended(
-    state: State, lease: Lease, status: str, members: dict[str, Any], stamp: Stamp
-) -> Outcome:
+def _end(turn: Turn, lease: Lease, status: str, members: dict[str, Any]) -> Outcome:
     """The holder is through with it: done, where nothing of it runs any more, or given up."""
-    issue = state.issues[issue_of(lease.resource)]
-    running = state.running(lease.resource)
+    issue = turn.state.issues[issue_of(lease.resource)]
+    running = turn.state.running(lease.resource)
     if status == "closed" and running:
         return still_open(issue.id, running, lease)
-    step(state, lease.resource, Move.COMPLETE if status == "closed" else Move.RELEASE, stamp)
-    accepted = _moved(issue, lease, status, members, stamp)
-    accepted.body.update(orphaned_view(state, lease.resource))
+    step(turn, lease.resource, Move.COMPLETE if status == "closed" else Move.RELEASE)
+    accepted = _move(turn, issue, lease, status, members)
+    accepted.body.update(orphaned_view(turn.state, lease.resource))
     return accepted
 
 
-def _moved(
-    issue: Issue, lease: Lease | None, status: str, members: dict[str, Any], stamp: Stamp
+def _move(
+    turn: Turn, issue: Issue, lease: Lease | None, status: str, members: dict[str, Any]
 ) -> Accepted:
     members["status"] = status
     if status == "closed":
-        members["closed_at"] = rfc3339.record_text(stamp.wall_ms)
+        members["closed_at"] = rfc3339.record_text(turn.stamp.wall_ms)
     elif issue.closed_at:
         members["closed_at"] = ""
     if status == "open":
         members.setdefault("assignee", "")
-    accepted = _set(issue, None, members, stamp)
+    accepted = _set(turn, issue, None, members)
     if lease is None:
         return accepted
     changes = (LeaseDropped(lease.resource), *accepted.changes)
     return Accepted(changes, accepted.body, issue.id, lease.fence)
 
 
-def _set(issue: Issue, lease: Lease | None, members: dict[str, Any], stamp: Stamp) -> Accepted:
+def _set(turn: Turn, issue: Issue, lease: Lease | None, members: dict[str, Any]) -> Accepted:
     fence = lease.fence if lease else None
     if not members:
-        body = {"changed": False, "issue": issue_view(issue, lease, stamp.wall_ms)}
+        body = {"changed": False, "issue": issue_view(issue, lease, turn.stamp.wall_ms)}
         return Accepted((), body, issue.id, fence)
-    members["updated_at"] = rfc3339.record_text(stamp.wall_ms)
+    members["updated_at"] = rfc3339.record_text(turn.stamp.wall_ms)
     issue = replace(issue, **members)
-    body = {"changed": True, "issue": issue_view(issue, lease, stamp.wall_ms)}
+    body = {"changed": True, "issue": issue_view(issue, lease, turn.stamp.wall_ms)}
     return Accepted((IssueSet(issue.id, members),), body, issue.id, fence)
 
 
@@ -227,12 +227,12 @@ def _clean(name: str, value: Any) -> Any:  # noqa: ANN401 - a member of any kind
 
 
 def _fresh(
+    turn: Turn,
     request: AddIssue | DiscoverIssue,
     issue_id: str,
-    stamp: Stamp,
-    **members: Any,  # noqa: ANN401
+    **members: Any,  # noqa: ANN401 - members of any kind
 ) -> Issue:
-    now = rfc3339.record_text(stamp.wall_ms)
+    now = rfc3339.record_text(turn.stamp.wall_ms)
     return Issue(
         id=issue_id,
         title=request.title,
@@ -246,9 +246,9 @@ def _fresh(
     )
 
 
-def _fresh_id(state: State, stamp: Stamp) -> str:
-    issue_id = f"us-{stamp.seq}"
-    while issue_id in state.issues:
+def _fresh_id(turn: Turn) -> str:
+    issue_id = f"us-{turn.stamp.seq}"
+    while issue_id in turn.state.issues:
         issue_id += "x"
     return issue_id
 
@@ -264,7 +264,7 @@ def _no_room(state: State, issue_id: str, pending: int = 0) -> Refused | None:
 # --- records of issues.jsonl --------------------------------------------------------------------
 
 
-def _imported(record: RecordedIssue, stamp: Stamp) -> list[Change] | Refused:
+def _import(turn: Turn, record: RecordedIssue) -> list[Change] | Refused:
     problem = record_problem(record)
     if problem is not None:
         detail = f"issue {record.id}: {problem}"
@@ -273,42 +273,21 @@ def _imported(record: RecordedIssue, stamp: Stamp) -> list[Change] | Refused:
         if text and rfc3339.parse_ms(text) is None:
             detail = f"issue {record.id}: {text} is no RFC 3339 moment"
             return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, record.id)
-    issue = Issue(
-        id=record.id,
-        title=record.title,
-        description=record.description,
-        design=record.design,
-        acceptance_criteria=record.acceptance_criteria,
-        notes=record.notes,
-        status=record.status,
-        priority=record.priority,
-        issue_type=record.issue_type,
-        assignee=record.assignee,
-        owner=record.owner,
-        created_at=record.created_at,
-        updated_at=record.updated_at,
-        closed_at=record.closed_at,
-        ephemeral=record.ephemeral,
-        mol_type=record.mol_type,
-        labels=record.labels,
-        metadata=record.metadata,
-        extra=record.extra,
-        comments=record.comments,
-        attempts=1 if record.lease else 0,
-    )
+    members = {name: getattr(record, name) for name in _RECORDED}
+    issue = Issue(**members, attempts=1 if record.lease else 0)
     changes: list[Change] = [IssueAdded(issue)]
     for each in record.dependencies:
         link = Dependency(record.id, each.depends_on_id, each.type, each.created_by, each.extra)
         changes.append(DependencyAdded(link))
     if record.lease is not None and record.status != "closed":
-        lease = _imported_lease(record.id, record.lease, stamp)
+        lease = _import_lease(turn, record.id, record.lease)
         if isinstance(lease, Refused):
             return lease
         changes.append(LeasePut(lease))
     return changes
 
 
-def _imported_lease(issue_id: str, lease: RecordedLease, stamp: Stamp) -> Lease | Refused:
+def _import_lease(turn: Turn, issue_id: str, lease: RecordedLease) -> Lease | Refused:
     granted_ms, deadline_ms = (rfc3339.parse_ms(t) for t in (lease.acquired_at, lease.expires_at))
     renewed_ms = rfc3339.parse_ms(lease.renewed_at) if lease.renewed_at else None
     if granted_ms is None or deadline_ms is None or (lease.renewed_at and renewed_ms is None):
@@ -318,7 +297,7 @@ def _imported_lease(issue_id: str, lease: RecordedLease, stamp: Stamp) -> Lease 
         resource=issue_resource(issue_id),
         lease_id=lease.lease_id,
         owner=lease.owner,
-        fence=stamp.seq,
+        fence=turn.stamp.seq,
         ttl_ms=max(0, deadline_ms - granted_ms),
         granted_ms=granted_ms,
         deadline_ms=deadline_ms,

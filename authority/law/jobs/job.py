@@ -11,19 +11,15 @@ from msgspec.structs import replace
 from ....contracts import (
     JOB_TRANSITIONS,
     SNAPSHOT_TYPE,
-    TRANSITIONS,
     Artifact,
     ClaimJob,
     CompleteJob,
     ExpireJob,
-    HeldJob,
     Job,
     JobMove,
     JobState,
     Lease,
-    LeaseState,
     Member,
-    Move,
     Quarantine,
     Reason,
     ScheduleJob,
@@ -34,9 +30,9 @@ from ....contracts import (
     dispatch_resource,
     job_resource,
     limits,
-    rfc3339,
+    snapshot_id,
 )
-from ..lease import Shown, fenced, refused_for
+from ..lease import holder_text, is_live
 from ..outcome import (
     Accepted,
     Change,
@@ -48,13 +44,14 @@ from ..outcome import (
     Outcome,
     Refused,
 )
+from ..term import JOB, begin_term, claim_deadline, hold_term, renew_term
+from ..turn import Turn
 from .job_index import Lane
 from .roster import artifact_view, job_view
 from .routes import (
-    Turn,
     admits,
     coordinator,
-    heard,
+    hear,
     is_audited,
     is_derivation,
     may,
@@ -70,7 +67,8 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
     """A new job. It waits for the operations that it names; scheduled again, it is left alone."""
     lane, job_id = turn.lane, request.job_id
     author = request.author or turn.owner
-    denied = may(turn, author, "job.schedule", job_id) or barred(turn, request.kind, author, job_id)
+    denied = may(turn, author, "job.schedule", job_id)
+    denied = denied or refuse_kind(turn, request.kind, author, job_id)
     if denied is not None:
         return denied
     waited = {completed_job(op_id) for op_id in request.causal_deps}
@@ -92,13 +90,13 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
             job.kind, job.payload, job.causal_deps,
         ):  # fmt: skip
             return Refused(Reason.JOB_EXISTS, f"job {job_id}", job_id=job_id)
-        return _unchanged(turn, known)
+        return _leave(turn, known)
     if len(lane.jobs) >= limits.JOBS_MAX:
         return Refused(Reason.JOBS_FULL, f"job {job_id}", job_id=job_id)
     if _closes_a_circle(turn.lane, job):
         return Refused(Reason.JOB_DEPENDENCY_CYCLE, f"job {job_id}", job_id=job_id)
     body = {"jobId": job_id, "kind": job.kind, "payload": request.payload}
-    return _moved(turn, job, None, JobMove.SCHEDULE, author, body=body, deps=job.causal_deps)
+    return _move(turn, job, None, JobMove.SCHEDULE, author, body=body, deps=job.causal_deps)
 
 
 def _closes_a_circle(lane: Lane, job: Job) -> bool:
@@ -129,109 +127,82 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
 
     Who shows a lease asks for more time, and is refused where that lease has ended.
     """
-    worker, job_id = request.worker.strip(), request.job_id
-    name = f"job {job_id}"
-    if not worker:
-        return Refused(Reason.ASSIGNEE_INVALID, name, job_id=job_id)
-    ttl_ms = request.lease_duration_ms
-    ttl_ms = limits.TTL_SECONDS_DEFAULT * 1000 if ttl_ms is None else ttl_ms
-    if not limits.TTL_SECONDS_MIN * 1000 <= ttl_ms <= limits.TTL_SECONDS_MAX * 1000:
-        return Refused(Reason.TTL_INVALID, f"{name}: {ttl_ms} milliseconds", job_id=job_id)
-    job = find(turn, job_id)
+    worker, name = request.worker.strip(), f"job {request.job_id}"
+    deadline_ms = claim_deadline(turn, JOB, request, name)
+    if isinstance(deadline_ms, Refused):
+        return deadline_ms
+    job = find(turn, request.job_id)
     if isinstance(job, Refused):
         return job
-    denied = _admitted(turn, job, worker, "job.claim")
-    if denied is None and not admits(turn.lane, job.kind, worker):
-        detail = f"{name}: {job.kind} goes to {route_of(turn.lane, job.kind)}"
-        denied = Refused(Reason.JOB_ROUTED, detail, job_id=job_id)
+    denied = _refuse_worker(turn, job, worker, "job.claim") or _refuse_route(turn, job, worker)
+    denied = denied or _refuse_second(turn, job)
     if denied is not None:
         return denied
-    lease = turn.state.leases.get(job_resource(job_id))
-    if lease is not None:
-        return _renewed(turn, job, lease, request, ttl_ms)
-    if request.fence is not None or request.lease_id is not None:
-        # Whoever shows a lease wants more of it; a new term would be a surprise to its holder.
-        return Refused(Reason.LEASE_MISSING, name, job_id=job_id)
+    lease = renew_term(turn, JOB, request, deadline_ms, name) or _obstacle(turn, job)
+    if isinstance(lease, Refused):
+        return lease
+    if lease is None:
+        lease = begin_term(turn, JOB, request, deadline_ms)
+        job = replace(job, attempts=job.attempts + 1, fence=lease.fence, reason="")
+    job = replace(
+        job,
+        claim=_op_id(turn, JobMove.CLAIM, job),
+        claim_stamp=turn.origin.authored,
+        claim_digest=turn.origin.digest,
+    )
+    return _move(turn, job, lease, JobMove.CLAIM, worker, body=_lease_body(lease))
+
+
+def _refuse_route(turn: Turn, job: Job, worker: str) -> Refused | None:
+    if admits(turn.lane, job.kind, worker):
+        return None
+    detail = f"job {job.job_id}: {job.kind} goes to {route_of(turn.lane, job.kind)}"
+    return Refused(Reason.JOB_ROUTED, detail, job_id=job.job_id)
+
+
+def _refuse_second(turn: Turn, job: Job) -> Refused | None:
+    """A job is claimed once in a batch: a second claim would have the same operation id."""
+    lease = JOB.lease_of(turn, job.job_id)
+    if lease is None or job.claim != _op_id(turn, JobMove.CLAIM, job):
+        return None
+    detail = holder_text(lease, f"job {job.job_id}")
+    return Refused(Reason.LEASE_CONTENDED, detail, fence=lease.fence, job_id=job.job_id)
+
+
+def _obstacle(turn: Turn, job: Job) -> Refused | None:
+    """Why no new term of a job can begin."""
+    name = f"job {job.job_id}"
     if missing := turn.lane.missing(job):
         late = turn.stamp.wall_ms - job.scheduled_ms > limits.JOB_WAIT_MS_MAX
         reason = Reason.JOB_DEPENDENCY_BLOCKED if late else Reason.JOB_WAITING
-        return Refused(reason, f"{name}: {', '.join(missing[:3])}", job_id=job_id)
+        return Refused(reason, f"{name}: {', '.join(missing[:3])}", job_id=job.job_id)
     if job.attempts >= limits.JOB_ATTEMPTS_MAX:
-        return Refused(Reason.JOB_ATTEMPTS_SPENT, f"{name}: {job.attempts}", job_id=job_id)
-    phase = LeaseState.RELEASED if job.attempts else LeaseState.UNCLAIMED
-    op_id = f"claim/{job_id}/{turn.stamp.seq}"
-    lease = Lease(
-        resource=job_resource(job_id),
-        lease_id=op_id,
-        owner=worker,
-        fence=turn.stamp.seq,
-        ttl_ms=ttl_ms,
-        granted_ms=turn.stamp.wall_ms,
-        deadline_ms=turn.stamp.wall_ms + ttl_ms,
-        state=TRANSITIONS[phase, Move.CLAIM],
-    )
-    job = replace(
-        job,
-        attempts=job.attempts + 1,
-        fence=lease.fence,
-        claim=op_id,
-        claim_stamp=turn.origin.authored,
-        claim_digest=turn.origin.digest,
-        reason="",
-    )
-    return _moved(turn, job, lease, JobMove.CLAIM, worker, body=_lease_body(lease))
+        return Refused(Reason.JOB_ATTEMPTS_SPENT, f"{name}: {job.attempts}", job_id=job.job_id)
+    return None
 
 
-def _renewed(turn: Turn, job: Job, lease: Lease, request: ClaimJob, ttl_ms: int) -> Outcome:
-    """More time in the same term, for the holder who shows its fence; nobody else gets a claim."""
-    name, worker = f"job {job.job_id}", request.worker.strip()
-    if turn.stamp.wall_ms > lease.deadline_ms:
-        detail = f"{name}: {lease.owner} until {rfc3339.answer_text(lease.deadline_ms)}"
-        return Refused(Reason.JOB_CLAIM_LAPSED, detail, fence=lease.fence, job_id=job.job_id)
-    op_id = f"claim/{job.job_id}/{turn.stamp.seq}"
-    if worker != lease.owner or job.claim == op_id:  # the latter: claimed twice in one batch
-        detail = f"{name}: {lease.owner} until {rfc3339.answer_text(lease.deadline_ms)}"
-        return Refused(Reason.LEASE_CONTENDED, detail, fence=lease.fence, job_id=job.job_id)
-    shown = Shown(worker, request.lease_id or lease.lease_id, request.fence)
-    held = fenced(lease, shown, turn.stamp, name)
-    if isinstance(held, Refused):
-        return refused_for(held, job_id=job.job_id)
-    lease = replace(
-        lease,
-        deadline_ms=turn.stamp.wall_ms + ttl_ms,
-        ttl_ms=ttl_ms,
-        renewed_ms=turn.stamp.wall_ms,
-        renewals=lease.renewals + 1,
-        state=TRANSITIONS[lease.state, Move.RENEW],
-    )
-    job = replace(
-        job, claim=op_id, claim_stamp=turn.origin.authored, claim_digest=turn.origin.digest
-    )
-    return _moved(turn, job, lease, JobMove.CLAIM, worker, body=_lease_body(lease))
-
-
-def reclaimed(turn: Turn, job: Job) -> Outcome:
+def reclaim(turn: Turn, job: Job) -> Outcome:
     """A claim comes under the stamp of the claim in force: the same again, or a fault of its node.
 
     After a fault neither claim holds, and the node is not listened to until its owner says so.
     """
     if job.claim_digest == turn.origin.digest or job.state is not JobState.CLAIMED:
-        return _unchanged(turn, job)
+        return _leave(turn, job)
     node = job.claim_stamp.node if job.claim_stamp else turn.owner
     member = turn.lane.members.get(node) or Member(node=node)
     body = {"jobId": job.job_id, "node": node, "fence": job.fence}
     faulty = replace(job, reason="integrity_fault")
-    moved = _moved(turn, faulty, None, JobMove.FAULT, turn.owner, body=body)
+    ended = _move(turn, faulty, None, JobMove.FAULT, turn.owner, body=body)
     quarantined = MemberPut(replace(member, quarantined=True))
     refused = {"failureClasses": [Reason.OPERATION_STAMP_CONFLICT.wire]}
-    changes = (*moved.changes, quarantined)
-    return Accepted(changes, moved.body | refused, fence=job.fence, job_id=job.job_id)
+    changes = (*ended.changes, quarantined)
+    return Accepted(changes, ended.body | refused, fence=job.fence, job_id=job.job_id)
 
 
-def repeated(turn: Turn, job_id: str) -> Outcome:
+def repeat(turn: Turn, job_id: str) -> Outcome:
     """An operation that was admitted before comes again: it has happened."""
     job = turn.lane.jobs.get(job_id)
-    return Accepted(body={"changed": False}) if job is None else _unchanged(turn, job)
+    return Accepted(body={"changed": False}) if job is None else _leave(turn, job)
 
 
 def expire(turn: Turn, request: ExpireJob) -> Outcome:
@@ -249,15 +220,15 @@ def expire(turn: Turn, request: ExpireJob) -> Outcome:
     if request.fence > job.fence:
         detail = f"{name}: fence {request.fence}, current {job.fence}"
         return Refused(Reason.FENCE_UNKNOWN, detail, fence=job.fence, job_id=job_id)
-    lease = turn.state.leases.get(job_resource(job_id))
+    lease = JOB.lease_of(turn, job_id)
     if lease is None or (request.claim, request.fence) != (job.claim, lease.fence):
-        return _unchanged(turn, job)
-    if turn.stamp.wall_ms <= lease.deadline_ms:
-        detail = f"{name}: {lease.owner} until {rfc3339.answer_text(lease.deadline_ms)}"
+        return _leave(turn, job)
+    if is_live(lease, turn.stamp):
+        detail = holder_text(lease, name)
         return Refused(Reason.JOB_CLAIM_LIVE, detail, fence=lease.fence, job_id=job_id)
     body = {"jobId": job_id, "claim": request.claim, "fence": lease.fence}
     job = replace(job, reason="deadline_passed")
-    return _moved(turn, job, None, JobMove.EXPIRE, worker, body=body)
+    return _move(turn, job, None, JobMove.EXPIRE, worker, body=body)
 
 
 # --- the holder's own moves ---------------------------------------------------------------------
@@ -269,12 +240,12 @@ def complete(turn: Turn, request: CompleteJob) -> Outcome:
     if isinstance(job, Refused):
         return job
     worker = (request.worker or "").strip()
-    denied = _admitted(turn, job, worker, "job.complete")
+    denied = _refuse_worker(turn, job, worker, "job.complete")
     if denied is not None:
         return denied
-    lease = _hold(turn, job, request)
+    lease = hold_term(turn, JOB, request, f"job {job.job_id}")
     if isinstance(lease, Refused):
-        return _quarantining(turn, job, request, lease)
+        return _quarantine(turn, job, request, lease)
     artifacts = request.output_artifacts
     if request.adopt:
         if job.quarantine is None:
@@ -294,7 +265,7 @@ def complete(turn: Turn, request: CompleteJob) -> Outcome:
         quarantine=None,
     )
     body = _held_body(job, lease) | {"artifacts": [artifact_view(each) for each in artifacts]}
-    return _moved(turn, job, None, JobMove.COMPLETE, worker, body=body)
+    return _move(turn, job, None, JobMove.COMPLETE, worker, body=body)
 
 
 def give_back(turn: Turn, request: YieldJob) -> Outcome:
@@ -306,25 +277,17 @@ def give_back(turn: Turn, request: YieldJob) -> Outcome:
     denied = may(turn, worker, "job.complete", job.job_id)
     if denied is not None:
         return denied
-    lease = _hold(turn, job, request)
+    lease = hold_term(turn, JOB, request, f"job {job.job_id}")
     if isinstance(lease, Refused):
         return lease
     job = replace(job, reason=request.reason.strip())
     body = _held_body(job, lease) | {"reason": job.reason}
-    return _moved(turn, job, None, JobMove.YIELD, worker, body=body)
+    return _move(turn, job, None, JobMove.YIELD, worker, body=body)
 
 
-def _hold(turn: Turn, job: Job, request: HeldJob) -> Lease | Refused:
-    """The rest of the ladder; `find` has climbed 1 and 2."""
-    shown = Shown(request.worker, request.lease_id, request.fence)
-    lease = turn.state.leases.get(job_resource(job.job_id))
-    held = fenced(lease, shown, turn.stamp, f"job {job.job_id}")
-    return refused_for(held, job_id=job.job_id) if isinstance(held, Refused) else held
-
-
-def _quarantining(turn: Turn, job: Job, request: CompleteJob, refusal: Refused) -> Refused:
+def _quarantine(turn: Turn, job: Job, request: CompleteJob, refusal: Refused) -> Refused:
     """Keep what the last holder brings too late, as long as nobody else has the job."""
-    lease = turn.state.leases.get(job_resource(job.job_id))
+    lease = JOB.lease_of(turn, job.job_id)
     if lease is None or refusal.reason is not Reason.LEASE_STALE or not request.output_artifacts:
         return refusal
     if ((request.worker or "").strip(), request.lease_id) != (lease.owner, lease.lease_id):
@@ -335,23 +298,10 @@ def _quarantining(turn: Turn, job: Job, request: CompleteJob, refusal: Refused) 
         received_ms=turn.stamp.wall_ms,
         artifacts=request.output_artifacts,
     )
-    return refused_for(refusal, changes=(JobQuarantined(job.job_id, quarantine),))
+    return refusal.about(changes=(JobQuarantined(job.job_id, quarantine),))
 
 
 # --- artefacts ----------------------------------------------------------------------------------
-
-
-def snapshot_id(artifact: Artifact) -> str:
-    """The id that follows from what a snapshot says."""
-    members = {
-        "artifactType": artifact.artifact_type,
-        "modelId": artifact.model_id,
-        "modelVersion": artifact.model_version,
-        "outputDigest": artifact.output_digest,
-        "promptDigest": artifact.prompt_digest,
-        "sourceJob": artifact.source_job,
-    }
-    return canonical.digest("art1", canonical.encode(members))
 
 
 def _artifact_problem(
@@ -385,26 +335,26 @@ def find(turn: Turn, job_id: str) -> Job | Refused:
     return job
 
 
-def _admitted(turn: Turn, job: Job, worker: str, capability: str) -> Refused | None:
+def _refuse_worker(turn: Turn, job: Job, worker: str, capability: str) -> Refused | None:
     denied = may(turn, worker, capability, job.job_id)
-    return denied or barred(turn, job.kind, worker, job.job_id)
+    return denied or refuse_kind(turn, job.kind, worker, job.job_id)
 
 
-def barred(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:
+def refuse_kind(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:
     """Why a kind is not for a node: it has others, or only the coordinator derives it."""
     denied = permits(turn, node, kind, job_id)
-    return denied or _derives(turn, kind, node, job_id)
+    return denied or _refuse_derivation(turn, kind, node, job_id)
 
 
-def _derives(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:
-    """Whether a node keeps out of what only the coordinator may derive."""
+def _refuse_derivation(turn: Turn, kind: str, node: str, job_id: str) -> Refused | None:
+    """Why a node may not derive what only the coordinator may."""
     if not is_derivation(turn.lane, kind) or node == coordinator(turn):
         return None
     detail = f"job {job_id}: {kind} is for {coordinator(turn)}"
     return Refused(Reason.JOB_COORDINATOR_REQUIRED, detail, job_id=job_id)
 
 
-def _moved(
+def _move(
     turn: Turn,
     job: Job,
     lease: Lease | None,
@@ -430,9 +380,9 @@ def _moved(
     dispatch = dispatch_resource(job.job_id)
     if move is JobMove.COMPLETE and turn.state.leases.get(dispatch) is not None:
         changes.insert(0, LeaseDropped(dispatch))  # there is nothing left to hand on
-    changes += [admitted, *heard(turn, author)]
+    changes += [admitted, *hear(turn, author)]
     answer = {"changed": True, "opId": op_id, "job": job_view(turn, job, lease)}
-    if move is JobMove.COMPLETE and (freed := _freed(turn, job)):
+    if move is JobMove.COMPLETE and (freed := _waiting_only_for(turn, job)):
         answer["freed"] = freed
     fence = job.fence or None
     return Accepted(tuple(changes), answer, fence=fence, job_id=job.job_id)
@@ -452,16 +402,16 @@ def _op_id(turn: Turn, move: JobMove, job: Job) -> str:
             return f"{verb}/{job.job_id}/{job.fence}"
 
 
-def _freed(turn: Turn, job: Job) -> list[str]:
+def _waiting_only_for(turn: Turn, job: Job) -> list[str]:
     """Jobs that waited for nothing but this one; the first of them, if they are many."""
     op_id = completion_of(job.job_id)
     waiting = sorted(turn.lane.awaited.get(op_id, ()))[: limits.ROSTER_PAGE_MAX]
     return [each for each in waiting if turn.lane.missing(turn.lane.jobs[each]) == [op_id]]
 
 
-def _unchanged(turn: Turn, job: Job) -> Accepted:
+def _leave(turn: Turn, job: Job) -> Accepted:
     """What was asked has happened before."""
-    lease = turn.state.leases.get(job_resource(job.job_id))
+    lease = JOB.lease_of(turn, job.job_id)
     body = {"changed": False, "job": job_view(turn, job, lease)}
     return Accepted(body=body, fence=lease.fence if lease else None, job_id=job.job_id)
 

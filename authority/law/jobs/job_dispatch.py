@@ -20,46 +20,42 @@ from ....contracts import (
     Lease,
     Reason,
     ReleaseDispatch,
-    dispatch_resource,
     job_resource,
     limits,
 )
-from ..lease import Shown, fenced, refused_for
-from ..outcome import Accepted, Change, JobPut, LeaseDropped, LeasePut, Outcome, Refused
-from ..term import asked, granted, renewed, tenure_view
+from ..outcome import Accepted, JobPut, LeaseDropped, LeasePut, Outcome, Refused
+from ..term import DISPATCH, begin_term, claim_deadline, hold_term, renew_term, term_view
+from ..turn import Turn
 from . import job as jobs
 from .roster import job_view, place_of, whole_view
-from .routes import Turn, heard, may, permits
+from .routes import hear, may, permits
 
 
 def claim(turn: Turn, request: ClaimDispatch) -> Outcome:
     """Grant a job that is free to run to the first who asks; give its live holder more time."""
-    job_id = request.job_id
+    job_id, dispatcher = request.job_id, request.dispatcher.strip()
     name = f"job {job_id}"
-    wanted = asked(
-        request.dispatcher, request.lease_duration_ms, request.lease_id, request.fence, name
-    )
-    if isinstance(wanted, Refused):
-        return refused_for(wanted, job_id=job_id)
+    deadline_ms = claim_deadline(turn, DISPATCH, request, name)
+    if isinstance(deadline_ms, Refused):
+        return deadline_ms
     job = find(turn, job_id)
     if isinstance(job, Refused):
         return job
-    denied = may(turn, wanted.owner, "job.complete", job_id)
-    denied = denied or permits(turn, wanted.owner, job.kind, job_id)
+    denied = may(turn, dispatcher, "job.complete", job_id)
+    denied = denied or permits(turn, dispatcher, job.kind, job_id)
     if denied is not None:
         return denied
-    before = turn.state.leases.get(dispatch_resource(job_id))
-    lease = renewed(turn, before, wanted, name)
+    lease = renew_term(turn, DISPATCH, request, deadline_ms, name)
     if isinstance(lease, Refused):
-        return _refused(lease, job)
+        return lease
     if lease is None:
         obstacle = _obstacle(turn, job)
         if obstacle is not None:
             detail = f"{name}: {obstacle}"
             return Refused(Reason.JOB_NOT_DISPATCHABLE, detail, job_id=job_id)
-        lease = granted(turn, dispatch_resource(job_id), before, wanted)
+        lease = begin_term(turn, DISPATCH, request, deadline_ms)
     body = {"changed": True, "job": _view(turn, job, lease)}
-    return _held(job, lease, (LeasePut(lease), *heard(turn, wanted.owner)), body)
+    return DISPATCH.accept(lease, (LeasePut(lease), *hear(turn, dispatcher)), body)
 
 
 def complete(turn: Turn, request: CompleteDispatch) -> Outcome:
@@ -79,8 +75,8 @@ def complete(turn: Turn, request: CompleteDispatch) -> Outcome:
         digest=request.digest,
     )
     job = replace(job, dispatched=mark)
-    changes = (LeaseDropped(lease.resource), JobPut(job), *heard(turn, lease.owner))
-    return _held(job, lease, changes, {"changed": True, "job": _view(turn, job, None)})
+    changes = (LeaseDropped(lease.resource), JobPut(job), *hear(turn, lease.owner))
+    return DISPATCH.accept(lease, changes, {"changed": True, "job": _view(turn, job, None)})
 
 
 def release(turn: Turn, request: ReleaseDispatch) -> Outcome:
@@ -89,8 +85,8 @@ def release(turn: Turn, request: ReleaseDispatch) -> Outcome:
     if isinstance(held, Refused):
         return held
     job, lease = held
-    changes = (LeaseDropped(lease.resource), *heard(turn, lease.owner))
-    return _held(job, lease, changes, {"changed": True, "job": _view(turn, job, None)})
+    changes = (LeaseDropped(lease.resource), *hear(turn, lease.owner))
+    return DISPATCH.accept(lease, changes, {"changed": True, "job": _view(turn, job, None)})
 
 
 def roster(turn: Turn, request: DispatchRoster) -> Outcome:
@@ -140,10 +136,8 @@ def _hold(turn: Turn, request: HeldDispatch) -> tuple[Job, Lease] | Refused:
     denied = may(turn, (request.dispatcher or "").strip(), "job.complete", job.job_id)
     if denied is not None:
         return denied
-    shown = Shown(request.dispatcher, request.lease_id, request.fence)
-    lease = turn.state.leases.get(dispatch_resource(job.job_id))
-    held = fenced(lease, shown, turn.stamp, f"dispatch of {job.job_id}")
-    return _refused(held, job) if isinstance(held, Refused) else (job, held)
+    lease = hold_term(turn, DISPATCH, request, f"dispatch of {job.job_id}")
+    return lease if isinstance(lease, Refused) else (job, lease)
 
 
 def _is_same(mark: Dispatched, request: CompleteDispatch) -> bool:
@@ -153,17 +147,8 @@ def _is_same(mark: Dispatched, request: CompleteDispatch) -> bool:
     return shown == (mark.by, mark.fence, mark.file, mark.digest)
 
 
-def _held(job: Job, lease: Lease, changes: tuple[Change, ...], body: dict[str, Any]) -> Accepted:
-    return Accepted(changes, body, fence=lease.fence, job_id=job.job_id, resource=lease.resource)
-
-
-def _refused(refusal: Refused, job: Job) -> Refused:
-    resource = dispatch_resource(job.job_id)
-    return refused_for(refusal, job_id=job.job_id, resource=resource)
-
-
 def _view(turn: Turn, job: Job, lease: Lease | None) -> dict[str, Any]:
     """The job whole, so that the file can be written from the answer."""
     view = whole_view(turn, job)
     view.pop("dispatchLease", None)
-    return view if lease is None else view | {"dispatchLease": tenure_view(lease, turn.stamp)}
+    return view if lease is None else view | {"dispatchLease": term_view(lease, turn.stamp)}

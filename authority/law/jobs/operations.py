@@ -50,8 +50,8 @@ from ..outcome import (
     Refused,
 )
 from ..state import State
+from ..turn import Origin, Turn
 from . import job, routes
-from .routes import Origin, Turn
 
 _Rule = Callable[[Turn, Any], Outcome]
 _RULES: dict[str, tuple[type[Any], str, _Rule]] = {
@@ -72,7 +72,7 @@ def admit(turn: Turn, request: AdmitOperations) -> Outcome:
     digests = [_digest(each) for each in request.operations]
     batch = dict(zip(digests, request.operations, strict=True))
     order = sorted(batch, key=lambda digest: (position(batch[digest].stamp), digest))
-    torn = _torn(state, batch, stamp)
+    torn = _find_torn(state, batch, stamp)
     overlay, changes = _overlay(state), list[Change]()
     outcomes: dict[str, Accepted | Refused] = {}
     for index, digest in enumerate(order):
@@ -91,7 +91,7 @@ def admit(turn: Turn, request: AdmitOperations) -> Outcome:
         only = outcomes[order[0]]
         if isinstance(only, Refused):
             return only
-    said = [_said(batch[digest], outcomes[digest]) for digest in digests]
+    said = [_say(batch[digest], outcomes[digest]) for digest in digests]
     return Accepted(tuple(changes), {"changed": bool(changes), "operations": said})
 
 
@@ -100,7 +100,7 @@ def _digest(signed: SignedOperation) -> str:
     return canonical.digest("op1", canonical.encode(msgspec.to_builtins(signed)))
 
 
-def _torn(state: State, batch: Mapping[str, SignedOperation], stamp: Stamp) -> set[str]:
+def _find_torn(state: State, batch: Mapping[str, SignedOperation], stamp: Stamp) -> set[str]:
     """Operations that share a stamp with another one. What is forged tears nothing."""
     groups: dict[tuple[int, int, str], list[str]] = {}
     for digest, signed in batch.items():
@@ -108,7 +108,7 @@ def _torn(state: State, batch: Mapping[str, SignedOperation], stamp: Stamp) -> s
     torn: set[str] = set()
     for group in groups.values():
         if len(group) > 1:
-            sound = {each for each in group if _identified(state, batch[each], stamp) is None}
+            sound = {each for each in group if _identify(state, batch[each], stamp) is None}
             torn |= sound if len(sound) > 1 else set()
     return torn
 
@@ -117,7 +117,7 @@ def _decide(
     state: State, signed: SignedOperation, stamp: Stamp, index: int, digest: str
 ) -> Outcome:
     """One operation: who says so, when, and then the rule of its kind."""
-    refusal = _identified(state, signed, stamp)
+    refusal = _identify(state, signed, stamp)
     if refusal is not None:
         return refusal
     shape, member, rule = _RULES[signed.kind]
@@ -136,16 +136,16 @@ def _decide(
     if known is None or known.claim_stamp != signed.stamp:
         pass
     elif known.state is JobState.CLAIMED or used in (None, digest):
-        return job.reclaimed(turn, known)
+        return job.reclaim(turn, known)
     if used is None:
         return rule(turn, asked)
     if used != digest:
         detail = f"{signed.kind} of {signed.author}: its stamp was used before"
         return Refused(Reason.OPERATION_STAMP_CONFLICT, detail)
-    return job.repeated(turn, getattr(asked, "job_id", ""))
+    return job.repeat(turn, getattr(asked, "job_id", ""))
 
 
-def _identified(state: State, signed: SignedOperation, stamp: Stamp) -> Refused | None:
+def _identify(state: State, signed: SignedOperation, stamp: Stamp) -> Refused | None:
     """Whether the author said it, under a stamp of its own that the clock has reached."""
     detail = f"{signed.kind} of {signed.author}"
     if signed.stamp.node != signed.author or signed.author != signed.author.strip():
@@ -164,7 +164,7 @@ def _identified(state: State, signed: SignedOperation, stamp: Stamp) -> Refused 
     return None
 
 
-def _said(signed: SignedOperation, outcome: Accepted | Refused) -> dict[str, Any]:
+def _say(signed: SignedOperation, outcome: Accepted | Refused) -> dict[str, Any]:
     said: dict[str, Any] = {"kind": signed.kind, "author": signed.author}
     if isinstance(outcome, Refused):
         failure = {"failureClasses": [outcome.reason.wire], "diagnostic": outcome.diagnostic}

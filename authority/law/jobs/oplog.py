@@ -9,7 +9,7 @@ The fold is pure, and knows nothing of leases or requests: a replica that has th
 has the same roster, and `image` of an authority's state is the fold of its own log.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -26,8 +26,6 @@ from ....contracts import (
     job_resource,
     position,
 )
-from ...journal.journal import Journal, changes_of
-from ..outcome import OperationAdmitted
 from ..state import State
 
 
@@ -57,14 +55,6 @@ class Folded(Struct, kw_only=True):
     def digest(self) -> str:
         """One text for the whole; equal logs give equal ones."""
         return canonical.digest("log1", msgspec.json.encode(self, order="sorted"))
-
-
-def operations(journal: Journal) -> Iterator[Operation]:
-    """The log that a journal holds, in the order in which it was admitted."""
-    for row in journal.read():
-        for change in changes_of(row):
-            if isinstance(change, OperationAdmitted):
-                yield change.operation
 
 
 def fold(log: Iterable[Operation]) -> Folded:

@@ -24,9 +24,10 @@ from ....contracts import (
     limits,
 )
 from ..outcome import Accepted, Outcome, Refused
-from ..term import tenure_view
+from ..term import term_view
+from ..turn import Turn
 from .job_index import Lane
-from .routes import Turn, admits, coordinator_view, handles, route_of
+from .routes import admits, coordinator_view, handles, route_of
 
 _LAST = 2**63  # greater than any sequence number
 _TOP = "\U0010ffff"  # greater than any text of a kind
@@ -160,22 +161,13 @@ def job_view(turn: Turn, job: Job, lease: Lease | None) -> dict[str, Any]:
     view: dict[str, Any] = {
         "jobId": job.job_id,
         "kind": job.kind,
-        "state": _seen(job, missing, stamp).value,
+        "state": _state_at(job, missing, stamp).value,
         "attempts": job.attempts,
         "scheduledMs": job.scheduled_ms,
         "lastOp": job.last_op,
     }
     if lease is not None:
-        view["lease"] = {
-            "leaseId": lease.lease_id,
-            "claim": job.claim,
-            "owner": lease.owner,
-            "fence": lease.fence,
-            "grantedMs": lease.granted_ms,
-            "deadlineMs": lease.deadline_ms,
-            "renewals": lease.renewals,
-            "state": "active" if stamp.wall_ms <= lease.deadline_ms else "stale",
-        }
+        view["lease"] = term_view(lease, stamp) | {"claim": job.claim}
     if missing:
         view["waitsFor"] = missing
         view["waitedMs"] = stamp.wall_ms - job.scheduled_ms
@@ -211,7 +203,7 @@ def _dispatch_view(turn: Turn, job: Job) -> dict[str, Any]:
     lease = turn.state.leases.get(dispatch_resource(job.job_id))
     if lease is None or job.state is JobState.COMPLETED:
         return {}
-    return {"dispatchLease": tenure_view(lease, turn.stamp)}
+    return {"dispatchLease": term_view(lease, turn.stamp)}
 
 
 def artifact_view(artifact: Artifact) -> dict[str, Any]:
@@ -227,13 +219,13 @@ def artifact_view(artifact: Artifact) -> dict[str, Any]:
     return {name: text for name, text in given.items() if text is not None}
 
 
-def seen(turn: Turn, job: Job) -> JobState:
+def visible_state(turn: Turn, job: Job) -> JobState:
     """The state of a job as it is seen at this moment."""
     missing = turn.lane.missing(job) if job.state is JobState.PENDING else []
-    return _seen(job, missing, turn.stamp)
+    return _state_at(job, missing, turn.stamp)
 
 
-def _seen(job: Job, missing: list[str], stamp: Stamp) -> JobState:
+def _state_at(job: Job, missing: list[str], stamp: Stamp) -> JobState:
     """The state as it is seen: a pending job may have to wait, and not for ever."""
     if missing:
         late = stamp.wall_ms - job.scheduled_ms > limits.JOB_WAIT_MS_MAX

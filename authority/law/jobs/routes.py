@@ -7,13 +7,11 @@ only by signed operations.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
 from ....contracts import (
-    CallerStamp,
     DesignateCoordinator,
     Designation,
     Directive,
@@ -22,7 +20,6 @@ from ....contracts import (
     Reason,
     RegisterNode,
     SetRoute,
-    Stamp,
     limits,
     position,
 )
@@ -36,43 +33,10 @@ from ..outcome import (
     Outcome,
     Refused,
 )
-from ..state import State
+from ..turn import Turn
 from .job_index import Lane
 
 _KEY = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where an operation comes from: a request of its own, or a batch, with stamp and signature."""
-
-    authored: CallerStamp | None = None
-    digest: str = ""  # of the operation as it came
-    signature: str = ""  # verified
-    index: int = 0  # its place in the batch
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What every rule of the lane is given beside the request: what is, when, and from where."""
-
-    state: State
-    stamp: Stamp
-    origin: Origin = Origin()
-
-    @property
-    def lane(self) -> Lane:
-        return self.state.lane
-
-    @property
-    def owner(self) -> str:
-        """The owner of the mesh is the authority's own node."""
-        return self.stamp.node
-
-    @property
-    def written(self) -> CallerStamp:
-        """The stamp that decides which write is the last: the author's, where there is one."""
-        return self.origin.authored or _plain(self.stamp)
 
 
 # --- who may ------------------------------------------------------------------------------------
@@ -253,7 +217,7 @@ def operation(
             op_id=op_id,
             kind=kind,
             author=author,
-            stamp=_plain(turn.stamp),
+            stamp=turn.plain_stamp,
             index=turn.origin.index,
             causal_deps=causal_deps,
             body=body,
@@ -264,16 +228,12 @@ def operation(
     )
 
 
-def heard(turn: Turn, author: str) -> tuple[Change, ...]:
+def hear(turn: Turn, author: str) -> tuple[Change, ...]:
     """A designated coordinator that does something is not quiet."""
     designation = turn.lane.designation
     if designation is None or designation.node != author:
         return ()
     return (Designated(replace(designation, heard_ms=turn.stamp.wall_ms)),)
-
-
-def _plain(stamp: Stamp) -> CallerStamp:
-    return CallerStamp(stamp.wall_ms, stamp.counter, stamp.node)
 
 
 # --- views --------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ it, whoever asks again; in the row that makes the last one the lease ends.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace as with_members
 from itertools import islice
 from typing import Any
 
@@ -33,10 +32,8 @@ from ....contracts import (
     canonical,
     completion_of,
     limits,
-    spec_resource,
     step_job,
 )
-from ..lease import Shown, fenced, refused_for
 from ..outcome import (
     Accepted,
     Change,
@@ -48,10 +45,11 @@ from ..outcome import (
     SpecMoved,
     SpecPut,
 )
-from ..term import asked, granted, renewed, tenure_view
-from .job import barred
-from .roster import place_of, seen
-from .routes import Origin, Turn, heard, may, operation
+from ..term import SPEC, begin_term, claim_deadline, hold_term, renew_term, term_view
+from ..turn import Origin, Turn
+from .job import refuse_kind
+from .roster import place_of, visible_state
+from .routes import hear, may, operation
 
 # --- submission ---------------------------------------------------------------------------------
 
@@ -62,14 +60,14 @@ def submit(turn: Turn, request: SubmitSpec) -> Outcome:
     author = request.author or turn.owner
     denied = may(turn, author, "job.schedule", None) or _flaw(spec_id, request.steps)
     if denied is not None:
-        return refused_for(denied, spec_id=spec_id)
+        return denied.about(spec_id=spec_id)
     document = _document(request)
     digest = canonical.digest("spec1", canonical.encode(document))
     known = lane.specs.get(spec_id)
     if known is not None:
         if known.digest != digest:
             return Refused(Reason.SPEC_EXISTS, f"spec {spec_id}", spec_id=spec_id)
-        body = {"changed": False, "spec": spec_view(turn, known, _lease(turn, known))}
+        body = {"changed": False, "spec": spec_view(turn, known, SPEC.lease_of(turn, spec_id))}
         return Accepted(body=body, spec_id=spec_id)
     if len(lane.specs) >= limits.SPECS_MAX:
         return Refused(Reason.SPECS_FULL, f"spec {spec_id}", spec_id=spec_id)
@@ -84,7 +82,7 @@ def submit(turn: Turn, request: SubmitSpec) -> Outcome:
         submitted_ms=turn.stamp.wall_ms,
     )
     admitted = operation(turn, "SubmitSpec", f"submit/{spec_id}", author, document)
-    changes: tuple[Change, ...] = (SpecPut(spec), admitted, *heard(turn, author))
+    changes: tuple[Change, ...] = (SpecPut(spec), admitted, *hear(turn, author))
     body = {"changed": True, "spec": spec_view(turn, spec, None)}
     return Accepted(changes, body, spec_id=spec_id)
 
@@ -165,28 +163,27 @@ def _circle(needed: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 def claim(turn: Turn, request: ClaimSpec) -> Outcome:
     """Grant a spec that lacks jobs to the first who asks; give its live holder more time."""
-    spec_id = request.spec_id
+    spec_id, runner = request.spec_id, request.runner.strip()
     name = f"spec {spec_id}"
-    wanted = asked(request.runner, request.lease_duration_ms, request.lease_id, request.fence, name)
-    if isinstance(wanted, Refused):
-        return refused_for(wanted, spec_id=spec_id)
+    deadline_ms = claim_deadline(turn, SPEC, request, name)
+    if isinstance(deadline_ms, Refused):
+        return deadline_ms
     spec = find(turn, spec_id)
     if isinstance(spec, Refused):
         return spec
-    denied = may(turn, wanted.owner, "job.schedule", None)
+    denied = may(turn, runner, "job.schedule", None)
     if denied is not None:
-        return refused_for(denied, spec_id=spec_id)
-    before = _lease(turn, spec)
-    lease = renewed(turn, before, wanted, name)
+        return denied.about(spec_id=spec_id)
+    lease = renew_term(turn, SPEC, request, deadline_ms, name)
     if isinstance(lease, Refused):
-        return _refused(lease, spec)
+        return lease
     if lease is None:
-        lease = granted(turn, spec_resource(spec_id), before, wanted)
+        lease = begin_term(turn, SPEC, request, deadline_ms)
         spec = replace(spec, attempts=spec.attempts + 1, fence=lease.fence, reason="")
     spec = replace(spec, state=SPEC_TRANSITIONS[spec.state, SpecMove.CLAIM])
-    changes = (_moved(spec), LeasePut(lease), *heard(turn, wanted.owner))
+    changes = (_change(spec), LeasePut(lease), *hear(turn, runner))
     body = {"changed": True, "spec": spec_view(turn, spec, lease) | _steps(turn, spec)}
-    return Accepted(changes, body, fence=lease.fence, spec_id=spec_id, resource=lease.resource)
+    return SPEC.accept(lease, changes, body)
 
 
 def release(turn: Turn, request: ReleaseSpec) -> Outcome:
@@ -200,9 +197,9 @@ def release(turn: Turn, request: ReleaseSpec) -> Outcome:
         state=SPEC_TRANSITIONS[spec.state, SpecMove.RELEASE],
         reason=request.reason.strip(),
     )
-    changes = (LeaseDropped(lease.resource), _moved(spec), *heard(turn, lease.owner))
+    changes = (LeaseDropped(lease.resource), _change(spec), *hear(turn, lease.owner))
     body = {"changed": True, "spec": spec_view(turn, spec, None)}
-    return _held(spec, lease, changes, body)
+    return SPEC.accept(lease, changes, body)
 
 
 def materialize(turn: Turn, request: MaterializeSpec) -> Outcome:
@@ -215,17 +212,18 @@ def materialize(turn: Turn, request: MaterializeSpec) -> Outcome:
     wanted = list(dict.fromkeys(request.step_keys))
     if unknown := [key for key in wanted if key not in steps]:
         detail = f"spec {spec.spec_id}: {', '.join(unknown[:3])}"
-        return _refused(Refused(Reason.SPEC_STEP_UNKNOWN, detail, fence=lease.fence), spec)
+        refusal = Refused(Reason.SPEC_STEP_UNKNOWN, detail, fence=lease.fence)
+        return SPEC.refuse(refusal, spec.spec_id)
     fresh = [steps[key] for key in wanted if step_job(spec.spec_id, key) not in turn.lane.jobs]
-    denied = _unmakeable(turn, spec, fresh, lease)
-    if denied is not None:
-        return _refused(denied, spec)
+    obstacle = _obstacle(turn, spec, fresh, lease)
+    if obstacle is not None:
+        return SPEC.refuse(obstacle, spec.spec_id)
     made = [_job(turn, spec, step, lease.owner) for step in fresh]
-    spec, is_last = _with(turn, spec, len(made))
+    spec, is_last = _count_in(turn, spec, len(made))
     changes: list[Change] = [LeaseDropped(lease.resource)] if is_last else []
     changes += [JobPut(job) for job in made]
     if made:
-        changes += [_moved(spec), *_schedules(turn, made), *heard(turn, lease.owner)]
+        changes += [_change(spec), *_schedules(turn, made), *hear(turn, lease.owner)]
     created = {job.job_id for job in made}
     existing = (step_job(spec.spec_id, key) for key in wanted)
     body = {
@@ -234,16 +232,16 @@ def materialize(turn: Turn, request: MaterializeSpec) -> Outcome:
         "existing": [job_id for job_id in existing if job_id not in created],
         "spec": spec_view(turn, spec, None if is_last else lease, created),
     }
-    return _held(spec, lease, tuple(changes), body)
+    return SPEC.accept(lease, tuple(changes), body)
 
 
-def _unmakeable(turn: Turn, spec: Spec, steps: Iterable[Step], lease: Lease) -> Refused | None:
+def _obstacle(turn: Turn, spec: Spec, steps: Iterable[Step], lease: Lease) -> Refused | None:
     """Why the runner may not make one of these jobs, or the authority cannot hold them."""
     count = 0
     for count, step in enumerate(steps, 1):  # noqa: B007 - how many there were
-        denied = barred(turn, step.kind, lease.owner, step_job(spec.spec_id, step.step_key))
+        denied = refuse_kind(turn, step.kind, lease.owner, step_job(spec.spec_id, step.step_key))
         if denied is not None:
-            return refused_for(denied, fence=lease.fence, job_id=None)
+            return denied.about(fence=lease.fence, job_id=None)
     if len(turn.lane.jobs) + count > limits.JOBS_MAX:
         return Refused(Reason.JOBS_FULL, f"spec {spec.spec_id}", fence=lease.fence)
     return None
@@ -271,7 +269,7 @@ def _job(turn: Turn, spec: Spec, step: Step, runner: str) -> Job:
     )
 
 
-def _with(turn: Turn, spec: Spec, count: int) -> tuple[Spec, bool]:
+def _count_in(turn: Turn, spec: Spec, count: int) -> tuple[Spec, bool]:
     """The spec with so many more jobs, and whether these were the last."""
     if count == 0:
         return spec, False
@@ -291,7 +289,7 @@ def _schedules(turn: Turn, made: Iterable[Job]) -> Iterator[Change]:
     """What the log says of each: an ordinary job was scheduled."""
     for index, job in enumerate(made):
         body = {"jobId": job.job_id, "kind": job.kind, "payload": orjson.loads(job.payload)}
-        placed = with_members(turn, origin=Origin(index=index))
+        placed = replace(turn, origin=Origin(index=index))
         move = JobMove.SCHEDULE.value
         yield operation(placed, move, job.last_op, job.author, body, causal_deps=job.causal_deps)
 
@@ -305,7 +303,7 @@ def show(turn: Turn, request: ShowSpec) -> Outcome:
     if spec is None:
         detail = f"spec {request.spec_id}"
         return Refused(Reason.SPEC_NOT_FOUND, detail, spec_id=request.spec_id)
-    view = spec_view(turn, spec, _lease(turn, spec)) | _steps(turn, spec)
+    view = spec_view(turn, spec, SPEC.lease_of(turn, spec.spec_id)) | _steps(turn, spec)
     for step, shown in zip(spec.steps, view["steps"], strict=True):
         shown["inputs"] = orjson.Fragment(step.inputs)
     return Accepted(body={"spec": view}, spec_id=spec.spec_id)
@@ -325,7 +323,7 @@ def list_specs(turn: Turn, request: ListSpecs) -> Outcome:
     page = list(islice(found, request.limit + 1))
     specs = [lane.specs[spec_id] for _, spec_id in page[: request.limit]]
     body: dict[str, Any] = {
-        "specs": [_brief(turn, spec, _lease(turn, spec)) for spec in specs],
+        "specs": [_brief(turn, spec, SPEC.lease_of(turn, spec.spec_id)) for spec in specs],
         "count": len(specs),
         "specCounts": {
             "total": len(lane.specs),
@@ -370,7 +368,7 @@ def _brief(turn: Turn, spec: Spec, lease: Lease | None) -> dict[str, Any]:
     if spec.reason:
         view["reason"] = spec.reason
     if lease is not None:
-        view["lease"] = tenure_view(lease, turn.stamp)
+        view["lease"] = term_view(lease, turn.stamp)
     return view
 
 
@@ -385,7 +383,7 @@ def _steps(turn: Turn, spec: Spec) -> dict[str, Any]:
         }
         job = turn.lane.jobs.get(step_job(spec.spec_id, step.step_key))
         if job is not None:
-            view |= {"jobId": job.job_id, "state": seen(turn, job).value}
+            view |= {"jobId": job.job_id, "state": visible_state(turn, job).value}
             if job.dispatched is not None:
                 view["dispatched"] = True
         views.append(view)
@@ -413,26 +411,13 @@ def _hold(turn: Turn, request: HeldSpec) -> tuple[Spec, Lease] | Refused:
         return spec
     denied = may(turn, (request.runner or "").strip(), "job.schedule", None)
     if denied is not None:
-        return refused_for(denied, spec_id=spec.spec_id)
-    shown = Shown(request.runner, request.lease_id, request.fence)
-    held = fenced(_lease(turn, spec), shown, turn.stamp, f"spec {spec.spec_id}")
-    return _refused(held, spec) if isinstance(held, Refused) else (spec, held)
+        return denied.about(spec_id=spec.spec_id)
+    lease = hold_term(turn, SPEC, request, f"spec {spec.spec_id}")
+    return lease if isinstance(lease, Refused) else (spec, lease)
 
 
-def _held(spec: Spec, lease: Lease, changes: tuple[Change, ...], body: dict[str, Any]) -> Accepted:
-    return Accepted(changes, body, fence=lease.fence, spec_id=spec.spec_id, resource=lease.resource)
-
-
-def _refused(refusal: Refused, spec: Spec) -> Refused:
-    resource = spec_resource(spec.spec_id)
-    return refused_for(refusal, spec_id=spec.spec_id, resource=resource)
-
-
-def _lease(turn: Turn, spec: Spec) -> Lease | None:
-    return turn.state.leases.get(spec_resource(spec.spec_id))
-
-
-def _moved(spec: Spec) -> SpecMoved:
+def _change(spec: Spec) -> SpecMoved:
+    """What the journal keeps of a spec that moved."""
     return SpecMoved(
         spec_id=spec.spec_id,
         state=spec.state,

@@ -10,10 +10,9 @@ from itertools import islice
 from typing import Any
 
 from ....contracts import (
+    Nothing,
     ObserveInstruction,
     Reason,
-    Shape,
-    Stamp,
     is_closed,
     is_success,
     issue_resource,
@@ -22,6 +21,7 @@ from ....contracts import (
 )
 from ..outcome import Accepted, Outcome, Refused
 from ..state import State
+from ..turn import Turn
 from ..view import contended_ids, feature_view, lease_projection, lease_view, session_view
 from .history import Past
 from .steps import view
@@ -30,45 +30,40 @@ from .steps import view
 HAND_INS = frozenset({"issue.close", "issue.handover", "issue.update", "issue.discover"})
 
 
-def latest(state: State, request: Shape, stamp: Stamp, past: Past) -> Outcome:  # noqa: ARG001
+def latest(turn: Turn, _: Nothing) -> Outcome:
     """The newest decision, and how many there are of everything."""
     seen: dict[str, Any] = {
-        "seq": past[-1].seq if past else 0,
-        "checkedAt": rfc3339.answer_text(stamp.wall_ms),
-        "decision": view(past[-1]) if past else None,
-        "totals": _totals(state, stamp),
-        "recent": _recent(past),
+        "seq": turn.past[-1].seq if turn.past else 0,
+        "checkedAt": rfc3339.answer_text(turn.stamp.wall_ms),
+        "decision": view(turn.past[-1]) if turn.past else None,
+        "totals": _totals(turn),
+        "recent": _recent(turn.past),
     }
     return Accepted(body={"latest": seen})
 
 
-def needs_attention(state: State, request: Shape, stamp: Stamp, past: Past) -> Outcome:  # noqa: ARG001
+def needs_attention(turn: Turn, _: Nothing) -> Outcome:
     """What does not mend itself, each with what to do next; by kind, then by issue."""
-    items = list(islice(_trouble(state, stamp, past), limits.ATTENTION_ITEMS_MAX + 1))
+    items = list(islice(_trouble(turn), limits.ATTENTION_ITEMS_MAX + 1))
     shown = items[: limits.ATTENTION_ITEMS_MAX]
     body = {"count": len(shown), "truncated": len(items) > len(shown), "items": shown}
     return Accepted(body={"attention": body})
 
 
-def instruction(
-    state: State,
-    request: ObserveInstruction,
-    stamp: Stamp,  # noqa: ARG001
-    past: Past,
-) -> Outcome:
+def instruction(turn: Turn, request: ObserveInstruction) -> Outcome:
     """Everything known of one instruction: what was done under it lately, and who names it."""
     ref = request.instruction_ref.strip()
     if not ref:
         return Refused(Reason.HARNESS_FIELD_MISSING, "instructionRef")
-    done = [each for each in past if ref in each.instruction_refs]
+    done = [each for each in turn.past if ref in each.instruction_refs]
     sessions = [
         session_view(each)
-        for _, each in sorted(state.sessions.items())
+        for _, each in sorted(turn.state.sessions.items())
         if ref in each.instruction_refs
     ]
     features = [
         feature_view(each) | {"worker": worker}
-        for worker, ledger in sorted(state.features.items())
+        for worker, ledger in sorted(turn.state.features.items())
         for _, each in sorted(ledger.items())
         if ref in each.instruction_refs
     ]
@@ -87,18 +82,19 @@ def instruction(
     return Accepted(body={"observed": seen})
 
 
-def projection(state: State, request: Shape, stamp: Stamp, past: Past) -> Outcome:  # noqa: ARG001
+def projection(turn: Turn, _: Nothing) -> Outcome:
     """The whole, as one picture."""
-    trouble = Counter(item["kind"] for item in _trouble(state, stamp, past))
+    state, now_ms, past = turn.state, turn.stamp.wall_ms, turn.past
+    trouble = Counter(item["kind"] for item in _trouble(turn))
     seen: dict[str, Any] = {
         "seq": past[-1].seq if past else 0,
-        "checkedAt": rfc3339.answer_text(stamp.wall_ms),
-        "totals": _totals(state, stamp),
+        "checkedAt": rfc3339.answer_text(now_ms),
+        "totals": _totals(turn),
         "recent": _recent(past),
         "attention": dict(sorted(trouble.items())),
-        "leaseProjection": lease_projection(state, stamp.wall_ms),
+        "leaseProjection": lease_projection(state, now_ms),
         "leases": [
-            {"resource": key, "lease": lease_view(state.leases[key], stamp.wall_ms)}
+            {"resource": key, "lease": lease_view(state.leases[key], now_ms)}
             for key in islice(sorted(state.leases), limits.QUERY_ITEMS_MAX)
         ],
         "sessions": [
@@ -109,7 +105,8 @@ def projection(state: State, request: Shape, stamp: Stamp, past: Past) -> Outcom
     return Accepted(body={"picture": seen})
 
 
-def _totals(state: State, stamp: Stamp) -> dict[str, int]:
+def _totals(turn: Turn) -> dict[str, int]:
+    state, now_ms = turn.state, turn.stamp.wall_ms
     statuses = Counter(issue.status for issue in state.issues.values())
     sessions = Counter(each.state for each in state.sessions.values())
     features = Counter(
@@ -123,8 +120,8 @@ def _totals(state: State, stamp: Stamp) -> dict[str, int]:
         "closed": statuses["closed"],
         "ready": len(state.ready),
         "leases": len(state.leases),
-        "staleLeases": state.stale_count(stamp.wall_ms),
-        "contendedLeases": len(contended_ids(state, stamp.wall_ms)),
+        "staleLeases": state.stale_count(now_ms),
+        "contendedLeases": len(contended_ids(state, now_ms)),
         "handovers": sum(map(len, state.handovers.values())),
         "sessions": len(state.sessions),
         "activeSessions": sessions["active"],
@@ -149,13 +146,14 @@ def _progress(state: State, worker: str) -> dict[str, Any]:
 # --- trouble ------------------------------------------------------------------------------------
 
 
-def _trouble(state: State, stamp: Stamp, past: Past) -> Iterator[dict[str, Any]]:
+def _trouble(turn: Turn) -> Iterator[dict[str, Any]]:
+    state, now_ms = turn.state, turn.stamp.wall_ms
     yield from _worn_out(state)
-    for issue_id in sorted(state.stale_ids(stamp.wall_ms)):
+    for issue_id in sorted(state.stale_ids(now_ms)):
         lease = state.leases[issue_resource(issue_id)]
         detail = f"{lease.owner} held it until {rfc3339.answer_text(lease.deadline_ms)}"
         yield _item("stale_lease", issue_id, detail, "claim it; claim_next hands it out by itself")
-    for issue_id in contended_ids(state, stamp.wall_ms):
+    for issue_id in contended_ids(state, now_ms):
         owner = state.leases[issue_resource(issue_id)].owner
         detail = f"{owner} holds it, and its record says otherwise"
         yield _item("contended_lease", issue_id, detail, "reconcile it, or break the lease")
@@ -163,7 +161,7 @@ def _trouble(state: State, stamp: Stamp, past: Past) -> Iterator[dict[str, Any]]
         if state.issues[issue_id].status == "blocked":
             detail = f"waits for {', '.join(state.blockers(issue_id)[:3]) or 'somebody'}"
             yield _item("blocked", issue_id, detail, "remove what blocks it, then set it to open")
-    yield from _refused(state, past)
+    yield from _refusals(state, turn.past)
 
 
 def _worn_out(state: State) -> Iterator[dict[str, Any]]:
@@ -175,7 +173,7 @@ def _worn_out(state: State) -> Iterator[dict[str, Any]]:
             yield _item("attempts", issue_id, detail, "read its hand-over and logs; split it")
 
 
-def _refused(state: State, past: Past) -> Iterator[dict[str, Any]]:
+def _refusals(state: State, past: Past) -> Iterator[dict[str, Any]]:
     """Work that somebody wanted to hand in lately and could not, on issues that are not done."""
     refused = [
         each

@@ -13,7 +13,6 @@ from ....contracts import (
     OfWorker,
     Reason,
     Session,
-    Stamp,
     WriteSession,
     is_closed,
     limits,
@@ -22,18 +21,19 @@ from ....contracts import (
 )
 from ..outcome import Accepted, Change, Outcome, Refused, SessionDropped, SessionPut
 from ..state import State
+from ..turn import Turn
 from ..view import handover_view, session_view
 
 _TEXTS = ("issue_id", "summary", "next_step", "issues_path", "issues_snapshot_ref")
 _REFS = ("instruction_refs", "witness_refs", "lineage_refs")
 
 
-def write(state: State, request: WriteSession, stamp: Stamp) -> Outcome:
+def write(turn: Turn, request: WriteSession) -> Outcome:
     """Begin the worker's session, or change it; what is left out stays."""
-    worker = request.worker.strip()
+    worker, now_ms = request.worker.strip(), turn.stamp.wall_ms
     if not worker:
         return Refused(Reason.HARNESS_FIELD_MISSING, "worker")
-    session = state.sessions.get(worker)
+    session = turn.state.sessions.get(worker)
     if request.session_id and (session is None or session.session_id != request.session_id):
         return Refused(Reason.SESSION_MISMATCH, f"worker {worker}: {request.session_id}")
     members: dict[str, Any] = {
@@ -42,46 +42,44 @@ def write(state: State, request: WriteSession, stamp: Stamp) -> Outcome:
     members |= {
         name: normal_refs(refs) for name in _REFS if (refs := getattr(request, name)) is not None
     }
-    if members.get("issue_id") and members["issue_id"] not in state.issues:
+    if members.get("issue_id") and members["issue_id"] not in turn.state.issues:
         return Refused(Reason.ISSUE_NOT_FOUND, f"issue {members['issue_id']}")
     made_room: tuple[Change, ...] = ()
     if session is None:
-        room = _room(state)
+        room = _room(turn.state)
         if isinstance(room, Refused):
             return room
         made_room = room
         session = Session(
             worker=worker,
-            session_id=f"hs1_{worker}_{stamp.seq}",
-            started_ms=stamp.wall_ms,
-            updated_ms=stamp.wall_ms,
-            updated_seq=stamp.seq,
+            session_id=f"hs1_{worker}_{turn.stamp.seq}",
+            started_ms=now_ms,
+            updated_ms=now_ms,
+            updated_seq=turn.stamp.seq,
         )
     now = request.state or session.state
     if now == "stopped":
-        members["stopped_ms"] = stamp.wall_ms if session.stopped_ms is None else session.stopped_ms
+        members["stopped_ms"] = now_ms if session.stopped_ms is None else session.stopped_ms
     else:
         members["stopped_ms"] = None
-    session = replace(
-        session, state=now, updated_ms=stamp.wall_ms, updated_seq=stamp.seq, **members
-    )
+    session = replace(session, state=now, updated_ms=now_ms, updated_seq=turn.stamp.seq, **members)
     body = {"changed": True, "session": session_view(session)}
     return Accepted((*made_room, SessionPut(session)), body, session.issue_id or None)
 
 
-def read(state: State, request: OfWorker, stamp: Stamp) -> Outcome:  # noqa: ARG001 - as all rules
-    session = of_worker(state, request.worker)
+def read(turn: Turn, request: OfWorker) -> Outcome:
+    session = of_worker(turn.state, request.worker)
     if isinstance(session, Refused):
         return session
     return Accepted(body={"session": session_view(session)})
 
 
-def bootstrap(state: State, request: OfWorker, stamp: Stamp) -> Outcome:  # noqa: ARG001
+def bootstrap(turn: Turn, request: OfWorker) -> Outcome:
     """What a worker, or whoever takes its place, needs to begin with."""
-    session = of_worker(state, request.worker)
+    session = of_worker(turn.state, request.worker)
     if isinstance(session, Refused):
         return session
-    features = state.features.get(session.worker, {}).values()
+    features = turn.state.features.get(session.worker, {}).values()
     view = session_view(session)
     start: dict[str, Any] = {
         "schema": 1,
@@ -96,7 +94,7 @@ def bootstrap(state: State, request: OfWorker, stamp: Stamp) -> Outcome:  # noqa
     }
     kept = ("summary", "nextStep", "instructionRefs", "witnessRefs", "lineageRefs")
     start |= {name: view[name] for name in kept if name in view}
-    if left := state.handovers.get(session.issue_id):
+    if left := turn.state.handovers.get(session.issue_id):
         start["handover"] = handover_view(left[-1])
     return Accepted(body={"bootstrap": start}, issue_id=session.issue_id or None)
 

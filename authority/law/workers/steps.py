@@ -15,7 +15,6 @@ from ....contracts import (
     AppendStep,
     QuerySteps,
     Reason,
-    Stamp,
     host_actions,
     is_success,
     needs_retry,
@@ -23,11 +22,11 @@ from ....contracts import (
     rfc3339,
 )
 from ..outcome import Accepted, Outcome, Refused
-from ..state import State
-from .history import Done, Past, step_id
+from ..turn import Turn
+from .history import Done, step_id
 
 
-def append(state: State, request: AppendStep, stamp: Stamp) -> Outcome:
+def append(turn: Turn, request: AppendStep) -> Outcome:
     """Join a worker's own step to the trajectory."""
     worker, action = request.worker.strip(), request.action.strip()
     result_class = request.result_class.strip()
@@ -35,17 +34,17 @@ def append(state: State, request: AppendStep, stamp: Stamp) -> Outcome:
         return Refused(Reason.HARNESS_FIELD_MISSING, "worker, action or resultClass")
     if action in host_actions():
         return Refused(Reason.STEP_ACTION_RESERVED, f"worker {worker}: {action}")
-    if request.issue_id is not None and request.issue_id not in state.issues:
+    if request.issue_id is not None and request.issue_id not in turn.state.issues:
         return Refused(Reason.ISSUE_NOT_FOUND, f"issue {request.issue_id}", request.issue_id)
     times = [(text or "").strip() for text in (request.started_at, request.finished_at)]
     started_ms, finished_ms = map(rfc3339.parse_ms, times)
-    finished_ms = finished_ms if times[1] else stamp.wall_ms
+    finished_ms = finished_ms if times[1] else turn.stamp.wall_ms
     if (times[0] and started_ms is None) or finished_ms is None or finished_ms < (started_ms or 0):
         return Refused(Reason.STEP_TIME_INVALID, f"worker {worker}: {action}")
     step: dict[str, Any] = {
         "schema": 1,
         "stepKind": STEP_KIND,
-        "stepId": step_id(stamp.node, stamp.seq, "harness.trajectory.append"),
+        "stepId": step_id(turn.stamp.node, turn.stamp.seq, "harness.trajectory.append"),
         "worker": worker,
         "action": action,
         "resultClass": result_class,
@@ -68,9 +67,9 @@ def append(state: State, request: AppendStep, stamp: Stamp) -> Outcome:
     return Accepted(body={"step": step}, issue_id=request.issue_id, witnesses=witnesses)
 
 
-def query(state: State, request: QuerySteps, stamp: Stamp, past: Past) -> Outcome:  # noqa: ARG001
+def query(turn: Turn, request: QuerySteps) -> Outcome:
     """The newest steps of a kind, the newest first; the counts are of all that was looked at."""
-    looked_at = [each for each in past if _fits(each, request)]
+    looked_at = [each for each in turn.past if _fits(each, request)]
     failed = [each for each in looked_at if not is_success(each.result_class)]
     again = [each for each in failed if needs_retry(each.result_class)]
     chosen = {"latest": looked_at, "failed": failed, "retry-needed": again}[request.mode]
@@ -83,8 +82,8 @@ def query(state: State, request: QuerySteps, stamp: Stamp, past: Past) -> Outcom
         "totalCount": len(looked_at),
         "failedCount": len(failed),
         "retryNeededCount": len(again),
-        "firstSeq": past[0].seq if past else 0,
-        "lastSeq": past[-1].seq if past else 0,
+        "firstSeq": turn.past[0].seq if turn.past else 0,
+        "lastSeq": turn.past[-1].seq if turn.past else 0,
         "items": items,
     }
     return Accepted(body={"trajectory": projection})

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from ....authority import open_journal
+from ....authority.journal import journal
 from ....authority.law.jobs import oplog
 from ....authority.service import import_oplog
 from ....authority.views import issues_file
@@ -25,8 +26,9 @@ def log() -> None:
 @common
 def export_log(session: Session, file: Path) -> None:
     """Write every operation to FILE, a JSON object a line, in the order of their admission."""
-    with open_journal(session.state_dir, read_only=True) as journal:
-        lines = [msgspec.json.encode(each, order="sorted") for each in oplog.operations(journal)]
+    with open_journal(session.state_dir, read_only=True) as opened:
+        found = journal.operations(opened)
+        lines = [msgspec.json.encode(each, order="sorted") for each in found]
     issues_file.write_file(file, b"".join(line + b"\n" for line in lines))
     said = {"result": "accepted", "failureClasses": [], "file": str(file), "count": len(lines)}
     session.finish(said, lambda said: f"wrote {said['count']} operations to {file}")

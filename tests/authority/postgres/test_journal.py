@@ -17,7 +17,7 @@ from understudy.authority.journal.journal import Head, Row, Snapshot, Unavailabl
 from understudy.authority.journal.journal_url import Place, parsed
 from understudy.authority.journal.postgres import PostgresJournal, migration
 from understudy.authority.journal.sqlite import SqliteJournal
-from understudy.authority.law.state import dump
+from understudy.authority.law.image import dump
 from understudy.authority.views.replay import replay
 from understudy.contracts import Door, Reason, canonical
 

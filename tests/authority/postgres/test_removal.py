@@ -20,7 +20,7 @@ from understudy.authority.journal.journal_url import parsed
 from understudy.authority.journal.postgres import PostgresJournal
 from understudy.authority.journal.sqlite import SqliteJournal
 from understudy.authority.journal.state_dir import JOURNAL
-from understudy.authority.law.state import dump
+from understudy.authority.law.image import dump
 from understudy.authority.views.replay import replay
 from understudy.contracts import Reason, limits
 

@@ -9,7 +9,7 @@ from tests.authority.sidecar.serving import Serving, prove, rows_of
 from tests.patience import eventually
 from understudy.authority import SOCKET, TRAJECTORY, Unavailable, open_journal
 from understudy.authority.engine.engine import recover
-from understudy.authority.law.state import dump
+from understudy.authority.law.image import dump
 from understudy.authority.views.trajectory import verify
 from understudy.contracts import Reason, limits
 

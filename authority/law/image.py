@@ -1,0 +1,122 @@
+"""The state as bytes: what snapshots hold, and digests cover."""
+
+from typing import Any
+
+import msgspec
+
+from ...contracts import (
+    Author,
+    CheckPolicy,
+    Decision,
+    Dependency,
+    Designation,
+    Directive,
+    Feature,
+    Fiber,
+    Handover,
+    Instance,
+    Issue,
+    Job,
+    Lease,
+    Member,
+    Policy,
+    Session,
+    Spec,
+    Sublease,
+    Witness,
+    issue_resource,
+)
+from . import outcome
+from .state import State, apply, file_overdue
+
+
+class Image(msgspec.Struct, frozen=True):
+    """The records of a state, in one order."""
+
+    issues: list[Issue]
+    dependencies: list[Dependency]
+    leases: list[Lease]
+    overdue: list[str]  # resources that were filed as lapsed
+    subleases: list[Sublease]
+    instances: list[Instance]
+    policy: Policy
+    answers: list[tuple[str, str, str, int]]
+    # An image from before there were any has none of these.
+    fibers: list[Fiber] = []
+    handovers: list[Handover] = []
+    sessions: list[Session] = []
+    features: list[Feature] = []
+    checks: CheckPolicy | None = None
+    witnesses: list[Witness] = []
+    decisions: list[Decision] = []
+    jobs: list[Job] = []
+    directives: list[Directive] = []
+    members: list[Member] = []
+    designation: Designation | None = None
+    specs: list[Spec] = []
+    authors: list[Author] = []
+
+
+_IMAGE_DECODER = msgspec.json.Decoder(Image)
+
+
+def dump(state: State) -> bytes:
+    """The canonical bytes of a state; equal states give equal bytes."""
+    image = Image(
+        issues=[state.issues[key] for key in sorted(state.issues)],
+        dependencies=[one for key in sorted(state.dependencies) for one in state.dependencies[key]],
+        leases=[state.leases[key] for key in sorted(state.leases)],
+        overdue=sorted(issue_resource(place.issue_id) for place in state.overdue),
+        subleases=_flat(state.subleases),
+        instances=_flat(state.instances),
+        policy=state.policy,
+        answers=[(key, *state.answers[key]) for key in state.forgetting],
+        fibers=_flat(state.fibers),
+        handovers=[one for key in sorted(state.handovers) for one in state.handovers[key]],
+        sessions=[state.sessions[key] for key in sorted(state.sessions)],
+        features=_flat(state.features),
+        checks=state.checks,
+        witnesses=[*state.witnesses.values()],
+        decisions=[state.decisions[key] for key in sorted(state.decisions)],
+        jobs=[state.lane.jobs[key] for key in sorted(state.lane.jobs)],
+        directives=[state.lane.directives[key] for key in sorted(state.lane.directives)],
+        members=[state.lane.members[key] for key in sorted(state.lane.members)],
+        designation=state.lane.designation,
+        specs=[state.lane.specs[key] for key in sorted(state.lane.specs)],
+        authors=[state.lane.authors[key] for key in sorted(state.lane.authors)],
+    )
+    return msgspec.json.encode(image, order="sorted")
+
+
+def load(data: bytes) -> State:
+    """The state that `dump` wrote. Raises `msgspec.MsgspecError` for anything else."""
+    image = _IMAGE_DECODER.decode(data)
+    state = State()
+    apply(state, [outcome.IssueAdded(each) for each in image.issues])
+    apply(state, [outcome.DependencyAdded(each) for each in image.dependencies])
+    apply(state, [outcome.JobPut(each) for each in image.jobs])
+    apply(state, [outcome.SpecPut(each) for each in image.specs])
+    apply(state, [outcome.DirectivePut(each) for each in image.directives])
+    apply(state, [outcome.MemberPut(each) for each in image.members])
+    if image.designation is not None:
+        apply(state, [outcome.Designated(image.designation)])
+    state.lane.authors.update({each.node: each for each in image.authors})
+    apply(state, [outcome.LeasePut(each) for each in image.leases])
+    file_overdue(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
+    apply(state, [outcome.SubleasePut(each) for each in image.subleases])
+    apply(state, [outcome.InstancePut(each) for each in image.instances])
+    apply(state, [outcome.FiberPut(each) for each in image.fibers])
+    apply(state, [outcome.HandoverPut(each) for each in image.handovers])
+    apply(state, [outcome.SessionPut(each) for each in image.sessions])
+    apply(state, [outcome.FeaturePut(each) for each in image.features])
+    if image.checks is not None:
+        apply(state, [outcome.ChecksSet(image.checks)])
+    apply(state, [outcome.WitnessPut(each) for each in image.witnesses])
+    apply(state, [outcome.DecisionPut(each) for each in image.decisions])
+    apply(state, [outcome.PolicySet(image.policy)])
+    apply(state, [outcome.Answered(*each) for each in image.answers])
+    return state
+
+
+def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:
+    return [nested[key][inner] for key in sorted(nested) for inner in sorted(nested[key])]
