@@ -43,7 +43,7 @@ _HOMES = {
     "Plan": ".plan",
     "RUN_FOLDER": ".plan",
     "Tree": ".launcher",
-    "Wanted": "..dispatch.search",
+    "Wanted": "..dispatch.worklist",
     "ask": ".control",
     "end_by_force": "..otp.carriers.process",
     "handler_command": ".plan",

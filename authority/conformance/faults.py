@@ -24,10 +24,10 @@ from ..engine.engine import Authority
 from ..journal.journal import Unavailable
 from ..journal.relay_message import Errand
 from ..journal.sqlite import SqliteJournal
-from ..journal.state_dir import JOURNAL, TRAJECTORY
 from ..service import client, sidecar
 from ..service import local as offices
 from ..service.local import Office
+from ..state_files import JOURNAL, TRAJECTORY
 from ..views.replay import replay
 from ..views.trajectory import verify
 from . import databases

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...contracts import Reason
+from ..state_files import URL_FILE
 from .journal import Unavailable
 
-URL_FILE = "journal.url"
 VARIABLE = "UNDERSTUDY_JOURNAL"
 _SCHEMES = ("postgresql", "postgres")
 _PASSWORD = re.compile(r"(://[^:/@?#]*):[^@/?#]*@")

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import apsw
 
 from ..journal import journal_url
-from ..journal.state_dir import TABLES, open_journal
+from ..journal.state_dir import open_journal
 from ..journal.tables import SCHEMA
 from ..journal.tables.inquiry import BadQuery, FileReader, Reader, bare, split
+from ..state_files import TABLES
 
 __all__ = ["SCHEMA", "BadQuery", "Freshness", "Inquiry", "bare", "brought_up", "opened", "split"]
 

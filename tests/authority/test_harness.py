@@ -10,10 +10,11 @@ from tests.fakes.desk import Desk
 from understudy.authority.engine import ffi
 from understudy.authority.engine.native_engine import NativeOffice
 from understudy.authority.journal.journal import Unavailable
-from understudy.authority.journal.state_dir import TRAJECTORY, create_state_dir
+from understudy.authority.journal.state_dir import create_state_dir
 from understudy.authority.law.state import dump, load
 from understudy.authority.law.workers.history import glean
 from understudy.authority.service.local import Office
+from understudy.authority.state_files import TRAJECTORY
 from understudy.contracts import Door, limits
 from understudy.contracts.registry.check import validator
 

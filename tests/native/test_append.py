@@ -58,7 +58,7 @@ def test_packed_rows_and_others_keep_their_order(journal: SqliteJournal, packed:
 def test_where_sqlite_takes_no_extension_python_writes_the_same_rows(
     journal: SqliteJournal, packed: Packed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_is_extended", lambda _: False)
+    monkeypatch.setattr(sqlite, "_extend", lambda _: False)
     journal.append([packed], 3, packed.epoch)
     assert list(journal.read(3)) == list(packed.rows())
 
