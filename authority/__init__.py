@@ -12,47 +12,68 @@ if TYPE_CHECKING:
     from .journal.journal import GENESIS as GENESIS
     from .journal.journal import Storage as Storage
     from .journal.journal import Unavailable as Unavailable
-    from .journal.state_dir import SOCKET as SOCKET
-    from .journal.state_dir import TABLES as TABLES
-    from .journal.state_dir import TRAJECTORY as TRAJECTORY
     from .journal.state_dir import create_state_dir as create_state_dir
     from .journal.state_dir import evidence_locked as evidence_locked
     from .journal.state_dir import held as held
     from .journal.state_dir import locked as locked
     from .journal.state_dir import open_journal as open_journal
+    from .journal.state_files import SOCKET as SOCKET
+    from .journal.state_files import TABLES as TABLES
+    from .journal.state_files import TRAJECTORY as TRAJECTORY
     from .service.local import Evidence as Evidence
     from .service.local import Office as Office
+    from .service.open import BOUNDARIES as BOUNDARIES
+    from .service.open import BoundaryMissing as BoundaryMissing
+    from .service.open import LocalClient as LocalClient
+    from .service.open import decider as decider
+    from .service.open import open_authority as open_authority
+    from .service.open import open_office as open_office
+    from .service.open import open_server as open_server
 
 _HOMES = {
+    "BOUNDARIES": ".service.open",
+    "BoundaryMissing": ".service.open",
     "GENESIS": ".journal.journal",
-    "SOCKET": ".journal.state_dir",
-    "TABLES": ".journal.state_dir",
-    "TRAJECTORY": ".journal.state_dir",
+    "SOCKET": ".journal.state_files",
+    "TABLES": ".journal.state_files",
+    "TRAJECTORY": ".journal.state_files",
     "Evidence": ".service.local",
+    "LocalClient": ".service.open",
     "Office": ".service.local",
     "Storage": ".journal.journal",
     "Unavailable": ".journal.journal",
     "create_state_dir": ".journal.state_dir",
+    "decider": ".service.open",
     "evidence_locked": ".journal.state_dir",
     "held": ".journal.state_dir",
     "locked": ".journal.state_dir",
+    "open_authority": ".service.open",
     "open_journal": ".journal.state_dir",
+    "open_office": ".service.open",
+    "open_server": ".service.open",
 }
 
 __all__ = [
+    "BOUNDARIES",
     "GENESIS",
     "SOCKET",
     "TABLES",
     "TRAJECTORY",
+    "BoundaryMissing",
     "Evidence",
+    "LocalClient",
     "Office",
     "Storage",
     "Unavailable",
     "create_state_dir",
+    "decider",
     "evidence_locked",
     "held",
     "locked",
+    "open_authority",
     "open_journal",
+    "open_office",
+    "open_server",
 ]
 
 

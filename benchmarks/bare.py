@@ -13,8 +13,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
+from understudy.actors.agents.sidecar_owner import SidecarOwner
 from understudy.surfaces.mcp.gateway.gateway import Gateway, loop_factory, serve
-from understudy.surfaces.mcp.household import Household
 
 
 def bare(*_: object) -> Server[Any]:
@@ -45,7 +45,7 @@ async def on_streams() -> None:
 
 
 async def on_socket(state_dir: Path) -> None:
-    await serve(Gateway(state_dir, bare), Household(state_dir, state_dir))
+    await serve(Gateway(state_dir, bare), SidecarOwner(state_dir, state_dir))
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from benchmarks.systems import understudy
 from benchmarks.systems.system import TTL_SECONDS, Refused, names
 from tests.services.server import Server
 from understudy.authority import Office
-from understudy.authority.engine import ffi
-from understudy.authority.engine.native_engine import NativeOffice
 from understudy.authority.service.client import Client
+from understudy.authority.service.native_local import NativeOffice
+from understudy.authority.service.open import fastest, open_office
 from understudy.contracts import Door, limits, parse
 
 _OWNER = "worker"
@@ -70,7 +70,7 @@ def _grow(state_dir: Path, rows: int, log: Path) -> None:
 
 def write(state_dir: Path, rows: int) -> None:
     """Whole cycles, until there are so many rows or two more."""
-    office = NativeOffice(state_dir) if ffi.available() else Office(state_dir)
+    office = open_office(state_dir, fastest())
     lines = _lines(office.authority.head.seq)
     while (missing := rows - office.authority.head.seq) > 0:
         cycles = min(-(-missing // 3), limits.BATCH_MAX // 3)

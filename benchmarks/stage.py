@@ -36,7 +36,8 @@ from understudy.actors.otp import (
 )
 from understudy.actors.otp import supervise_dynamic as dynamic
 from understudy.actors.otp.carriers.inline.system import Inline
-from understudy.actors.otp.carriers.process import Troupe, process_id
+from understudy.actors.otp.carriers.process import Troupe
+from understudy.actors.otp.identity import identity
 from understudy.actors.tree import Plan, Tree, handler_command, shell_command
 from understudy.authority.service import client
 
@@ -115,7 +116,7 @@ def _restart(system: Troupe) -> float:
     before = _until(lambda: child() if child().pid else None)
     assert before.pid is not None
     begun = time.perf_counter()
-    process_id.identity(before.pid).kill()
+    identity(before.pid).kill()
     _until(lambda: child().pid not in (None, before.pid) or None)
     return (time.perf_counter() - begun) * 1000
 
@@ -198,7 +199,7 @@ def _broken(tree: Tree) -> float:
         terms = tree.picture()["dispatcher"].get("terms", [])
         return terms[0]["pid"] if terms else None
 
-    command = process_id.identity(_until(pid))
+    command = identity(_until(pid))
     with client.Client(tree.plan.state_dir, "cli") as door:
         begun = time.perf_counter()
         answer = door.ask("issue.lease_break", {"id": "i0", "reason": "bench"})

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 from ..leasing.holding import Holding
-from .escalation import Failure
+from .escalation import FailedAttempt
 from .orders import WorkerExited
 
 
@@ -35,7 +35,7 @@ class Why(Enum):
     LEAVING = "the dispatcher stops"  # it is given back
 
 
-class Step(Enum):
+class EndStep(Enum):
     """One thing to ask on the way out."""
 
     CLOSE = "close"
@@ -58,8 +58,8 @@ class Assignment(Holding):
     why: Why | None = None
     kill_ms: int = 0  # when to say again that it must end
     exit: WorkerExited | None = None  # heard before the attempt was known
-    steps: deque[Step] = field(default_factory=deque)
-    failure: Failure | None = None
+    steps: deque[EndStep] = field(default_factory=deque)
+    failure: FailedAttempt | None = None
     reason: str = ""  # why it is given back, if it is
     artifacts: tuple[Mapping[str, Any], ...] = ()  # that the worker has left
     notes: str = ""  # as they were when the end was near

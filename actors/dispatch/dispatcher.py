@@ -3,7 +3,7 @@
 A state machine without a clock, a socket or a process: what has happened, when, and some dice give
 the effects. A shell carries effects out and brings back what comes of them. Here is what is heard,
 looked for, claimed and stopped; `keeping` has the leases of workers, `settling` what becomes of
-their work, `outbox` what is asked.
+their work, `effects` what is asked.
 
     look -> claim -> start worker -> renew ... -> exit 0    close
                                                   exit 75   release
@@ -27,9 +27,9 @@ from ..leasing.moment import Dice
 from ..leasing.polling import Candidate
 from . import orders
 from .assignment import Assignment, Phase, Why
+from .effects import DispatchRequest, Effects
 from .keeping import Keeping
 from .orders import Effect, Event
-from .outbox import Errand, Outbox
 from .settings import Settings
 from .settling import Settling
 from .worklist import Worklist
@@ -44,7 +44,7 @@ class Dispatcher:
 
     def __init__(self, settings: Settings, policy: RetryPolicy) -> None:
         self._settings, self._timing = settings, settings.timing
-        self._out = Outbox(settings.name, settings.run)
+        self._out = Effects(settings.name, settings.run)
         self._worklist = Worklist(policy, settings.wanted)
         self._polling = self._worklist.polling
         self._keeping = Keeping(self._out, settings)
@@ -104,21 +104,21 @@ class Dispatcher:
             case orders.Renewed(tokens):
                 self._keeping.renewed(tokens)
             case orders.Unanswered(token):
-                self._out.errands.put_off(token, self._out.now)
+                self._out.requests.put_off(token, self._out.now)
                 self._keeping.renewals.put_off(token, self._out.now)
             case orders.Refused(token, failure_class, detail):
                 self._refused(token, failure_class, f"{failure_class}: {detail}")
             case orders.Claimed():
                 self._claimed(event)
             case _:
-                errand = self._out.errands.answered(event.token)
-                if errand is not None:
-                    self._answered(event, errand)
+                request = self._out.requests.answered(event.token)
+                if request is not None:
+                    self._answered(event, request)
 
     def _answered(
         self,
         event: orders.Diagnosed | orders.Listed | orders.Shown | orders.Held | orders.Settled,
-        errand: Errand,
+        request: DispatchRequest,
     ) -> None:
         match event:
             case orders.Diagnosed():
@@ -126,32 +126,32 @@ class Dispatcher:
             case orders.Listed():
                 self._listed(event)
             case orders.Shown(_, stories):
-                if errand.term is None:
+                if request.term is None:
                     self._worklist.told(stories, self._taken(), self._out.now)
                 else:
-                    errand.term.notes = stories[0].notes if stories else ""
-                    self._settling.step_done(errand.term)
+                    request.term.notes = stories[0].notes if stories else ""
+                    self._settling.step_done(request.term)
             case orders.Held():
-                self._resume(event, errand.asked_ms)
+                self._resume(event, request.asked_ms)
             case orders.Settled():
-                if errand.term is None:  # a lapsed claim was expired
+                if request.term is None:  # a lapsed claim was expired
                     self._polling.stir(self._out.now.ms)
                 else:
-                    self._settling.step_done(errand.term)
+                    self._settling.step_done(request.term)
             case _:
                 assert_never(event)
 
     def _refused(self, token: str, failure_class: str, said: str) -> None:
-        errand = self._out.errands.answered(token)
+        request = self._out.requests.answered(token)
         term = self._keeping.renewals.refused(token)
-        if errand is not None and errand.candidate is not None:
-            self._claim_refused(errand.candidate, failure_class)
-            self._out.report("claim refused", said, errand.candidate.name)
-        elif errand is not None and errand.term is not None:
-            self._settling.step_refused(errand.term, failure_class, said)
-        elif errand is not None and isinstance(errand.effect, orders.Expire):
-            self._out.report("expiry refused", said, errand.effect.issue_id)
-        elif errand is not None:  # we may not even look: nothing can come of going on
+        if request is not None and request.candidate is not None:
+            self._claim_refused(request.candidate, failure_class)
+            self._out.report("claim refused", said, request.candidate.name)
+        elif request is not None and request.term is not None:
+            self._settling.step_refused(request.term, failure_class, said)
+        elif request is not None and isinstance(request.effect, orders.Expire):
+            self._out.report("expiry refused", said, request.effect.issue_id)
+        elif request is not None:  # we may not even look: nothing can come of going on
             self._fail(f"a read was refused: {said}")
         elif term is not None and ends_lease(failure_class):
             self._lose(term, said)
@@ -255,7 +255,7 @@ class Dispatcher:
     def _expire(self, lapse: orders.Lapse) -> None:
         """Nobody holds it any more but by name. Who works on it here is waited for first (I2)."""
         token = self._out.same_token("expire", lapse.issue_id, lapse.fence)
-        if token not in self._out.errands and lapse.issue_id not in self._taken():
+        if token not in self._out.requests and lapse.issue_id not in self._taken():
             self._out.send(token, orders.Expire(token, lapse.issue_id, lapse.claim, lapse.fence))
 
     def _claim(self, candidate: Candidate) -> None:
@@ -265,16 +265,16 @@ class Dispatcher:
         self._out.send(token, claim, candidate=candidate)
 
     def _claimed(self, event: orders.Claimed) -> None:
-        errand = self._out.errands.answered(event.token)
+        request = self._out.requests.answered(event.token)
         holder, now_ms = event.holder, self._out.now.ms
-        is_double = errand is None and self._out.is_of_this_run(event.token)
+        is_double = request is None and self._out.is_of_this_run(event.token)
         if holder.fence in self._terms or is_double:
             return
-        asked_ms = now_ms - self._timing.ttl_ms if errand is None else errand.asked_ms
+        asked_ms = now_ms - self._timing.ttl_ms if request is None else request.asked_ms
         labels = tuple(event.issue.get("labels", ()))
         term = self._keeping.take_up(holder, event.attempt, asked_ms, labels)
         self._worklist.granted(holder.name)
-        candidate = None if errand is None else errand.candidate
+        candidate = None if request is None else request.candidate
         if candidate is None:
             self._settling.lay_down(term, "nobody waited for its claim any more", term.attempt)
         elif candidate.is_exhausted and term.attempt == candidate.attempts + 1:
@@ -349,7 +349,7 @@ class Dispatcher:
 
     def _moments(self) -> Iterator[int]:
         yield from self._keeping.moments()
-        yield from (errand.again_ms for errand in self._out.errands)
+        yield from (request.again_ms for request in self._out.requests)
         if self._stop is not None:
             ends = (self._drain_ms, self._farewell_ms)
             yield from (each for each in ends if each is not None and each > self._out.now.ms)

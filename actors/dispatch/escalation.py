@@ -23,7 +23,7 @@ _DETAIL_LENGTH_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedAttempt:
     """Why an attempt counts as failed, and what the policy makes of it."""
 
     worker: str
@@ -37,7 +37,7 @@ def sound_classes(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:_CLASSES_MAX]
 
 
-def note(issue_id: str, failure: Failure, policy: RetryPolicy) -> str:
+def note(issue_id: str, failure: FailedAttempt, policy: RetryPolicy) -> str:
     """What is written on the failed issue."""
     decision = failure.decision
     lines = [

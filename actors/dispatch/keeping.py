@@ -7,14 +7,14 @@ from ..leasing.renewing import Renewals, due
 from ..leasing.work_kind import HeldLease
 from . import orders
 from .assignment import Assignment, Phase, Why
-from .outbox import Outbox
+from .effects import Effects
 from .settings import Settings
 
 
 class Keeping:
     """`terms` are all that is in our hands, by fence."""
 
-    def __init__(self, out: Outbox, settings: Settings) -> None:
+    def __init__(self, out: Effects, settings: Settings) -> None:
         self.terms: dict[int, Assignment] = {}
         self.renewals = Renewals[Assignment]()
         self._out, self._settings, self._timing = out, settings, settings.timing
@@ -32,7 +32,7 @@ class Keeping:
         """Nothing of it is left, and nobody waits for an answer about it."""
         del self.terms[term.lease.fence]
         self.renewals.drop(term)
-        self._out.errands.drop(lambda errand: errand.term is term)
+        self._out.requests.drop(lambda request: request.term is term)
 
     # --- more time ------------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from ...contracts import Reason, RetryPolicy, backoff_ms, ends_lease, retry_decision
 from . import escalation, orders
-from .assignment import Assignment, Phase, Step
-from .escalation import Failure
+from .assignment import Assignment, EndStep, Phase
+from .effects import Effects
+from .escalation import FailedAttempt
 from .keeping import Keeping
-from .outbox import Outbox
 from .verdict import Verdict, effect_of, failed, judge, lost
 from .worklist import Worklist
 
@@ -20,7 +20,7 @@ _UNPROVEN = frozenset(
         Reason.JOB_SNAPSHOT_MISSING,
     )
 )
-_STABLE = (Step.CLOSE, Step.RELEASE)  # they say the same in every run, and so have one name
+_STABLE = (EndStep.CLOSE, EndStep.RELEASE)  # they say the same in every run, and so have one name
 
 
 class Settling:
@@ -28,7 +28,7 @@ class Settling:
 
     def __init__(
         self,
-        out: Outbox,
+        out: Effects,
         keeping: Keeping,
         worklist: Worklist,
         policy: RetryPolicy,
@@ -49,7 +49,7 @@ class Settling:
         self.carry_out(term, failed(failure, term.labels))
 
     def give_back(self, term: Assignment) -> None:
-        self.carry_out(term, Verdict((Step.RELEASE,)))
+        self.carry_out(term, Verdict((EndStep.RELEASE,)))
 
     def carry_out(self, term: Assignment, verdict: Verdict) -> None:
         """The authority hears what became of it."""
@@ -80,7 +80,7 @@ class Settling:
             self._worklist.polling.stir(self._out.now.ms)
             return
         step = term.steps[0]
-        if step is Step.STOP:
+        if step is EndStep.STOP:
             assert term.failure is not None
             self._fail(f"issue {term.name}: {escalation.matched(term.failure.decision)}")
             self.step_done(term)
@@ -93,18 +93,18 @@ class Settling:
 
     def step_refused(self, term: Assignment, failure_class: str, said: str) -> None:
         step = term.steps[0]
-        if step is Step.FILE and failure_class == "issue_id_exists":
+        if step is EndStep.FILE and failure_class == "issue_id_exists":
             self.step_done(term)  # an earlier run got that far
-        elif ends_lease(failure_class) or step is Step.RELEASE:
+        elif ends_lease(failure_class) or step is EndStep.RELEASE:
             self._out.report("lease lost", said, term.name)
             self._keeping.forget(term)
         elif failure_class in _UNPROVEN:
             # It says that it is done, and has no witness of that: the attempt has failed.
             decision = retry_decision(self._policy, [failure_class], max(1, term.attempt))
-            self.carry_out(term, failed(Failure(term.worker, decision, said), term.labels))
+            self.carry_out(term, failed(FailedAttempt(term.worker, decision, said), term.labels))
         else:
             # It cannot end as it should, so somebody else may have it.
             self._out.report(f"{step.value} refused", said, term.name)
             term.steps.clear()
-            term.steps.append(Step.RELEASE)
+            term.steps.append(EndStep.RELEASE)
             self._next_step(term)

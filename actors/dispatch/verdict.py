@@ -21,8 +21,8 @@ from typing import assert_never
 
 from ...contracts import RetryPolicy, limits, retry_decision
 from . import escalation
-from .assignment import Assignment, Step, Why
-from .escalation import Failure
+from .assignment import Assignment, EndStep, Why
+from .escalation import FailedAttempt
 from .orders import Amend, Ask, AskIssues, Close, Discover, Release, WorkerExited
 from .worklist import LOST
 
@@ -33,9 +33,9 @@ HAND_BACK = 75  # EX_TEMPFAIL: not me, or not now
 class Verdict:
     """What to ask of the authority, in this order; `rests` says by which backoff it waits then."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[EndStep, ...] = ()
     rests: str | None = None
-    failure: Failure | None = None
+    failure: FailedAttempt | None = None
     reason: str = ""  # why it is given back, where it has not failed
 
     @property
@@ -57,18 +57,18 @@ def judge(
         case Why.LOST:
             return Verdict()
         case Why.UNCONFIRMED | Why.LEAVING:
-            return Verdict((Step.RELEASE,), reason=why.value)
+            return Verdict((EndStep.RELEASE,), reason=why.value)
         case Why.TIMEOUT:
             failure = _failure(event, (*said, "job_timeout"), "time was up", attempt, policy)
         case None if event.was_stopped:
-            return Verdict((Step.RELEASE,), reason="it was stopped")
+            return Verdict((EndStep.RELEASE,), reason="it was stopped")
         case None if event.unsound:
             failure = _failure(event, (*said, "job_failed"), event.unsound, attempt, policy)
         case None if event.code == 0:
-            return Verdict((Step.CLOSE,))
+            return Verdict((EndStep.CLOSE,))
         case None if event.code == HAND_BACK:
             rests = retry_decision(policy, LOST, attempt).backoff_class
-            return Verdict((Step.RELEASE,), rests, reason="handed back")
+            return Verdict((EndStep.RELEASE,), rests, reason="handed back")
         case None if event.code is not None:
             end = f"exit code {event.code}"
             failure = _failure(event, (*said, "job_failed"), end, attempt, policy)
@@ -80,44 +80,46 @@ def judge(
     return failed(failure, labels)
 
 
-def failed(failure: Failure, labels: tuple[str, ...]) -> Verdict:
+def failed(failure: FailedAttempt, labels: tuple[str, ...]) -> Verdict:
     """Try again later, or escalate."""
     decision = failure.decision
     if decision.retry:
-        return Verdict((Step.RELEASE,), decision.backoff_class, failure)
+        return Verdict((EndStep.RELEASE,), decision.backoff_class, failure)
     match escalation.escalation_of(decision, labels):
         case "issue_discover":
-            return Verdict((Step.READ, Step.FILE, Step.BLOCK), None, failure)
+            return Verdict((EndStep.READ, EndStep.FILE, EndStep.BLOCK), None, failure)
         case "mark_blocked":
-            return Verdict((Step.READ, Step.BLOCK), None, failure)
+            return Verdict((EndStep.READ, EndStep.BLOCK), None, failure)
         case escalation.BLOCKED:
-            return Verdict((Step.RELEASE,), None, failure)
+            return Verdict((EndStep.RELEASE,), None, failure)
         case _:
-            return Verdict((Step.READ, Step.NOTE, Step.RELEASE, Step.STOP), None, failure)
+            return Verdict(
+                (EndStep.READ, EndStep.NOTE, EndStep.RELEASE, EndStep.STOP), None, failure
+            )
 
 
-def lost(worker: str, detail: str, attempt: int, policy: RetryPolicy) -> Failure:
+def lost(worker: str, detail: str, attempt: int, policy: RetryPolicy) -> FailedAttempt:
     """An attempt of which nobody knows more than that it did not come to an end."""
-    return Failure(worker, retry_decision(policy, LOST, max(1, attempt)), detail)
+    return FailedAttempt(worker, retry_decision(policy, LOST, max(1, attempt)), detail)
 
 
-def effect_of(step: Step, term: Assignment, token: str, policy: RetryPolicy) -> Ask:
+def effect_of(step: EndStep, term: Assignment, token: str, policy: RetryPolicy) -> Ask:
     """What a step asks of the authority."""
     holder = term.lease
     match step:
-        case Step.CLOSE:
+        case EndStep.CLOSE:
             return Close(token, holder, term.artifacts)
-        case Step.RELEASE:
+        case EndStep.RELEASE:
             return Release(token, holder, term.reason)
-        case Step.READ:
+        case EndStep.READ:
             return AskIssues(token, (holder.name,))
-        case Step.FILE:
+        case EndStep.FILE:
             return _filing(term, token, policy)
-        case Step.BLOCK:
+        case EndStep.BLOCK:
             return Amend(token, holder, "blocked", _noted(term, policy))
-        case Step.NOTE:
+        case EndStep.NOTE:
             return Amend(token, holder, None, _noted(term, policy))
-        case Step.STOP:
+        case EndStep.STOP:
             raise AssertionError("nobody is asked")
         case _:
             assert_never(step)
@@ -125,9 +127,9 @@ def effect_of(step: Step, term: Assignment, token: str, policy: RetryPolicy) -> 
 
 def _failure(
     event: WorkerExited, classes: tuple[str, ...], end: str, attempt: int, policy: RetryPolicy
-) -> Failure:
+) -> FailedAttempt:
     detail = f"{end}: {event.detail}" if event.detail else end
-    return Failure(event.worker, retry_decision(policy, classes, attempt), detail)
+    return FailedAttempt(event.worker, retry_decision(policy, classes, attempt), detail)
 
 
 def _filing(term: Assignment, token: str, policy: RetryPolicy) -> Discover:

@@ -134,6 +134,7 @@ __all__ = [
     "Untrace",
     "WhichChildren",
     "Word",
+    "identity",
     "supervise",
     "supervise_dynamic",
 ]

@@ -1,3 +1,1 @@
-"""Operating-system processes: what starts a command, what it prints, and what ends all of it."""
-
-__all__ = ["port"]
+"""Processes of the operating system: what is started, and how it is known to live."""

@@ -28,20 +28,20 @@ _WRITES = 8  # between two turns, so that leases are renewed however slow the di
 
 
 @dataclass(slots=True)
-class Delivery(Term):
+class JobDelivery(Term):
     """A job that is held, and its file."""
 
     job: dict[str, Any] = field(default_factory=dict)
     sheet: Sheet | None = None  # that was written
 
 
-class Courier(Rounds[Delivery]):
+class Courier(Rounds[JobDelivery]):
     """`jobs` is how many it has dispatched so far, `failures` how many files it could not write."""
 
     kind: ClassVar[WorkKind] = WORK["dispatch"]
     room: ClassVar[int] = JOBS_MAX
     grasp: ClassVar[int] = CLAIMS_MAX
-    term = Delivery
+    term = JobDelivery
 
     def __init__(self, post: Post) -> None:
         super().__init__(post)
@@ -77,7 +77,7 @@ class Courier(Rounds[Delivery]):
                 case job_file_format.Failed(detail, of_folder):
                     self._fail(term, detail, of_folder=of_folder, moment=moment)
 
-    def _fail(self, term: Delivery, detail: str, *, of_folder: bool, moment: Moment) -> None:
+    def _fail(self, term: JobDelivery, detail: str, *, of_folder: bool, moment: Moment) -> None:
         self.failures += 1
         if of_folder:
             self._polling.rest(moment)
@@ -101,16 +101,16 @@ class Courier(Rounds[Delivery]):
     def _members(self, record: Record) -> dict[str, Any]:
         return {"job": record}
 
-    def _can_stop(self, term: Delivery) -> bool:
+    def _can_stop(self, term: JobDelivery) -> bool:
         return term.sheet is None  # I2
 
-    def _work(self, term: Delivery, moment: Moment) -> None:
+    def _work(self, term: JobDelivery, moment: Moment) -> None:
         if term.sheet is not None:  # I1
             action, proof = self.kind.completion(term.lease)
             about = {"file": term.sheet.name, "digest": term.sheet.digest}
             self._under(term, (action, proof | about), self._completed, moment)
 
-    def _completed(self, term: Delivery, answer: Answer, _asked_ms: int, moment: Moment) -> None:
+    def _completed(self, term: JobDelivery, answer: Answer, _asked_ms: int, moment: Moment) -> None:
         if class_of(answer) is not None:
             term.sheet = None
             self._give_back(term, answer, moment)

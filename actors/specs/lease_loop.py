@@ -53,7 +53,7 @@ class Post:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RoundsReport:
     """Something that people may want to know."""
 
     what: str
@@ -88,7 +88,7 @@ class Rounds(ABC, Generic[T]):
     def __init__(self, post: Post) -> None:
         self.post = post
         self.terms: dict[str, T] = {}
-        self.reports: list[Report] = []  # for the shell to take away
+        self.reports: list[RoundsReport] = []  # for the shell to take away
         self.stopping: str | None = None
         self._questions = Outstanding[_Question]()
         self._sent: list[str] = []  # tokens of what was asked last
@@ -258,19 +258,14 @@ class Rounds(ABC, Generic[T]):
             if self.terms.get(term.lease.name) is not term:
                 return
             failed = class_of(answer)
-            if ends_lease(failed):
-                self._lose(term, answer)
-            else:
+            if not ends_lease(failed):
                 then(term, answer, asked_ms, now)
+                return
+            if failed not in self.kind.settled:  # else there is nothing more to do
+                self._report("lost", f"{failed}: {answer['diagnostic']}", term.lease.name)
+            del self.terms[term.lease.name]
 
         self._change(ask, answered, moment)
-
-    def _lose(self, term: T, answer: Answer) -> None:
-        """The lease is not ours any more; where the work is done, there is nothing to say."""
-        failed = class_of(answer)
-        if failed not in self.kind.settled:
-            self._report("lost", f"{failed}: {answer['diagnostic']}", term.lease.name)
-        del self.terms[term.lease.name]
 
     def _renewed(self, term: T, answer: Answer, asked_ms: int, moment: Moment) -> None:
         if class_of(answer) is None:
@@ -304,7 +299,7 @@ class Rounds(ABC, Generic[T]):
         return f"{self.kind.family}-{self.post.name}-{self.post.run}-{self._serial}"
 
     def _report(self, what: str, detail: str, subject: str | None = None) -> None:
-        self.reports.append(Report(what, detail, subject))
+        self.reports.append(RoundsReport(what, detail, subject))
 
     # --- what a subclass says -------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ..leasing.moment import DICE_MAX, Moment
 from ..process.guard.descendants import now_ms
 from . import job_file_format
 from .job_files import Courier
-from .lease_loop import Report, Rounds
+from .lease_loop import Rounds, RoundsReport
 from .runner import ChainRunner
 
 _RETRY_SECONDS = 2.0  # how long a lost sidecar is waited for; then the rounds decide
@@ -34,7 +34,7 @@ class Shift:
         machine: ChainRunner | Courier,
         state_dir: Path,
         *,
-        reported: Callable[[Report], None] = lambda _: None,
+        reported: Callable[[RoundsReport], None] = lambda _: None,
         retry_seconds: float = _RETRY_SECONDS,
         clock: Clock = now_ms,
     ) -> None:

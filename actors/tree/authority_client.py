@@ -10,29 +10,25 @@ I1  At most one sidecar of ours exists; the next is started when all of the last
 I2  One that does not answer for a while is killed: a frozen process never says that it is.
 """
 
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ...authority import Unavailable, open_journal
-from ...authority.service import client
 from ..otp import LATER, Caller, GenServer, Next, Readable, Reason, Stop, Word
 from ..otp.restart import Window
+from ..process import sidecar_child
 from ..process.guard.descendants import now_ms
-from ..process.port import Command, Ended, ProcessGroup
+from ..process.port import Ended, ProcessGroup
 from .plan import Plan
 
 NAME: Final = "authority_client"
-LOG: Final = "sidecar.log"
-START_MS: Final = 30_000  # a long journal takes a while to fold
 RESTARTS_MAX: Final = 10  # in `PERIOD_MS`
 PERIOD_MS: Final = 60_000
 _LOOK_MS = 20
 _HEALTH_MS = 2_000  # between two looks whether it answers
 _SILENCE_SECONDS = 2.0
 _SILENT_MAX = 3  # looks in a row without an answer
-_STOP_GRACE_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +82,7 @@ class AuthorityClient(GenServer):
 
     def terminate(self, reason: Reason) -> None:  # noqa: ARG002
         if self._group is not None:
-            self._group.terminate(_STOP_GRACE_MS)
+            self._group.terminate(sidecar_child.STOP_GRACE_MS)
             self._group.wait()
             self._group.close()
 
@@ -97,13 +93,11 @@ class AuthorityClient(GenServer):
 
     def _begin(self) -> None:
         plan = self._plan
-        words = [sys.executable, "-m", "understudy", "authority", "serve"]
-        words += ["--state-dir", str(plan.state_dir), "--evidence", "outside"]
+        options = ["--evidence", "outside"]
         if plan.boundary is not None:
-            words += ["--boundary", plan.boundary]
+            options += ["--boundary", plan.boundary]
         self._greeting, self._silent, self._begun_ms = None, 0, now_ms()
-        log = plan.run_dir / LOG
-        self._group = ProcessGroup(Command(words, log=log, grace_ms=_STOP_GRACE_MS))
+        self._group = sidecar_child.start(plan.state_dir, plan.run_dir, *options)
         self._look_again()
 
     def _look_again(self) -> None:
@@ -120,7 +114,7 @@ class AuthorityClient(GenServer):
         try:
             self._greeting = self._greeted()
         except Unavailable:
-            if now_ms() >= self._begun_ms + START_MS:
+            if now_ms() >= self._begun_ms + sidecar_child.START_MS:
                 self._group.terminate(0)
             return
         self._asked_ms = now_ms()
@@ -139,17 +133,13 @@ class AuthorityClient(GenServer):
                 self._group.terminate(0)
 
     def _greeted(self) -> dict[str, Any]:
-        folder, silence = self._plan.state_dir, _SILENCE_SECONDS
-        with client.Client(
-            folder, "coordinator", retry_seconds=0, silence_seconds=silence
-        ) as found:
-            return found.server
+        return sidecar_child.greeting(self._plan.state_dir, "coordinator", _SILENCE_SECONDS)
 
     def _ended(self, ended: Ended) -> Next:
         assert self._group is not None
         self.cell.unwatch(self._group.fileno())
         self._group.close()
-        said = f"the sidecar ended: {ended.reason.kind} {ended.code}; see {LOG}"
+        said = f"the sidecar ended: {ended.reason.kind} {ended.code}; see {sidecar_child.LOG}"
         if self._greeting is None and not self.restarts:
             return Stop(Reason("crash", self._last_words() or said))
         self._window = self._window.add(self.cell.now_ms(), PERIOD_MS)
@@ -162,10 +152,10 @@ class AuthorityClient(GenServer):
     def _last_words(self) -> str:
         """What it said of why it does not start."""
         try:
-            lines = (self._plan.run_dir / LOG).read_text("utf-8", "replace").strip().splitlines()
+            text = (self._plan.run_dir / sidecar_child.LOG).read_text("utf-8", "replace")
         except OSError:
             return ""
-        return lines[-1] if lines else ""
+        return text.strip().rpartition("\n")[2]
 
     def _known(self) -> dict[str, Any]:
         greeting = self._greeting or {}

@@ -8,15 +8,16 @@ its user alone.
 """
 
 import contextlib
-import os
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
+
+from ...authority.service import sockets
 
 SOCKET: Final = "tree.sock"
 _LINE_BYTES_MAX = 64 * 1024
@@ -34,16 +35,9 @@ class Server:
         self._picture, self._stop = picture, stop
         self._waiting: list[socket.socket] = []  # who asked for the stop, and hears of its end
         self._path = run_dir / SOCKET
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._bell, self._rope = socket.socketpair()
-        with _folder(run_dir) as folder:
-            path = f"/proc/self/fd/{folder}/{SOCKET}"
-            self._path.unlink(missing_ok=True)
-            before = os.umask(0o177)
-            try:
-                self._listener.bind(path)
-            finally:
-                os.umask(before)
+        with sockets.socket_path(run_dir, SOCKET) as path:
+            self._listener = sockets.bound(path)
         self._listener.listen(_CALLERS_MAX)
         self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
         self._thread.start()
@@ -99,8 +93,7 @@ def ask(run_dir: Path, request: dict[str, Any], timeout_s: float | None) -> dict
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
         channel.settimeout(timeout_s)
         try:
-            with _folder(run_dir) as folder:
-                channel.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+            sockets.connect(channel, run_dir, SOCKET)
             channel.sendall(orjson.dumps(request) + b"\n")
             answer: dict[str, Any] = orjson.loads(_line_of(channel, None))
         except (OSError, orjson.JSONDecodeError) as error:
@@ -123,13 +116,3 @@ def _decoded(line: bytes) -> object:
         value: object = orjson.loads(line)
         return value
     return None
-
-
-@contextlib.contextmanager
-def _folder(path: Path) -> Iterator[int]:
-    """The folder by descriptor: its path may be longer than a socket's may be."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield folder
-    finally:
-        os.close(folder)

@@ -4,7 +4,6 @@ What is run is the plan's to say, since doors live above this room. It is starte
 whenever it dies or falls silent: its clients wait for the next one, and lose nothing.
 """
 
-import os
 import socket
 import struct
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from ...authority.service import sockets
 from ..otp import ChildSpec, Start
 from ..process.port import Command
 from ..process.portchild import Health, PortChild
@@ -53,11 +53,7 @@ def look(state_dir: Path) -> dict[str, Any]:
             # Python's own timeout would give up at once where many are in line before us.
             channel.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", _SILENCE_SECONDS, 0))
         try:
-            folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                channel.connect(f"/proc/self/fd/{folder}/{SOCKET}")
-            finally:
-                os.close(folder)
+            sockets.connect(channel, state_dir, SOCKET)
             channel.sendall(_QUESTION)
             with channel.makefile("rb") as file:
                 found: dict[str, Any] = orjson.loads(file.readline(_LINE_BYTES_MAX))

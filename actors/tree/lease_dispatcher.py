@@ -42,7 +42,7 @@ from ..otp import (
     Word,
     report,
 )
-from ..otp.carriers.process.process_id import Identity, ticks_of
+from ..otp.identity import Identity, ticks_of
 from ..process.guard.descendants import now_ms
 from . import worker
 from .plan import Plan

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..dispatch.orders import Wake
 from ..otp import Caller, Exited, GenServer, Next, Reason, Word, report
 from ..process.guard.descendants import now_ms
-from ..specs.lease_loop import Report
+from ..specs.lease_loop import RoundsReport
 from ..specs.shell import Shift
 
 SHUTDOWN_MS: Final = 20_000  # to give back what is held, and for a turn that is under way
@@ -82,7 +82,7 @@ class RoundsCell(GenServer):
     def summary(self) -> object:
         return self._shift.machine.summary(now_ms())
 
-    def tell(self, said: Report) -> None:
+    def tell(self, said: RoundsReport) -> None:
         """Keep it for people."""
         row: dict[str, Any] = {"kind": "rounds", "at_ms": self.cell.now_ms(), "what": said.what}
         row |= {"detail": said.detail, "issue": said.subject}

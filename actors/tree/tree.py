@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..otp import ChildSpec, Flags, Start, supervise, supervise_dynamic
+from ..process import sidecar_child
 from . import (
     authority_client,
     chain_runner,
@@ -40,7 +41,7 @@ def children(plan: Plan) -> tuple[ChildSpec, ...]:
             authority_client.NAME,
             Start(authority_client.AuthorityClient, (plan,), authority_client.NAME),
             shutdown=_SIDECAR_MS,
-            start_timeout_ms=authority_client.START_MS + 5_000,
+            start_timeout_ms=sidecar_child.START_MS + 5_000,
         ),
         ChildSpec(
             evidence_writer.NAME,

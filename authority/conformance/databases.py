@@ -15,6 +15,7 @@ from ..journal import journal_url
 from ..journal.journal import Unavailable
 from ..journal.relay_message import Errand, bounded, unpacked
 from ..journal.sqlite import SqliteJournal
+from ..journal.state_files import URL_FILE
 from ..service.local import Office
 
 _URL = "postgresql://db.example/work"
@@ -23,7 +24,7 @@ _URL = "postgresql://db.example/work"
 @contextmanager
 def _password_written_down(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
     secret = _URL.replace("//", "//ada:secret@")
-    (state_dir / journal_url.URL_FILE).write_text(f"{secret}\n")
+    (state_dir / URL_FILE).write_text(f"{secret}\n")
     yield
 
 

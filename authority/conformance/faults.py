@@ -24,7 +24,7 @@ from ..engine.engine import Authority
 from ..journal.journal import Unavailable
 from ..journal.relay_message import Errand
 from ..journal.sqlite import SqliteJournal
-from ..journal.state_dir import JOURNAL, TRAJECTORY
+from ..journal.state_files import JOURNAL, TRAJECTORY
 from ..service import client, sidecar
 from ..service import local as offices
 from ..service.local import Office

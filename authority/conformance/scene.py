@@ -24,11 +24,12 @@ import orjson
 from ...contracts import Door, canonical, contract_digest, parse
 from ..engine import ffi
 from ..engine.engine import recover
-from ..engine.native_engine import NativeOffice
-from ..journal.state_dir import TRAJECTORY, create_state_dir, open_journal
+from ..journal.state_dir import create_state_dir, open_journal
+from ..journal.state_files import TRAJECTORY
 from ..law.image import dump, load
 from ..law.state import State, check_invariants
 from ..service.local import Office
+from ..service.native_local import NativeOffice
 from ..views.issues_file import import_payloads, read_issues
 from ..views.replay import replay
 from ..views.trajectory import verify

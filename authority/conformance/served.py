@@ -7,10 +7,8 @@ from itertools import groupby
 from pathlib import Path
 
 from ...contracts import Door, Garbage, parse, refuse_garbage
-from ..engine import ffi
-from ..engine.native_engine import NativeOffice
 from ..service.client import Client
-from ..service.local import Office
+from ..service.open import fastest, open_office
 from ..service.sidecar import Sidecar
 
 
@@ -19,7 +17,7 @@ class Served:
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
-        self._office = NativeOffice(state_dir) if ffi.available() else Office(state_dir)
+        self._office = open_office(state_dir, fastest())
         self._clients: dict[Door, Client] = {}
         self._loop = asyncio.new_event_loop()
         self._sidecar = Sidecar(self._office, frozen_clock=True)

@@ -1,3 +1,3 @@
 """The engine: stamps, decides in Python or C, seals and commits."""
 
-__all__ = ["engine", "ffi", "native_engine"]
+__all__ = ["engine", "ffi"]

@@ -12,10 +12,8 @@ I3  Before the kernel decides, it knows every change that the reference made.
 import secrets
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import chain, groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...contracts import (
@@ -64,7 +62,6 @@ from ..law.outcome import (
     decode_changes,
 )
 from ..law.state import State, apply
-from ..service.local import Office
 from .answers import Answers
 from .engine import Authority, Proposal, Run
 from .envelope import EFFECT_SCHEMA
@@ -291,35 +288,6 @@ class NativeAuthority(Authority):
     def _position(self) -> Position:
         wall_ms, counter = self._clock.position
         return Position(self.head.seq, wall_ms, counter, self.head.digest, self.head.state_digest)
-
-
-class NativeOffice(Office):
-    """As `Office`, with the hot actions in C.
-
-    What C knows lies beside the journal between a good end and the next start. Without it, or with
-    a damaged or an old one, C learns every issue from the state.
-    """
-
-    boundary = "native"
-    authority: NativeAuthority
-
-    def close(self) -> None:
-        if self._wrote and not self.authority.has_failed:
-            image = self.authority.image()
-            with suppress(OSError):  # it only saves the next start some time
-                self._image_path.with_suffix(".new").write_bytes(image or b"")
-                self._image_path.with_suffix(".new").replace(self._image_path)
-        super().close()
-
-    def _authority(self) -> NativeAuthority:
-        image = None
-        with suppress(OSError):
-            image = self._image_path.read_bytes()
-        return NativeAuthority(self.journal, image=image)
-
-    @property
-    def _image_path(self) -> Path:
-        return self.state_dir / "kernel.image"
 
 
 # --- the state, as C wants it -------------------------------------------------------------------

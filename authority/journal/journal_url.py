@@ -17,8 +17,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...contracts import Reason
 from .journal import Unavailable
+from .state_files import URL_FILE
 
-URL_FILE = "journal.url"
 VARIABLE = "UNDERSTUDY_JOURNAL"
 _SCHEMES = ("postgresql", "postgres")
 _PASSWORD = re.compile(r"(://[^:/@?#]*):[^@/?#]*@")

@@ -18,7 +18,8 @@ from . import journal_url
 from .chain import chain_state, is_sound
 from .journal import Head, Row, Snapshot, Storage, Unavailable
 from .sqlite import SqliteJournal, flush_folder
-from .state_dir import JOURNAL, locked, open_journal
+from .state_dir import locked, open_journal
+from .state_files import JOURNAL, URL_FILE
 
 _LOOK_SECONDS = 0.25
 _PART = f"{JOURNAL}.part"
@@ -115,7 +116,7 @@ def _broken(row: Row, head: Head) -> str | None:
 
 def _fill_folder(folder: Path, load: Load) -> int:
     """A new state directory; a part that was left behind by somebody who died is made anew."""
-    for name in (JOURNAL, journal_url.URL_FILE):
+    for name in (JOURNAL, URL_FILE):
         if (folder / name).exists():
             detail = f"{folder} has a journal already, and a copy needs a place of its own"
             raise Unavailable(Reason.STATE_DIR_DENIED, detail)

@@ -16,6 +16,7 @@ import apsw
 from ...contracts import Reason
 from .failpoint import failpoint
 from .journal import Entry, Head, Packed, Row, Snapshot, Unavailable
+from .state_files import TABLES
 
 if TYPE_CHECKING:
     from .move import Load
@@ -152,7 +153,7 @@ class SqliteJournal:
 
     def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         with _naming(Reason.JOURNAL_WRITE_FAILED):
-            if self._log_pages >= _LOG_PAGES * _LOG_TURNS and _is_folded(self._db):
+            if self._log_pages >= _LOG_PAGES * _LOG_TURNS and _fold(self._db):
                 self._log_pages = self._folded_pages = 0  # the next row begins it anew
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -240,7 +241,6 @@ class SqliteJournal:
 
     def tables(self, folder: Path) -> "Tables":
         """They are a file of the folder."""
-        from .state_dir import TABLES  # noqa: PLC0415 - most commands do without
         from .tables import Tables  # noqa: PLC0415
 
         return Tables(folder / TABLES)
@@ -249,7 +249,7 @@ class SqliteJournal:
         pages = self._log_pages
         if pages - self._folded_pages >= _LOG_PAGES and pages < _LOG_PAGES * _LOG_TURNS:
             with _naming(Reason.JOURNAL_WRITE_FAILED):
-                _is_folded(self._keeper)
+                _fold(self._keeper)
             self._folded_pages = pages
 
     def close(self) -> None:
@@ -337,8 +337,8 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _is_folded(db: apsw.Connection) -> bool:
-    """Write the log into the database, if nobody else is at it."""
+def _fold(db: apsw.Connection) -> bool:
+    """Write the log into the database; False where another connection is at it."""
     try:
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     except apsw.BusyError:

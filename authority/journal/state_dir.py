@@ -9,18 +9,9 @@ from pathlib import Path
 
 from ...contracts import Reason, limits
 from . import journal_url
-from .journal import (
-    Storage,
-    Unavailable,
-)
+from .journal import Storage, Unavailable
 from .sqlite import SqliteJournal, flush_folder
-
-JOURNAL = "journal.db"
-TRAJECTORY = "harness_trajectory.jsonl"
-TABLES = "tables.db"
-SOCKET = "authority.sock"
-_LOCK = "lock"
-_EVIDENCE_LOCK = "evidence.lock"
+from .state_files import EVIDENCE_LOCK, JOURNAL, LOCK, URL_FILE
 
 
 @contextmanager
@@ -37,7 +28,7 @@ def held(path: Path, wait_ms: int) -> Iterator[None]:
 def locked(state_dir: Path) -> Iterator[None]:
     """Hold the state directory."""
     _require(state_dir)
-    with held(state_dir / _LOCK, limits.LOCK_WAIT_MS):
+    with held(state_dir / LOCK, limits.LOCK_WAIT_MS):
         yield
 
 
@@ -46,7 +37,7 @@ def evidence_locked(state_dir: Path, *, wait_ms: int | None = None) -> Iterator[
     """Hold the trajectory: whoever writes it, in whatever process, is the only one who does."""
     _require(state_dir)
     wait_ms = limits.LOCK_WAIT_MS if wait_ms is None else wait_ms
-    with held(state_dir / _EVIDENCE_LOCK, wait_ms):
+    with held(state_dir / EVIDENCE_LOCK, wait_ms):
         yield
 
 
@@ -70,12 +61,12 @@ def open_journal(state_dir: Path, *, read_only: bool, lasting: bool = False) -> 
 def _home(state_dir: Path) -> str:
     """The folder's lock, as no other lock on any machine is called."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    found = (state_dir / _LOCK).stat()
+    found = (state_dir / LOCK).stat()
     return f"{boot}.{found.st_dev}.{found.st_ino}"
 
 
 def _require(state_dir: Path) -> None:
-    if not any((state_dir / name).exists() for name in (JOURNAL, journal_url.URL_FILE)):
+    if not any((state_dir / name).exists() for name in (JOURNAL, URL_FILE)):
         raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
 
 
@@ -110,7 +101,7 @@ def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool
         journal_url.refuse_secret(url, "the URL")
     if url is not None and (state_dir / JOURNAL).exists():
         raise Unavailable(Reason.JOURNAL_URL_INVALID, f"{state_dir} has a journal of its own")
-    fresh = not any((state_dir / name).exists() for name in (JOURNAL, journal_url.URL_FILE))
+    fresh = not any((state_dir / name).exists() for name in (JOURNAL, URL_FILE))
     missing = [each for each in (state_dir, *state_dir.parents) if not each.exists()]
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

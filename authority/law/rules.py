@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .. import policy
-from . import fiber, lease, sublease
+from . import fiber, lease, policy, sublease
 from .checks import coherence, instruction, join, required
 from .issues import dependency, handover, projection, work
 from .jobs import job, job_dispatch, operations, roster, routes, spec

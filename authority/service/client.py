@@ -9,7 +9,6 @@ directory waits there for its sidecar to take over, if it has lost an active one
 """
 
 import asyncio
-import os
 import socket
 import time
 import uuid
@@ -24,7 +23,8 @@ import orjson
 
 from ...contracts import TOO_LONG, Reason, Transport, host_actions, limits, refuse_garbage
 from ..journal.journal import Unavailable
-from ..journal.state_dir import SOCKET
+from ..journal.state_files import SOCKET
+from . import sockets
 from .sidecar import PROTOCOL
 
 _RETRY_SECONDS = 10.0  # how long a lost sidecar is waited for
@@ -75,6 +75,8 @@ def _mutating() -> frozenset[str]:
 
 class Client:
     """A connection for one thread."""
+
+    garbage_count = 0  # of lines that are no requests; the sidecar counts them
 
     def __init__(
         self,
@@ -400,14 +402,10 @@ def _greeted(line: bytes) -> dict[str, Any]:
 
 
 def _connected(state_dir: Path) -> socket.socket:
-    """A socket to the sidecar of a state directory, however long the directory's path is."""
+    """A socket to the sidecar of a state directory."""
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            channel.connect(f"/proc/self/fd/{folder}/{SOCKET}")
-        finally:
-            os.close(folder)
+        sockets.connect(channel, state_dir, SOCKET)
     except OSError as error:
         channel.close()
         raise Unreachable(f"{state_dir}: {error.strerror}") from error

@@ -20,6 +20,9 @@ from __future__ import annotations
 import os
 import time
 
+from ..journal.state_files import JOURNAL, SOCKET
+from .open import decider
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
     from ..law.outcome import Refused
     from ..law.state import State
 
-_JOURNAL = "journal.db"
-_SOCKET = "authority.sock"
 _FORMAT = (0x75_6E_64_73, 1)  # as in `sqlite`
 # What can be held: how a sidecar is asked for it, by which member, and where its answer has it and
 # its lease.
@@ -102,7 +103,7 @@ def _looked(
 ) -> tuple[Standing | None, int]:
     """A yes if there is one, and the time that a sidecar goes by."""
     assert is_resource(resource), "the caller has looked"
-    if boundary in (None, "sidecar"):
+    if decider(boundary, is_served=True) == "sidecar":
         answer = _asked(folder, resource)
         if answer is not None:
             return _shown(answer, resource, fence), answer.get("stamp", {}).get("wallMs", 0)
@@ -110,7 +111,7 @@ def _looked(
             from .client import Unreachable  # noqa: PLC0415 - only in trouble
 
             raise Unreachable(folder)
-    found = _newest(os.path.join(folder, _JOURNAL), resource, fence)  # noqa: PTH118
+    found = _newest(os.path.join(folder, JOURNAL), resource, fence)  # noqa: PTH118
     if found is not None and found[0] == fence and _now_ms(found[2]) <= found[1]:
         return Standing(resource, fence, found[1]), 0
     return None, 0
@@ -176,25 +177,23 @@ def _now_ms(journal_ms: int) -> int:
 
 def _asked(folder: str, resource: str) -> dict[str, Any] | None:
     """What a sidecar says of the resource; None where none answers in time."""
-    if not os.path.exists(os.path.join(folder, _SOCKET)):  # noqa: PTH110, PTH118
+    if not os.path.exists(os.path.join(folder, SOCKET)):  # noqa: PTH110, PTH118
         return None
     import json  # noqa: PLC0415
     import socket  # noqa: PLC0415
+
+    from . import sockets  # noqa: PLC0415
 
     family, _, name = resource.partition("/")
     action, member, *_ = _FAMILIES[family]
     request = {"action": action, "payload": {member: name}}
     try:
         line = json.dumps(request).encode() + b"\n"
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # however long its path is
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-                channel.settimeout(_PATIENCE_SECONDS)
-                channel.connect(f"/proc/self/fd/{handle}/{_SOCKET}")
-                channel.sendall(_HELLO + line)
-                hello, answer = _two_lines(channel)
-        finally:
-            os.close(handle)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+            channel.settimeout(_PATIENCE_SECONDS)
+            sockets.connect(channel, folder, SOCKET)
+            channel.sendall(_HELLO + line)
+            hello, answer = _two_lines(channel)
         if "hello" not in json.loads(hello):
             return None
         said: dict[str, Any] = json.loads(answer)

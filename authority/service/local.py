@@ -21,19 +21,21 @@ from ...contracts import (
     Transport,
     host_actions,
     limits,
-    parse,
     startup_check,
 )
 from ..engine.engine import Authority, Proposal
 from ..journal.failpoint import failpoint
 from ..journal.journal import Row, Steps, Unavailable
 from ..journal.relay_message import Errand, Messenger, parcels
-from ..journal.state_dir import TRAJECTORY, evidence_locked, locked, open_journal
+from ..journal.state_dir import evidence_locked, locked, open_journal
+from ..journal.state_files import TRAJECTORY
 from ..views.trajectory import Trajectory, last_seq, refuse_rewound
 
 LOOK_SECONDS = 0.25  # between two looks of a standby
 
+Call = tuple[str, dict[str, Any], dict[str, Any] | None]  # an action, its payload, its context
 Evidence = Literal["inside", "outside"]  # who writes the trajectory
+WhileStandby = Literal["wait", "relay"]  # what to do until another authority's turn is over
 
 
 class Office:
@@ -53,11 +55,11 @@ class Office:
         writable: bool = True,
         lasting: bool = False,
         evidence: Evidence = "inside",
-        standby: bool = False,
+        while_standby: WhileStandby = "wait",
     ) -> None:
-        """Whoever is to write waits a while for the one who does, or is content to be a standby.
+        """Raises `Unavailable` where another authority is active and does not end in time.
 
-        A standby hands on what it is asked, line by line, to the one who is active.
+        That is one that shares the database; `relay` hands requests on to it meanwhile.
         """
         report = startup_check()
         if report["result"] != "accepted":
@@ -67,7 +69,7 @@ class Office:
         self._trajectory: Trajectory | None = None
         self._unwritten: deque[Row | Steps] = deque()  # what the trajectory does not show yet
         self._wrote = False
-        self._relays = standby  # until it is our turn
+        self._relays = writable and while_standby == "relay"  # until it is our turn
         self._messenger: Messenger | None = None
         self._brought: queue.SimpleQueue[Errand] = queue.SimpleQueue()
         with ExitStack() as opened:
@@ -78,18 +80,23 @@ class Office:
             )
             self.authority = self._authority()
             self._followed_seq = self.authority.head.seq
-            if writable and evidence == "inside" and self._takes_evidence(opened):
-                doubt = self.journal if self.journal.was_abandoned else None
-                path, last_seq = state_dir / TRAJECTORY, self.authority.head.seq
-                self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
-            elif writable:
-                refuse_rewound(state_dir / TRAJECTORY, self.authority.head.seq)
-            if writable and not standby:
+            if writable:
+                self._open_trajectory(opened, evidence)
+            if writable and while_standby == "wait":
                 self._wait_for_turn()
             self._opened = opened.pop_all()
 
-    def _takes_evidence(self, opened: ExitStack) -> bool:
-        """Whether the trajectory is ours to write."""
+    def _open_trajectory(self, opened: ExitStack, evidence: Evidence) -> None:
+        """To write it, or to see at least that it is not ahead of the journal."""
+        path, last_seq = self.state_dir / TRAJECTORY, self.authority.head.seq
+        if evidence == "outside" or not self._take_evidence_lock(opened):
+            refuse_rewound(path, last_seq)
+            return
+        doubt = self.journal if self.journal.was_abandoned else None
+        self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
+
+    def _take_evidence_lock(self, opened: ExitStack) -> bool:
+        """False where another process writes the trajectory."""
         try:
             opened.enter_context(evidence_locked(self.state_dir, wait_ms=0))
         except Unavailable as error:
@@ -104,7 +111,7 @@ class Office:
         return self.journal.leads
 
     def stand_in(self) -> bool:
-        """Take over where nobody is at work, and keep up with who is; whether it is our turn now.
+        """Take over where no authority is active, and keep up with one that is; whether we lead.
 
         The epoch comes first, so that nothing is committed behind the last row that is taken in.
         """
@@ -125,7 +132,7 @@ class Office:
 
     @property
     def evidence(self) -> Evidence:
-        """Who writes the trajectory: we, or somebody else."""
+        """Who writes the trajectory: this process, or another."""
         return "outside" if self._trajectory is None else "inside"
 
     def _authority(self) -> Authority:
@@ -137,17 +144,20 @@ class Office:
 
     def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
         """As `submit`, for requests as they come through their doors."""
-        if self._is_relaying():
+        if not self._try_to_lead():
             return self._relayed(lines)
         return self._followed(
             self.authority.propose_lines([(door, [line]) for line, door in lines])
         )
 
-    def _is_relaying(self) -> bool:
-        """Whether somebody else is to be asked; an office that was deposed asks nobody."""
+    def _try_to_lead(self) -> bool:
+        """Take over from a standby's place; False while requests go to the active authority.
+
+        An office that was deposed relays nothing: its own engine refuses.
+        """
         if self._relays and (self.leads or self.stand_in()):
             self._relays = False
-        return self._relays
+        return not self._relays
 
     def _relayed(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
         """What the active authority answers, or we, if it becomes our turn meanwhile."""
@@ -166,7 +176,7 @@ class Office:
                 self._brought.get(timeout=LOOK_SECONDS)
                 left -= 1
             except queue.Empty:
-                if self._is_relaying():
+                if not self._try_to_lead():
                     continue
                 post.settle(self._messenger.close())
                 self._messenger = None
@@ -228,23 +238,19 @@ class Office:
 
         Raises `ValueError` for what is no JSON at all; everything else is an answer.
         """
-        is_relaying = self._is_relaying()
-        if is_relaying and "requestId" not in payload and _is_mutation(action):
-            payload = {**payload, "requestId": uuid.uuid4().hex}  # so that it can be asked again
-        try:
-            data = orjson.dumps({"action": action, "payload": payload, "context": context or {}})
-        except orjson.JSONEncodeError as error:
-            raise ValueError(f"not JSON: {error}") from None
-        door = Door(transport)
-        if is_relaying:
-            (line,) = self.submit_lines([(data, door)])
-        else:
-            (line,) = self.submit([parse(data, door)])
-        answer: dict[str, Any] = orjson.loads(line)
-        return answer
+        return self.ask_many([(action, payload, context)], Door(transport))[0]
+
+    def ask_many(self, calls: Sequence[Call], door: Door) -> list[dict[str, Any]]:
+        """Requests that are decided in order and committed together; their answers.
+
+        A standby names changes, so that they can be asked again.
+        """
+        names_changes = not self._try_to_lead()
+        lines = [(_line(*call, names_changes=names_changes), door) for call in calls]
+        return [orjson.loads(answer) for answer in self.submit_lines(lines)]
 
     def close(self) -> None:
-        """Let go; the SQL tables catch up last, when nobody waits for them any more."""
+        """Let go; the SQL tables catch up last, when no answer waits for them any more."""
         with self._opened:
             if self._messenger is not None:
                 self._messenger.leave()
@@ -252,7 +258,7 @@ class Office:
                 self._follow_with_tables()
 
     def _follow_with_tables(self) -> None:
-        """They are a projection: if they cannot follow, that takes nobody's answer away."""
+        """They are a projection: if they cannot follow, that takes no answer away."""
         try:
             with closing(self.journal.tables(self.state_dir)) as tables:
                 tables.follow(self.journal)
@@ -275,6 +281,17 @@ class Office:
         self.close()
 
 
-def _is_mutation(action: str) -> bool:
+def _line(
+    action: str,
+    payload: dict[str, Any],
+    context: dict[str, Any] | None = None,
+    *,
+    names_changes: bool,
+) -> bytes:
     known = host_actions().get(action)
-    return known is not None and known.mutates
+    if names_changes and known is not None and known.mutates and "requestId" not in payload:
+        payload = {**payload, "requestId": uuid.uuid4().hex}
+    try:
+        return orjson.dumps({"action": action, "payload": payload, "context": context or {}})
+    except orjson.JSONEncodeError as error:
+        raise ValueError(f"not JSON: {error}") from None

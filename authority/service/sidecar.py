@@ -45,11 +45,11 @@ from ...contracts import (
 )
 from ..journal.journal import Unavailable
 from ..journal.relay_message import mark_of
-from ..journal.state_dir import SOCKET
+from ..journal.state_files import SOCKET
 from ..views.follower import Follower, Pace
 from .local import LOOK_SECONDS, Office
 from .relay import Relay, runs_of
-from .sockets import bound, peer_of, socket_path
+from .sockets import bound, peer_of, remove, socket_path
 
 PROTOCOL = 1
 _LAST_CALL_SECONDS = 0.01  # how long a stop reads on: what was sent before it is taken in
@@ -110,9 +110,7 @@ class Sidecar:
             await self._look()
             watch = asyncio.create_task(self._stand())
         with socket_path(self.office.state_dir, SOCKET) as path:
-            # The lock is ours, so whatever lies there was left by somebody who died.
-            path.unlink(missing_ok=True)
-            listener = bound(path)
+            listener = bound(path)  # the lock is ours
             server = await loop.create_unix_server(lambda: Connection(self), sock=listener)
             self.ready.set()
             self._show_soon()  # a crash may have left the tables behind
@@ -120,7 +118,7 @@ class Sidecar:
             if watch is not None:
                 watch.cancel()
             server.close()
-            path.unlink(missing_ok=True)
+            remove(path)
         await asyncio.sleep(_LAST_CALL_SECONDS)
         self._closed = True
         await self._drain()

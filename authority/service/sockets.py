@@ -1,12 +1,49 @@
 """Unix sockets: where they lie, who may open them, and who is at the other end."""
 
-import asyncio
+from __future__ import annotations
+
 import os
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
+
+TYPE_CHECKING = False  # `asyncio` and `pathlib` are too much for programs that must start fast
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator
+
+
+def connect(channel: socket.socket, folder: str | os.PathLike[str], name: str) -> None:
+    """Reach the socket of this name in a folder."""
+    with socket_path(folder, name) as path:
+        channel.connect(path)
+
+
+def bound(path: str) -> socket.socket:
+    """A socket that only its owner can open; what lay there was left by a process that is dead."""
+    remove(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(before)
+    return listener
+
+
+def remove(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108 - it is no `Path`
+
+
+@contextmanager
+def socket_path(folder: str | os.PathLike[str], name: str) -> Iterator[str]:
+    """A socket's path, short enough for `sun_path` however deep the folder is."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{handle}/{name}"
+    finally:
+        os.close(handle)
 
 
 def peer_of(transport: asyncio.Transport) -> int | None:
@@ -16,24 +53,3 @@ def peer_of(transport: asyncio.Transport) -> int | None:
         "3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     )
     return pid if uid in (os.geteuid(), 0) else None
-
-
-def bound(path: Path) -> socket.socket:
-    """A socket that only its owner can open."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(str(path))
-    finally:
-        os.umask(before)
-    return listener
-
-
-@contextmanager
-def socket_path(state_dir: Path, name: str) -> Iterator[Path]:
-    """A socket's path, short enough for `sun_path` however deep the directory is."""
-    folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield Path(f"/proc/self/fd/{folder}") / name
-    finally:
-        os.close(folder)

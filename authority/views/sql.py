@@ -13,7 +13,8 @@ from typing import NamedTuple
 import apsw
 
 from ..journal import journal_url
-from ..journal.state_dir import TABLES, open_journal
+from ..journal.state_dir import open_journal
+from ..journal.state_files import TABLES
 from ..journal.tables import SCHEMA
 from ..journal.tables.inquiry import BadQuery, FileReader, Reader, bare, split
 

@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 import orjson
 
-from ...authority import SOCKET, Evidence, Office, Unavailable, create_state_dir
+from ...authority import (
+    BOUNDARIES,
+    BoundaryMissing,
+    Office,
+    Unavailable,
+    create_state_dir,
+    open_authority,
+    open_office,
+)
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, Transport
 
 if TYPE_CHECKING:
+    from ...authority import LocalClient
     from ...authority.service import client
 
-BOUNDARIES = ("reference", "native", "sidecar")
 DEFAULT_STATE_DIR = ".premath"
 
 
@@ -29,32 +37,21 @@ class Session:
         self.boundary = boundary
         self.as_json = as_json
 
-    def office(
-        self,
-        *,
-        writable: bool,
-        lasting: bool = False,
-        evidence: Evidence = "inside",
-        standby: bool = False,
-    ) -> Office:
-        """The authority of the state directory; a reader becomes a writer if reads are evidence."""
-        opened = self._offices()
-        office = opened(
-            self.state_dir, writable=writable, lasting=lasting, evidence=evidence, standby=standby
+    def office(self, *, writable: bool = True) -> Office:
+        """The authority of the state directory in this process, for what is no request."""
+        return open_office(self.state_dir, self.boundary, writable=writable)
+
+    def open(
+        self, transport: Transport, *, writable: bool = True, frozen_clock: bool = False
+    ) -> "client.Client | LocalClient":
+        """Who answers requests through this door: the sidecar, where one serves."""
+        return open_authority(
+            self.state_dir,
+            transport,
+            boundary=self.boundary,
+            writable=writable,
+            frozen_clock=frozen_clock,
         )
-        if not writable and office.authority.state.policy.evidence_reads:
-            office.close()
-            return opened(self.state_dir, writable=True, standby=True)
-        return office
-
-    def _offices(self) -> type[Office]:
-        if self.boundary != "native":
-            return Office
-        from ...authority.engine import ffi, native_engine  # noqa: PLC0415 - where it is asked for
-
-        if not ffi.available():
-            raise click.UsageError(f"no boundary `native` here: {ffi.why_not()}")
-        return native_engine.NativeOffice
 
     def settle(self, journal_url: str | None) -> None:
         """Make the state directory, if a command names the journal that it is to have."""
@@ -70,33 +67,12 @@ class Session:
         writable: bool = True,
         transport: Transport = "cli",
     ) -> dict[str, Any]:
-        """One request through this door, and its answer: from the sidecar, where one runs."""
+        """One request through this door, and its answer."""
         try:
-            sidecar = self.sidecar(transport)
-            if sidecar is not None:
-                with sidecar:
-                    return sidecar.ask(action, payload, context)
-            with self.office(writable=writable, standby=writable) as office:
-                return office.ask(action, payload, context, transport=transport)
+            with self.open(transport, writable=writable) as authority:
+                return authority.ask(action, payload, context)
         except ValueError as error:
             raise click.UsageError(f"an argument is no text or number: {error}") from None
-
-    def sidecar(
-        self, transport: Transport, *, frozen_clock: bool = False
-    ) -> "client.Client | None":
-        """A connection to the sidecar of the state directory, if one runs and is wanted."""
-        required = self.boundary == "sidecar"
-        direct = self.boundary in {"reference", "native"}
-        if direct or not (required or (self.state_dir / SOCKET).exists()):
-            return None
-        from ...authority.service import client  # noqa: PLC0415 - where there is one
-
-        try:
-            return client.Client(self.state_dir, transport, frozen_clock=frozen_clock)
-        except client.Unreachable:
-            if required:
-                raise
-            return None  # it died; the lock says whether somebody else writes
 
     def finish(self, answer: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
         """Print an answer, and leave with the code of its first failure class."""
@@ -144,7 +120,10 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         folder = state_dir or root.get("state_dir") or DEFAULT_STATE_DIR
         ctx.ensure_object(dict)
         ctx.find_root().obj = root | {"as_json": as_json}
-        return command(Session(folder, boundary, as_json=as_json), *args, **options)
+        try:
+            return command(Session(folder, boundary, as_json=as_json), *args, **options)
+        except BoundaryMissing as error:
+            raise click.UsageError(str(error)) from None
 
     return wrapped
 

@@ -5,20 +5,18 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from ...actors.otp import identity
 from ...authority import SOCKET, TRAJECTORY
-from ...authority.journal import journal_url
-from ...authority.service import sidecar
+from ...authority.journal import state_files
+from ...authority.service import sidecar, sockets
 from ...contracts import Reason, contract_digest
 from .finding import Finding, Status
 
-JOURNAL = "journal.db"
-_LOCK = "lock"
 _GREETING_SECONDS = 2.0  # a sidecar greets at once, or it is stopped
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -28,7 +26,7 @@ def missing(folder: Path) -> Finding | None:
     """Why there is nothing to look at, if there is not."""
     denied = Reason.STATE_DIR_DENIED.wire
     try:
-        if (folder / JOURNAL).exists() or (folder / journal_url.URL_FILE).exists():
+        if (folder / state_files.JOURNAL).exists() or (folder / state_files.URL_FILE).exists():
             return None
         has_evidence = (folder / TRAJECTORY).exists()
     except OSError as error:
@@ -39,7 +37,9 @@ def missing(folder: Path) -> Finding | None:
         return Finding("state", "problem", f"{folder} is no directory", remedy, denied)
     if has_evidence:
         words = f"{folder} has evidence and no journal"
-        remedy = "restore journal.db from a backup, together with its -wal, if it has one"
+        remedy = (
+            f"restore {state_files.JOURNAL} from a backup, together with its -wal, if it has one"
+        )
         return Finding("state", "problem", words, remedy, Reason.STATE_DIR_MISSING.wire)
     words = f"there is no journal in {folder}"
     return Finding("state", "note", words, "`understudy init` makes one")
@@ -77,7 +77,7 @@ def lock(folder: Path) -> Iterator[Finding]:
     if holder is None:
         yield Finding("lock", "ok", "nobody holds it", facts={"pid": None})
         return
-    facts = {"pid": holder, "state": _process_state(holder)}
+    facts = {"pid": holder, "state": identity.state_of(holder)}
     words = f"process {holder or '?'} holds it"
     if facts["state"] == "T":
         words += ", and is stopped"
@@ -90,7 +90,7 @@ def lock(folder: Path) -> Iterator[Finding]:
 def holder_of(folder: Path) -> int | None:
     """The process that has the lock; 0 where it does not say who it is."""
     try:
-        handle = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(folder / state_files.LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None  # nobody has ever written, or we may not look
     try:
@@ -100,12 +100,6 @@ def holder_of(folder: Path) -> int | None:
         return int(text) if text.isdigit() else 0
     finally:
         os.close(handle)
-    return None
-
-
-def _process_state(pid: int) -> str | None:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return None
 
 
@@ -167,13 +161,9 @@ def _greeted(hello: dict[str, Any]) -> Finding:
 def _greeting(folder: Path) -> dict[str, Any]:
     """What a sidecar says of itself. A client would wait for one that is stopped."""
     hello = {"hello": {"protocol": sidecar.PROTOCOL, "transport": "cli"}}
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-        try:
-            channel.settimeout(_GREETING_SECONDS)
-            channel.connect(f"/proc/self/fd/{handle}/{SOCKET}")  # however long the path is
-        finally:
-            os.close(handle)
+        channel.settimeout(_GREETING_SECONDS)
+        sockets.connect(channel, folder, SOCKET)
         try:
             channel.sendall(orjson.dumps(hello) + b"\n")
             with channel.makefile("rb") as lines:

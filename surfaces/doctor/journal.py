@@ -17,12 +17,19 @@ from urllib.parse import quote
 import apsw
 import orjson
 
-from ...authority import GENESIS, TABLES, TRAJECTORY, Storage, Unavailable, open_journal
+from ...authority import (
+    GENESIS,
+    TABLES,
+    TRAJECTORY,
+    Storage,
+    Unavailable,
+    open_journal,
+)
 from ...authority.engine import engine
-from ...authority.journal import sqlite
+from ...authority.journal import sqlite, state_files
 from ...contracts import Reason, limits
 from .finding import Finding
-from .folder import JOURNAL, holder_of
+from .folder import holder_of
 
 _LOOKS_MAX = 3
 _TAIL_BYTES = 262_144  # more than a line of evidence has
@@ -58,12 +65,12 @@ def written(folder: Path) -> Iterator[Finding]:
 
 
 def _moment(folder: Path) -> tuple[int, int]:
-    found = (folder / JOURNAL).stat()
+    found = (folder / state_files.JOURNAL).stat()
     return found.st_mtime_ns, found.st_size
 
 
 def _looked(folder: Path) -> Iterator[Finding]:
-    log, memory = (folder / f"{JOURNAL}{suffix}" for suffix in ("-wal", "-shm"))
+    log, memory = (folder / f"{state_files.JOURNAL}{suffix}" for suffix in ("-wal", "-shm"))
     if log.exists() and log.stat().st_size and not memory.exists():
         words = f"{log.name} is there and {memory.name} is not, as in a copy; it was not looked at"
         remedy = "the next command that writes takes the log in; then look again"
@@ -88,7 +95,7 @@ def _looked(folder: Path) -> Iterator[Finding]:
 @contextmanager
 def _opened(folder: Path, *, still: bool) -> Iterator[Storage]:
     if still:
-        with closing(StillJournal(folder / JOURNAL)) as journal:
+        with closing(StillJournal(folder / state_files.JOURNAL)) as journal:
             yield journal
     else:
         with open_journal(folder, read_only=True) as journal:

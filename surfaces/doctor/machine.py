@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 
 from ... import __version__
+from ...authority import decider
 from ...authority.engine import ffi
 from ...contracts import Reason, contract_digest, limits, startup_check
 from .finding import Finding
@@ -29,7 +30,7 @@ def program() -> Iterator[Finding]:
 def boundary(wanted: str | None, *, served: bool) -> Iterator[Finding]:
     """Who decides here, and why; and who would, if a sidecar was started."""
     why_not, compiler = ffi.why_not(), _compiler()
-    mode = wanted or ("sidecar" if served else "reference")
+    mode = decider(wanted, is_served=served)
     facts = {"mode": mode, "native": why_not is None, "whyNot": why_not, "compiler": compiler}
     words = f"{mode}: {_WHY[wanted is not None, mode]}"
     if why_not is None:

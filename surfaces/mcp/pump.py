@@ -24,6 +24,8 @@ import socket
 import sys
 import time
 
+from ...authority.journal import state_files
+from ...authority.service import sockets
 from . import wire
 
 TYPE_CHECKING = False
@@ -327,7 +329,8 @@ def _read() -> bytes:
 
 def _is_state_dir(folder: str) -> bool:
     """Whether a journal lies there, or the name of the place where it lies."""
-    return any(os.path.exists(f"{folder}/{name}") for name in ("journal.db", "journal.url"))  # noqa: PTH110
+    names = (state_files.JOURNAL, state_files.URL_FILE)
+    return any(os.path.exists(f"{folder}/{name}") for name in names)  # noqa: PTH110 - see above
 
 
 def _decoded(line: bytes) -> dict[str, Any]:
@@ -342,11 +345,7 @@ def _decoded(line: bytes) -> dict[str, Any]:
 def _connected(folder: str) -> socket.socket | None:
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            channel.connect(f"/proc/self/fd/{handle}/{wire.SOCKET}")
-        finally:
-            os.close(handle)
+        sockets.connect(channel, folder, wire.SOCKET)
     except OSError:
         channel.close()
         return None

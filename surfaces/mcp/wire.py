@@ -3,12 +3,12 @@
 A line that begins with `#` is no JSON, and so none of the client's or the server's:
 
     pump     #hello {"protocol":1,"visit":"...","name":"...",...}     first, on every connection
-             #hold us-1/7 {...}       behind it: what a gateway before this one kept for us
+             #hold 7 {...}            behind it: what a gateway before this one kept for us
              #5 {...}                 the fifth request of this visit; 5 again if it is sent again
     gateway  #house tree              whose the next one is: a tree's, or the pump's own business
              #5 {...}                 the answer to that request
-             #keep us-1/7 {...}       it renews this lease now; sent before the claim's answer
-             #drop us-1/7             it does not any more
+             #keep 7 {...}            it renews the lease of fence 7; said before the claim's answer
+             #drop 7                  it does not any more
              #no ...                  why it does not serve this pump
     anybody  #look                    in place of all that: what the gateway says of itself
 

@@ -47,9 +47,9 @@ MUTANTS = [
     (outstanding, "Outstanding.due", "each[1].again_ms <= now_ms", "False"),
     (outstanding, "Outstanding.answered", "self._open.pop(token, None)", "self._open.get(token)"),
     (escalation, "filed_id", "notes.splitlines().count(_MARK)", RANDOM),
-    (verdict, "judge", "(Step.CLOSE,)", "(Step.RELEASE,)"),
+    (verdict, "judge", "(EndStep.CLOSE,)", "(EndStep.RELEASE,)"),
     (verdict, "failed", "if decision.retry", "if True"),
-    (verdict, "failed", "Step.READ, Step.FILE, Step.BLOCK", "Step.READ, Step.BLOCK"),
+    (verdict, "failed", "EndStep.READ, EndStep.FILE, EndStep.BLOCK", "EndStep.READ, EndStep.BLOCK"),
 ]
 
 

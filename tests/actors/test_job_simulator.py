@@ -32,7 +32,7 @@ def test_a_seed_gives_the_same_effects_again() -> None:
 
 MUTANTS = [
     (dispatcher, "Dispatcher._free", "- len(self._out.claims())", ""),
-    (verdict, "judge", "(Step.CLOSE,)", "(Step.RELEASE,)"),
+    (verdict, "judge", "(EndStep.CLOSE,)", "(EndStep.RELEASE,)"),
 ]
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.actors.dispatch import escalation
-from understudy.actors.dispatch.assignment import Assignment, Step, Why
-from understudy.actors.dispatch.escalation import Failure
+from understudy.actors.dispatch.assignment import Assignment, EndStep, Why
+from understudy.actors.dispatch.escalation import FailedAttempt
 from understudy.actors.dispatch.orders import WorkerExited
 from understudy.actors.dispatch.verdict import effect_of, failed, judge, lost
 from understudy.actors.leasing.holding import Timing
@@ -18,10 +18,10 @@ from understudy.contracts.requests.shapes import ID_PATTERN
 
 POLICY = retry_policy()
 NO_COMMAND, NO_WITNESS = "executor_unavailable", "pipeline_missing_witness"
-RELEASE, CLOSE = (Step.RELEASE,), (Step.CLOSE,)
-FILE = (Step.READ, Step.FILE, Step.BLOCK)
-BLOCK = (Step.READ, Step.BLOCK)
-STOP = (Step.READ, Step.NOTE, Step.RELEASE, Step.STOP)
+RELEASE, CLOSE = (EndStep.RELEASE,), (EndStep.CLOSE,)
+FILE = (EndStep.READ, EndStep.FILE, EndStep.BLOCK)
+BLOCK = (EndStep.READ, EndStep.BLOCK)
+STOP = (EndStep.READ, EndStep.NOTE, EndStep.RELEASE, EndStep.STOP)
 
 
 def ended(
@@ -33,7 +33,7 @@ def ended(
     return WorkerExited("w", code, signal, classes, "the end of its output", was_stopped)
 
 
-Row = tuple[Why | None, WorkerExited, int, tuple[Step, ...], str | None, str | None]
+Row = tuple[Why | None, WorkerExited, int, tuple[EndStep, ...], str | None, str | None]
 TABLE: list[Row] = [
     # why it was stopped, its end, attempt -> steps, rests by, rule
     (None, ended(0), 1, CLOSE, None, None),
@@ -92,7 +92,7 @@ def test_every_end_has_a_meaning_and_no_last_attempt_is_tried_again(
 ) -> None:
     verdict = judge(why, event, attempt, (), POLICY)
     is_success = why is None and event.code == 0 and not event.was_stopped
-    assert (Step.CLOSE in verdict.steps) == is_success
+    assert (EndStep.CLOSE in verdict.steps) == is_success
     assert (verdict.steps == ()) == (why is Why.LOST)
     if verdict.failure is not None:
         retries = attempt < verdict.failure.decision.max_attempts
@@ -102,7 +102,7 @@ def test_every_end_has_a_meaning_and_no_last_attempt_is_tried_again(
         assert verdict.rests in POLICY.backoff
 
 
-def failure(attempt: int = 3, detail: str = "signal 9") -> Failure:
+def failure(attempt: int = 3, detail: str = "signal 9") -> FailedAttempt:
     return lost("tree/r1/7", detail, attempt, POLICY)
 
 
@@ -155,7 +155,7 @@ def test_notes_that_people_wrote_are_not_cut_to_make_room() -> None:
     lease = HeldLease("a", "w", "l", 1)
     term = Assignment(lease, Timing(60_000), 0, 0, 3, 0, failure=failure())
     term.notes = "n" * limits.TEXT_LENGTH_MAX
-    amend = effect_of(Step.BLOCK, term, "token", POLICY)
+    amend = effect_of(EndStep.BLOCK, term, "token", POLICY)
     assert (amend.status, amend.notes) == ("blocked", None)  # type: ignore[union-attr]
 
 
@@ -168,4 +168,4 @@ def test_names_that_are_no_classes_are_left_out() -> None:
 def test_an_escalation_that_fails_is_blocked() -> None:
     assert failed(failure(), ("escalation",)).steps == BLOCK
     decision = retry_decision(POLICY, ("contract_drift",), 1)
-    assert failed(Failure("w", decision, ""), ("escalation",)).steps == STOP
+    assert failed(FailedAttempt("w", decision, ""), ("escalation",)).steps == STOP

@@ -9,11 +9,12 @@ import pytest
 from tests.fakes.desk import Desk
 from understudy.authority.engine import ffi
 from understudy.authority.engine.envelope import glean
-from understudy.authority.engine.native_engine import NativeOffice
 from understudy.authority.journal.journal import Unavailable
-from understudy.authority.journal.state_dir import TRAJECTORY, create_state_dir
+from understudy.authority.journal.state_dir import create_state_dir
+from understudy.authority.journal.state_files import TRAJECTORY
 from understudy.authority.law.image import dump, load
 from understudy.authority.service.local import Office
+from understudy.authority.service.native_local import NativeOffice
 from understudy.contracts import Door, limits
 from understudy.contracts.registry.check import validator
 

@@ -20,7 +20,8 @@ from understudy.authority.engine import engine
 from understudy.authority.engine.engine import Authority, recover
 from understudy.authority.journal.journal import Entry, Head, Row, Snapshot, Unavailable
 from understudy.authority.journal.sqlite import SqliteJournal
-from understudy.authority.journal.state_dir import JOURNAL, TABLES, TRAJECTORY, create_state_dir
+from understudy.authority.journal.state_dir import create_state_dir
+from understudy.authority.journal.state_files import JOURNAL, TABLES, TRAJECTORY
 from understudy.authority.journal.tables import Tables
 from understudy.authority.law.decide import decide
 from understudy.authority.law.image import dump

@@ -19,11 +19,16 @@ from tests.fakes.policy import envelope, passed, policy
 from tests.mcp.door.agents import HANDSHAKE, Wire
 from tests.mcp.door.agents import Door as AgentsDoor
 from tests.patience import PATIENCE_SECONDS, eventually
+from understudy.actors.agents.holds import AgentHolds
+from understudy.actors.agents.holds import KeepPolicy as AgentPolicy
+from understudy.actors.leasing.moment import Moment
+from understudy.actors.leasing.work_kind import HeldLease
 from understudy.authority.journal import relay_message, state_dir
 from understudy.authority.journal.clock import HybridClock
 from understudy.authority.journal.journal import Unavailable
 from understudy.authority.journal.sqlite import SqliteJournal
-from understudy.authority.journal.state_dir import JOURNAL, create_state_dir
+from understudy.authority.journal.state_dir import create_state_dir
+from understudy.authority.journal.state_files import JOURNAL
 from understudy.authority.law.outcome import (
     Answered,
     DependencyAdded,
@@ -50,13 +55,10 @@ from understudy.contracts.records.records import Dependency, Issue, Lease, Stamp
 from understudy.contracts.registry.check import validator
 from understudy.contracts.requests.request import Door, Garbage, Request, parse
 from understudy.contracts.requests.shapes import CallerStamp
-from understudy.surfaces.mcp.holds import Policy as AgentPolicy
-from understudy.surfaces.mcp.holds import Stay
 from understudy.surfaces.mcp.reading import resources
 from understudy.surfaces.mcp.reading.subscriptions import Watches
 from understudy.surfaces.mcp.tools.result_text import told
 from understudy.surfaces.mcp.tools.work_tools import is_wait
-from understudy.surfaces.mcp.visit import Held as HeldByAgent
 
 Test = TypeVar("Test", bound=Callable[..., None])
 STOOD_ON: set[str] = set()
@@ -1203,14 +1205,18 @@ def test_so_many_errands_of_a_standby_are_on_their_way(
 
 @stands_on("MCP_HOLDS_MAX")
 def test_so_many_leases_are_renewed_for_one_agent() -> None:
-    stay = Stay(AgentPolicy(), 0)
+    holds, moment = AgentHolds("a", AgentPolicy(), 0), Moment(0, lambda: 0)
+
+    def keep(lease: HeldLease) -> bool:
+        return holds.keep(lease, 30_000, 0, None, moment) is not None
+
     for number in range(limits.MCP_HOLDS_MAX):
-        assert stay.keep(HeldByAgent(f"us-{number}", "ann", "lease", number, 30), 0, 0.0)
-    more = HeldByAgent("more", "ann", "lease", 10_000, 30)
-    assert not stay.keep(more, 0, 0.0)
-    stay.resume(more, 0, 0)
-    assert len(stay) == limits.MCP_HOLDS_MAX
-    assert stay.keep(HeldByAgent("us-0", "ann", "lease", 0, 30), 0, 0.0)
+        assert keep(HeldLease(f"us-{number}", "ann", "lease", number))
+    more = HeldLease("more", "ann", "lease", 10_000)
+    assert not keep(more)
+    holds.resume(more, 30_000, 0, None, 0)
+    assert len(holds) == limits.MCP_HOLDS_MAX
+    assert keep(HeldLease("us-0", "ann", "lease", 0))
 
 
 @stands_on("MCP_INFLIGHT_MAX")

@@ -12,7 +12,7 @@ from tests.authority.sidecar.peer import Peer, refusal
 from tests.surfaces.process import Serve, journal_rows, report_of, room_for_files
 from understudy.authority import Office
 from understudy.authority.engine import ffi
-from understudy.authority.engine.native_engine import NativeOffice
+from understudy.authority.service.native_local import NativeOffice
 from understudy.contracts import Door, limits
 
 HERD = 500

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.surfaces.process import Serve
+from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.authority import create_state_dir
-from understudy.surfaces.mcp.desk import Desk
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
 
 
 @pytest.fixture
-async def desk(sidecar: Serve) -> AsyncIterator[Desk]:
-    opened = await Desk.open(sidecar.state_dir)
+async def desk(sidecar: Serve) -> AsyncIterator[AuthorityLink]:
+    opened = await AuthorityLink.open(sidecar.state_dir)
     yield opened
     await opened.close()

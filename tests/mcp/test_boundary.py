@@ -6,9 +6,9 @@ import pytest
 
 from tests.mcp.visitor import Guest, connect, said
 from tests.surfaces.process import Serve
+from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.authority.service.client import Client
 from understudy.contracts import STRENGTH, Transport
-from understudy.surfaces.mcp.desk import Desk
 
 MCP_REQUIRED = "control_plane_host_action_mcp_transport_required"
 STRONG = ("mcp", "coordinator")
@@ -48,7 +48,9 @@ def test_no_door_calls_itself_a_stronger_one(sidecar: Serve, transport: Transpor
 
 
 @pytest.mark.anyio
-async def test_an_agent_renews_what_the_weak_doors_could_not(sidecar: Serve, desk: Desk) -> None:
+async def test_an_agent_renews_what_the_weak_doors_could_not(
+    sidecar: Serve, desk: AuthorityLink
+) -> None:
     with Client(sidecar.state_dir, "local-repl") as door:
         held = _claimed(door, "a")
         assert door.ask("issue.lease_renew", held)["failureClasses"] == [MCP_REQUIRED]

@@ -8,9 +8,9 @@ import pytest
 
 from tests.mcp.visitor import Guest, connect, refused, said, text
 from tests.patience import eventually
+from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.authority.service import client as authority
 from understudy.contracts import canonical
-from understudy.surfaces.mcp.desk import Desk
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ def _enacted(state_dir: Path, policy: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_checks_run_where_they_are_told_to_and_leave_a_witness(
-    desk: Desk, state_dir: Path, tmp_path: Path
+    desk: AuthorityLink, state_dir: Path, tmp_path: Path
 ) -> None:
     asked = _enacted(state_dir, _policy(a=["test", "-e", "here"], b=["true"]))
     (tmp_path / "here").touch()
@@ -76,14 +76,16 @@ async def test_checks_run_where_they_are_told_to_and_leave_a_witness(
     assert told == ["a: runs", "a: passed", "b: runs", "b: passed"]
 
 
-async def test_a_check_that_fails_is_a_verdict_and_no_refusal(desk: Desk, state_dir: Path) -> None:
+async def test_a_check_that_fails_is_a_verdict_and_no_refusal(
+    desk: AuthorityLink, state_dir: Path
+) -> None:
     asked = _enacted(state_dir, _policy(a=["false"]))
     async with connect(desk, Guest()) as client:
         answer = said(await client.call_tool("instruction_run", asked))
     assert answer["witness"]["verdictClass"] == "rejected"
 
 
-async def test_nobody_hands_in_results_of_their_own(desk: Desk, state_dir: Path) -> None:
+async def test_nobody_hands_in_results_of_their_own(desk: AuthorityLink, state_dir: Path) -> None:
     asked = _enacted(state_dir, _policy(a=["false"]))
     results = [{"checkId": "a", "status": "passed", "exitCode": 0}]
     async with connect(desk, Guest()) as client:
@@ -93,7 +95,9 @@ async def test_nobody_hands_in_results_of_their_own(desk: Desk, state_dir: Path)
             assert refused(await client.call_tool("instruction_run", asked | {"cwd": odd}))
 
 
-async def test_what_the_policy_does_not_allow_runs_nothing(desk: Desk, state_dir: Path) -> None:
+async def test_what_the_policy_does_not_allow_runs_nothing(
+    desk: AuthorityLink, state_dir: Path
+) -> None:
     asked = _enacted(state_dir, _policy(a=["true"]))
     asked["envelope"]["policyDigest"] = "pol1_" + "0" * 64
     async with connect(desk, Guest()) as client:
@@ -101,7 +105,9 @@ async def test_what_the_policy_does_not_allow_runs_nothing(desk: Desk, state_dir
     assert not (state_dir / "ciwitness").exists()
 
 
-async def test_a_cancelled_call_ends_what_runs(desk: Desk, state_dir: Path, tmp_path: Path) -> None:
+async def test_a_cancelled_call_ends_what_runs(
+    desk: AuthorityLink, state_dir: Path, tmp_path: Path
+) -> None:
     pid = tmp_path / "pid"
     script = f"echo $$ > {pid}.new && mv {pid}.new {pid} && exec sleep 600"
     asked = _enacted(state_dir, _policy(a=["sh", "-c", script]))

@@ -4,12 +4,12 @@ import pytest
 
 from tests.mcp.visitor import Guest, connect, refused
 from tests.surfaces.process import Serve
-from understudy.surfaces.mcp.desk import Desk
+from understudy.actors.agents.authority_link import AuthorityLink
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_who_is_not_answered_is_told_why(desk: Desk, sidecar: Serve) -> None:
+async def test_who_is_not_answered_is_told_why(desk: AuthorityLink, sidecar: Serve) -> None:
     desk._client._retry_seconds = 0.1  # type: ignore[union-attr]
     sidecar.kill()
     async with connect(desk, Guest()) as client:

@@ -11,8 +11,8 @@ from mcp_types import JSONRPCRequest
 
 from tests.mcp.visitor import Guest, connect, refused
 from tests.surfaces.process import Serve
+from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.contracts import limits
-from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.gateway.server import build
 
 pytestmark = pytest.mark.anyio
@@ -54,13 +54,13 @@ def _nested(depth: int) -> Any:  # noqa: ANN401
     ids=repr,
 )
 async def test_odd_arguments_are_refused_with_a_class(
-    desk: Desk, arguments: dict[str, Any], wire: str
+    desk: AuthorityLink, arguments: dict[str, Any], wire: str
 ) -> None:
     async with connect(desk, Guest()) as client:
         assert wire == refused(await client.call_tool("issue_close", arguments))
 
 
-async def test_too_much_is_refused(desk: Desk) -> None:
+async def test_too_much_is_refused(desk: AuthorityLink) -> None:
     async with connect(desk, Guest()) as client:
         huge = {"title": "t", "description": "x" * limits.REQUEST_BYTES_MAX}
         assert refused(await client.call_tool("issue_add", huge)) == "transport_request_too_large"
@@ -68,7 +68,9 @@ async def test_too_much_is_refused(desk: Desk) -> None:
         assert not (await client.call_tool("issue_add", fits)).is_error
 
 
-async def test_garbage_of_one_client_does_not_reach_the_answers_of_another(desk: Desk) -> None:
+async def test_garbage_of_one_client_does_not_reach_the_answers_of_another(
+    desk: AuthorityLink,
+) -> None:
     await desk.ask("issue.add", {"id": "a", "title": "a"})
     async with connect(desk, Guest("bad")) as bad, connect(desk, Guest("good")) as good:
 
@@ -91,7 +93,7 @@ async def test_garbage_of_one_client_does_not_reach_the_answers_of_another(desk:
     [None, {}, {"name": 5}, {"name": "issue_show", "arguments": "a"}, {"name": ["issue_show"]}],
 )
 async def test_a_malformed_call_is_an_error_and_the_next_one_is_served(
-    desk: Desk, params: dict[str, Any] | None
+    desk: AuthorityLink, params: dict[str, Any] | None
 ) -> None:
     answers = await _raw(build(desk, Guest()), ("tools/call", params), ("ping", None))
     assert answers[0].get("error", {}).get("code") == -32602

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from tests.mcp.visitor import Guest, connect, text
+from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.contracts import BY_WIRE
 from understudy.surfaces.cli.main import cli
 from understudy.surfaces.cli.session import run
-from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.reading.guide import INSTRUCTIONS, page
 from understudy.surfaces.mcp.tools.catalogue import entries
 from understudy.surfaces.mcp.tools.tool_texts import LESSONS, NEXT
@@ -62,7 +62,7 @@ def test_settings_that_people_copy_are_sound() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_recorded_session_still_goes_as_it_is_told(desk: Desk) -> None:
+async def test_the_recorded_session_still_goes_as_it_is_told(desk: AuthorityLink) -> None:
     await desk.ask("issue.add", {"id": "us-1", "title": "Write the parser"})
     await desk.ask("issue.add", {"id": "us-2", "title": "Document it"})
     await desk.ask("dep.add", {"id": "us-2", "dependsOnId": "us-1"})

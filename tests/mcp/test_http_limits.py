@@ -11,9 +11,9 @@ import pytest
 from mcp.server.lowlevel import Server
 
 from tests.mcp.test_http import BEGIN, JSON, LEGACY
+from understudy.actors.agents.http_callers import HttpCallers
 from understudy.contracts import limits
 from understudy.surfaces.mcp.gateway.http import Address, serve_http
-from understudy.surfaces.mcp.guests import Guests
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def served() -> AsyncIterator[str]:
     stopping = asyncio.Event()
     server: Server[Any] = Server("bare")
     serving = asyncio.create_task(
-        serve_http(Address(), server, Guests(), stopping, told.set_result)
+        serve_http(Address(), server, HttpCallers(), stopping, told.set_result)
     )
     try:
         yield await told
@@ -95,4 +95,4 @@ async def test_a_taken_port_is_an_error_of_its_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address(port=taken.getsockname()[1])
         with pytest.raises(OSError, match="in use"):
-            await serve_http(address, Server("bare"), Guests(), asyncio.Event(), print)
+            await serve_http(address, Server("bare"), HttpCallers(), asyncio.Event(), print)

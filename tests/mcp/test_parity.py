@@ -16,12 +16,12 @@ import pytest
 
 from tests.mcp.visitor import Guest, connect
 from tests.surfaces.process import Serve
+from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.authority import create_state_dir
 from understudy.authority.service import client as authority
 from understudy.contracts import Transport, host_actions
 from understudy.surfaces.cli.main import cli
 from understudy.surfaces.cli.session import run
-from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.tools.catalogue import tool_name
 
 pytestmark = pytest.mark.anyio
@@ -143,7 +143,7 @@ def _lineage(answer: dict[str, Any]) -> dict[str, Any]:
     return told | {"effect": effect}
 
 
-async def _through_mcp(desk: Desk) -> list[dict[str, Any]]:
+async def _through_mcp(desk: AuthorityLink) -> list[dict[str, Any]]:
     answers = []
     async with connect(desk, Guest("ada")) as client:
         for step, payload in _numbered():
@@ -181,7 +181,7 @@ async def test_every_door_gives_the_same_lineage(
             create_state_dir(folder, "local")
             if name != "cli":
                 doors.enter_context(Serve(folder)).ready()
-        desk = await Desk.open(folders["mcp"])
+        desk = await AuthorityLink.open(folders["mcp"])
         answers = {
             "cli": _through_the_command_line(folders["cli"], capsysbinary),
             "mcp": await _through_mcp(desk),
@@ -205,7 +205,7 @@ async def test_every_door_gives_the_same_lineage(
 # --- with the time held still, down to the digests of the state -----------------------------------
 
 
-class FrozenDesk(Desk):
+class FrozenDesk(AuthorityLink):
     """A desk whose requests bring their own time."""
 
     def __init__(self, state_dir: Path, clerk: authority.Client) -> None:

@@ -7,8 +7,8 @@ from mcp_types import PromptReference, ResourceTemplateReference
 
 from tests.mcp.visitor import ERAS, Guest, connect
 from tests.surfaces.process import Serve
+from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.contracts import limits
-from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.tools.catalogue import entries
 
 pytestmark = pytest.mark.anyio
@@ -26,14 +26,14 @@ async def _text(client: Client, name: str, **arguments: str) -> str:
     return text
 
 
-async def _fill(desk: Desk) -> None:
+async def _fill(desk: AuthorityLink) -> None:
     for each in ("us-1", "us-2", "ux-1"):
         await desk.ask("issue.add", {"id": each, "title": f"do {each}"})
     await desk.ask("issue.claim", {"id": "us-2", "assignee": "bob"})
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_prompts_are_listed_and_say_how_things_stand(desk: Desk, era: str) -> None:
+async def test_prompts_are_listed_and_say_how_things_stand(desk: AuthorityLink, era: str) -> None:
     await _fill(desk)
     async with connect(desk, Guest(), era) as client:
         listed = [prompt.name for prompt in (await client.list_prompts()).prompts]
@@ -46,7 +46,7 @@ async def test_prompts_are_listed_and_say_how_things_stand(desk: Desk, era: str)
     assert "bob" in triage
 
 
-async def test_prompts_name_tools_that_exist(desk: Desk) -> None:
+async def test_prompts_name_tools_that_exist(desk: AuthorityLink) -> None:
     await _fill(desk)
     async with connect(desk, Guest()) as client:
         texts = [
@@ -70,7 +70,7 @@ async def test_prompts_name_tools_that_exist(desk: Desk) -> None:
     ],
 )
 async def test_what_cannot_be_prompted_is_an_error(
-    desk: Desk, name: str, arguments: dict[str, str]
+    desk: AuthorityLink, name: str, arguments: dict[str, str]
 ) -> None:
     async with connect(desk, Guest()) as client:
         with pytest.raises(MCPError):
@@ -78,7 +78,7 @@ async def test_what_cannot_be_prompted_is_an_error(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_ids_are_completed(desk: Desk, era: str) -> None:
+async def test_ids_are_completed(desk: AuthorityLink, era: str) -> None:
     await _fill(desk)
     cases: list[tuple[PromptReference | ResourceTemplateReference, str, list[str]]] = [
         (PromptReference(name="pick_up_work"), "issue=us-", ["us-1", "us-2"]),
@@ -97,7 +97,7 @@ async def test_ids_are_completed(desk: Desk, era: str) -> None:
             assert done.completion.has_more is False
 
 
-async def test_many_ids_are_completed_in_part(desk: Desk) -> None:
+async def test_many_ids_are_completed_in_part(desk: AuthorityLink) -> None:
     count = limits.MCP_PAGE_MAX + 1
     for number in range(count):
         await desk.ask("issue.add", {"id": f"n{number}", "title": "t"})

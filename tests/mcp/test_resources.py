@@ -15,9 +15,9 @@ from mcp_types import ResourceUpdatedNotification
 
 from tests.mcp.visitor import ERAS, Guest, connect, said
 from tests.patience import PATIENCE_SECONDS
+from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.authority.service import client as authority
 from understudy.contracts import limits, rfc3339
-from understudy.surfaces.mcp.desk import Desk
 
 pytestmark = [
     pytest.mark.anyio,
@@ -26,12 +26,12 @@ pytestmark = [
 ]
 
 
-async def _add(desk: Desk, *ids: str) -> None:
+async def _add(desk: AuthorityLink, *ids: str) -> None:
     for each in ids:
         await desk.ask("issue.add", {"id": each, "title": f"do {each}"})
 
 
-async def _claim(desk: Desk, issue: str, owner: str = "bob") -> dict[str, Any]:
+async def _claim(desk: AuthorityLink, issue: str, owner: str = "bob") -> dict[str, Any]:
     claim = {"id": issue, "assignee": owner, "leaseId": f"lease-{issue}"}
     answer = await desk.ask("issue.claim", claim)
     return claim | {"fence": answer["issue"]["lease"]["fence"]}
@@ -50,7 +50,7 @@ async def _read(client: Client, uri: str) -> Any:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_everything_can_be_read_by_name(desk: Desk, era: str) -> None:
+async def test_everything_can_be_read_by_name(desk: AuthorityLink, era: str) -> None:
     await _add(desk, "a", "b", "c")
     await desk.ask("dep.add", {"id": "b", "dependsOnId": "a"})
     proof = await _claim(desk, "a")
@@ -71,7 +71,7 @@ async def test_everything_can_be_read_by_name(desk: Desk, era: str) -> None:
         assert [row["action"] for row in rows] == ["dep.add", "issue.add"]
 
 
-async def test_a_spec_and_its_jobs_can_be_read(desk: Desk) -> None:
+async def test_a_spec_and_its_jobs_can_be_read(desk: AuthorityLink) -> None:
     steps = [{"stepKey": "root", "kind": "k"}, {"stepKey": "b:2", "kind": "k"}]
     await desk.ask("spec.submit", {"specId": "s", "steps": steps})
     lease = (await desk.ask("spec.claim", {"specId": "s", "runner": "r"}))["spec"]["lease"]
@@ -83,7 +83,7 @@ async def test_a_spec_and_its_jobs_can_be_read(desk: Desk) -> None:
         assert (await _read(client, "job://s:b:2"))["stepKey"] == "b:2"
 
 
-async def test_what_does_not_exist_is_said_not_to(desk: Desk) -> None:
+async def test_what_does_not_exist_is_said_not_to(desk: AuthorityLink) -> None:
     await _add(desk, "a")
     missing = ("issue://nowhere", "lease://a", "job://1", "spec://1", "mesh://moon")
     async with connect(desk, Guest()) as client:
@@ -92,13 +92,15 @@ async def test_what_does_not_exist_is_said_not_to(desk: Desk) -> None:
                 await client.read_resource(uri)
 
 
-async def test_a_trajectory_of_nothing_is_empty(desk: Desk) -> None:
+async def test_a_trajectory_of_nothing_is_empty(desk: AuthorityLink) -> None:
     async with connect(desk, Guest()) as client:
         assert await _read(client, "trajectory://nowhere") == []
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_long_list_comes_in_pages_and_nothing_is_lost(desk: Desk, era: str) -> None:
+async def test_a_long_list_comes_in_pages_and_nothing_is_lost(
+    desk: AuthorityLink, era: str
+) -> None:
     ids = [f"n{number:03}" for number in range(limits.MCP_PAGE_MAX + 1)]
     await _add(desk, *ids)
     await _claim(desk, ids[0])
@@ -116,7 +118,7 @@ async def test_a_long_list_comes_in_pages_and_nothing_is_lost(desk: Desk, era: s
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_templates_say_what_can_be_named(desk: Desk, era: str) -> None:
+async def test_templates_say_what_can_be_named(desk: AuthorityLink, era: str) -> None:
     async with connect(desk, Guest(), era) as client:
         listed = await client.list_resource_templates()
     assert [each.uri_template.partition("://")[0] for each in listed.resource_templates] == [
@@ -132,7 +134,7 @@ async def test_templates_say_what_can_be_named(desk: Desk, era: str) -> None:
 
 
 @asynccontextmanager
-async def _hearing(desk: Desk, era: str, *uris: str) -> AsyncIterator[Any]:
+async def _hearing(desk: AuthorityLink, era: str, *uris: str) -> AsyncIterator[Any]:
     """A client that hears of these resources, and a call that waits until it has of one."""
     heard: set[str] = set()
     bell = anyio.Event()
@@ -174,14 +176,14 @@ async def _hearing(desk: Desk, era: str, *uris: str) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_new_work_is_heard_of(desk: Desk, era: str) -> None:
+async def test_new_work_is_heard_of(desk: AuthorityLink, era: str) -> None:
     async with _hearing(desk, era, "mesh://ready") as until:
         await _add(desk, "a")
         await until("mesh://ready")
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_lease_that_is_taken_away_is_heard_of(desk: Desk, era: str) -> None:
+async def test_a_lease_that_is_taken_away_is_heard_of(desk: AuthorityLink, era: str) -> None:
     await _add(desk, "a")
     await _claim(desk, "a")
     async with _hearing(desk, era, "lease://a") as until:
@@ -192,7 +194,7 @@ async def test_a_lease_that_is_taken_away_is_heard_of(desk: Desk, era: str) -> N
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_lease_that_runs_out_is_heard_of_though_it_leaves_no_row(
-    desk: Desk, state_dir: Path, era: str, when: str
+    desk: AuthorityLink, state_dir: Path, era: str, when: str
 ) -> None:
     def import_one() -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -222,7 +224,9 @@ async def test_a_lease_that_runs_out_is_heard_of_though_it_leaves_no_row(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_others_do_beside_us_is_heard_of(desk: Desk, state_dir: Path, era: str) -> None:
+async def test_what_others_do_beside_us_is_heard_of(
+    desk: AuthorityLink, state_dir: Path, era: str
+) -> None:
     await _add(desk, "a")
 
     def update() -> None:
@@ -237,7 +241,7 @@ async def test_what_others_do_beside_us_is_heard_of(desk: Desk, state_dir: Path,
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_nobody_is_told_of_what_they_did_not_ask_for(desk: Desk, era: str) -> None:
+async def test_nobody_is_told_of_what_they_did_not_ask_for(desk: AuthorityLink, era: str) -> None:
     await _add(desk, "a", "b")
     async with _hearing(desk, era, "issue://b") as until:
         await desk.ask("issue.update", {"id": "a", "notes": "x"})
@@ -247,7 +251,9 @@ async def test_nobody_is_told_of_what_they_did_not_ask_for(desk: Desk, era: str)
             await until("issue://a")
 
 
-async def test_the_journal_is_followed_while_somebody_listens_and_no_longer(desk: Desk) -> None:
+async def test_the_journal_is_followed_while_somebody_listens_and_no_longer(
+    desk: AuthorityLink,
+) -> None:
     changes = desk.changes
     assert changes._following is None
     async with _hearing(desk, "legacy", "issue://a"), _hearing(desk, "modern", "issue://b"):
@@ -259,14 +265,14 @@ async def test_the_journal_is_followed_while_somebody_listens_and_no_longer(desk
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_client_that_leaves_is_told_nothing_more(desk: Desk, era: str) -> None:
+async def test_a_client_that_leaves_is_told_nothing_more(desk: AuthorityLink, era: str) -> None:
     async with _hearing(desk, era, "mesh://ready"):
         pass
     await _add(desk, "a")
     assert desk.changes._listeners == {}
 
 
-async def test_a_watch_can_be_given_up(desk: Desk) -> None:
+async def test_a_watch_can_be_given_up(desk: AuthorityLink) -> None:
     async with connect(desk, Guest(), "legacy") as client:
         await client.subscribe_resource("issue://a")
         assert desk.changes._listeners
@@ -275,7 +281,7 @@ async def test_a_watch_can_be_given_up(desk: Desk) -> None:
 
 
 async def test_nobody_watches_more_than_may_be_watched(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: AuthorityLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MCP_WATCHES_MAX", 2)
     async with connect(desk, Guest(), "legacy") as client:
@@ -286,7 +292,7 @@ async def test_nobody_watches_more_than_may_be_watched(
             await client.subscribe_resource("issue://c")
 
 
-async def test_work_that_is_done_is_read_as_done(desk: Desk) -> None:
+async def test_work_that_is_done_is_read_as_done(desk: AuthorityLink) -> None:
     await _add(desk, "a")
     async with connect(desk, Guest()) as client:
         taken = said(await client.call_tool("work_next", {}))

@@ -10,8 +10,8 @@ from mcp.shared.exceptions import MCPError
 
 from tests.mcp.visitor import ERAS, Guest, connect, refused, said, text
 from tests.surfaces.process import Serve
+from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.contracts import check, host_actions
-from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.tools.catalogue import entries, listing
 from understudy.surfaces.mcp.tools.tool_texts import LESSONS
 
@@ -231,7 +231,7 @@ def sidecar(common: Serve) -> Serve:
     return common
 
 
-async def _world(desk: Desk, tool: str) -> World:
+async def _world(desk: AuthorityLink, tool: str) -> World:
     """A world as one tool wants it."""
     prefix = f"{tool}-{uuid.uuid4().hex[:6]}"
     for each in ("a", "b", "c", "w"):
@@ -270,7 +270,9 @@ def _shown(lease: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tool", sorted(set(CASES) & set(entries())))
-async def test_a_tool_is_granted_and_its_answer_is_what_it_declares(desk: Desk, tool: str) -> None:
+async def test_a_tool_is_granted_and_its_answer_is_what_it_declares(
+    desk: AuthorityLink, tool: str
+) -> None:
     world = await _world(desk, tool)
     async with connect(desk, Guest()) as client:
         await client.list_tools()  # from now on the client holds answers against their schemas
@@ -286,7 +288,9 @@ async def test_a_tool_is_granted_and_its_answer_is_what_it_declares(desk: Desk, 
 
 
 @pytest.mark.parametrize("tool", sorted(set(CASES) & set(entries())))
-async def test_a_tool_refuses_with_a_class_and_says_what_to_do(desk: Desk, tool: str) -> None:
+async def test_a_tool_refuses_with_a_class_and_says_what_to_do(
+    desk: AuthorityLink, tool: str
+) -> None:
     world = await _world(desk, tool)
     async with connect(desk, Guest()) as client:
         await client.list_tools()
@@ -299,7 +303,9 @@ async def test_a_tool_refuses_with_a_class_and_says_what_to_do(desk: Desk, tool:
 
 
 @pytest.mark.parametrize("tool", sorted(entries()))
-async def test_unknown_arguments_are_refused_before_anything_happens(desk: Desk, tool: str) -> None:
+async def test_unknown_arguments_are_refused_before_anything_happens(
+    desk: AuthorityLink, tool: str
+) -> None:
     world = await _world(desk, tool)
     before = (await desk.ask("issue.backend_status", {}))["seq"]
     arguments = CASES[tool][0](world) if tool in CASES else {}
@@ -310,7 +316,7 @@ async def test_unknown_arguments_are_refused_before_anything_happens(desk: Desk,
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_both_eras_list_the_same_tools(desk: Desk, era: str) -> None:
+async def test_both_eras_list_the_same_tools(desk: AuthorityLink, era: str) -> None:
     async with connect(desk, Guest(), era) as client:
         listed = await client.list_tools()
     assert [tool.name for tool in listed.tools] == list(entries())
@@ -325,7 +331,7 @@ async def test_both_eras_list_the_same_tools(desk: Desk, era: str) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_an_unknown_tool_is_an_error_of_the_protocol(desk: Desk, era: str) -> None:
+async def test_an_unknown_tool_is_an_error_of_the_protocol(desk: AuthorityLink, era: str) -> None:
     async with connect(desk, Guest(), era) as client:
         with pytest.raises(MCPError, match="Unknown tool: issue_eat"):
             await client.call_tool("issue_eat", {})

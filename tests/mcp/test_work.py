@@ -7,15 +7,16 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.mcp.visitor import ERAS, Guest, connect, refused, said, text
+from understudy.actors.agents.authority_link import AuthorityLink
+from understudy.actors.leasing.work_kind import HeldLease
+from understudy.actors.process.guard.descendants import now_ms
 from understudy.contracts import limits
-from understudy.surfaces.mcp.desk import Desk
 from understudy.surfaces.mcp.tools.catalogue import HANDOVER
-from understudy.surfaces.mcp.visit import Held
 
 pytestmark = pytest.mark.anyio
 
 
-async def _add(desk: Desk, *ids: str, **members: Any) -> None:  # noqa: ANN401
+async def _add(desk: AuthorityLink, *ids: str, **members: Any) -> None:  # noqa: ANN401
     for each in ids:
         await desk.ask("issue.add", {"id": each, "title": f"do {each}"} | members)
 
@@ -26,7 +27,9 @@ def _proof(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_work_comes_with_everything_that_is_known_of_it(desk: Desk, era: str) -> None:
+async def test_work_comes_with_everything_that_is_known_of_it(
+    desk: AuthorityLink, era: str
+) -> None:
     await _add(desk, "base", notes="it is in base.py")
     await _add(desk, "top", acceptanceCriteria="all green", description="more", priority=1)
     await desk.ask("dep.add", {"id": "top", "dependsOnId": "base"})
@@ -46,12 +49,13 @@ async def test_work_comes_with_everything_that_is_known_of_it(desk: Desk, era: s
         ],
     }
     lease = answer["lease"]
-    assert guest.kept == [Held("top", "ada-1", lease["leaseId"], lease["fence"], 60)]
+    assert guest.kept == [HeldLease("top", "ada-1", lease["leaseId"], lease["fence"], 1)]
+    assert [ttl_ms for ttl_ms, _ in guest.terms] == [60_000]
     for word in (lease["leaseId"], f"fence {lease['fence']}", "all green", "base.py"):
         assert word in text(result)
 
 
-async def test_finished_work_is_closed_and_no_longer_kept(desk: Desk) -> None:
+async def test_finished_work_is_closed_and_no_longer_kept(desk: AuthorityLink) -> None:
     await _add(desk, "a")
     guest = Guest()
     async with connect(desk, guest) as client:
@@ -61,7 +65,7 @@ async def test_finished_work_is_closed_and_no_longer_kept(desk: Desk) -> None:
     assert guest.dropped == [("issue/a", proof["fence"])]
 
 
-async def test_nothing_ready_is_an_answer_that_says_why_and_when(desk: Desk) -> None:
+async def test_nothing_ready_is_an_answer_that_says_why_and_when(desk: AuthorityLink) -> None:
     await _add(desk, "a", "b")
     await desk.ask("dep.add", {"id": "b", "dependsOnId": "a"})
     async with connect(desk, Guest("bob")) as other, connect(desk, Guest()) as client:
@@ -75,14 +79,16 @@ async def test_nothing_ready_is_an_answer_that_says_why_and_when(desk: Desk) -> 
     assert text(result).startswith("Nothing is ready: 1 blocked, 1 held")
 
 
-async def test_an_empty_authority_has_nothing_left_to_do(desk: Desk) -> None:
+async def test_an_empty_authority_has_nothing_left_to_do(desk: AuthorityLink) -> None:
     async with connect(desk, Guest()) as client:
         result = await client.call_tool("work_next", {})
     assert text(result).startswith("Nothing is left to do.")
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_who_waits_for_work_hears_of_it_and_of_the_waiting(desk: Desk, era: str) -> None:
+async def test_who_waits_for_work_hears_of_it_and_of_the_waiting(
+    desk: AuthorityLink, era: str
+) -> None:
     told: list[str | None] = []
     waits = anyio.Event()
 
@@ -106,13 +112,13 @@ async def test_who_waits_for_work_hears_of_it_and_of_the_waiting(desk: Desk, era
 
 
 @pytest.mark.parametrize("wait", [-1, limits.MCP_WAIT_SECONDS_MAX + 1, 1.5, True, "soon", None])
-async def test_nobody_waits_for_a_time_that_is_none(desk: Desk, wait: object) -> None:
+async def test_nobody_waits_for_a_time_that_is_none(desk: AuthorityLink, wait: object) -> None:
     async with connect(desk, Guest()) as client:
         result = await client.call_tool("work_next", {"waitSeconds": wait})
     assert refused(result) == "lease_invalid_payload"
 
 
-async def test_who_gives_up_waiting_holds_nothing(desk: Desk) -> None:
+async def test_who_gives_up_waiting_holds_nothing(desk: AuthorityLink) -> None:
     guest = Guest()
     async with connect(desk, guest, "modern over streams") as client:
         with anyio.move_on_after(0.2) as scope:
@@ -128,7 +134,7 @@ async def test_who_gives_up_waiting_holds_nothing(desk: Desk) -> None:
     [("issue", {"id": "a"}, ("status", "open")), ("job", {"jobId": "a"}, ("state", "pending"))],
 )
 async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(
-    desk: Desk, family: str, named: dict[str, str], free: tuple[str, str]
+    desk: AuthorityLink, family: str, named: dict[str, str], free: tuple[str, str]
 ) -> None:
     await _add(desk, "a")
     await desk.ask("job.schedule", {"jobId": "a", "kind": "k"})
@@ -169,7 +175,7 @@ async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(
     ],
 )
 async def test_whatever_ends_a_lease_ends_its_keeping(
-    desk: Desk, tool: str, more: dict[str, Any]
+    desk: AuthorityLink, tool: str, more: dict[str, Any]
 ) -> None:
     await _add(desk, "a")
     guest = Guest()
@@ -179,7 +185,27 @@ async def test_whatever_ends_a_lease_ends_its_keeping(
     assert guest.dropped == [("issue/a", proof["fence"])]
 
 
-async def test_what_does_not_end_it_does_not(desk: Desk) -> None:
+async def test_a_lease_counts_from_when_its_claim_was_asked_for(
+    desk: AuthorityLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The authority counts from some time before its answer is heard, and so may not the keeper."""
+    await _add(desk, "a")
+    ask, heard_ms = desk.ask, []
+
+    async def late(*words: Any) -> dict[str, Any]:  # noqa: ANN401
+        answer = await ask(*words)
+        await anyio.sleep(0.02)
+        heard_ms.append(now_ms())
+        return answer
+
+    monkeypatch.setattr(desk, "ask", late)
+    guest = Guest()
+    async with connect(desk, guest) as client:
+        said(await client.call_tool("issue_claim", {"id": "a"}))
+    assert guest.terms[0][1] <= heard_ms[0] - 20
+
+
+async def test_what_does_not_end_it_does_not(desk: AuthorityLink) -> None:
     await _add(desk, "a")
     guest = Guest()
     async with connect(desk, guest) as client:
@@ -188,13 +214,14 @@ async def test_what_does_not_end_it_does_not(desk: Desk) -> None:
         said(await client.call_tool("issue_update", proof | {"notes": "half"}))
         said(await client.call_tool("issue_lease_renew", proof | {"leaseTtlSeconds": 90}))
         assert refused(await client.call_tool("issue_close", proof | {"leaseId": "x"}))
+        assert refused(await client.call_tool("issue_close", proof | {"assignee": "bob"}))
         borrowed = {"subleaseId": "s", "fence": 0}  # a subagent on the same connection, too late
         assert refused(await client.call_tool("issue_close", proof | borrowed))
     assert guest.dropped == []
-    assert [held.ttl_seconds for held in guest.kept] == [limits.TTL_SECONDS_DEFAULT, 90]
+    assert [ttl_ms for ttl_ms, _ in guest.terms] == [limits.TTL_SECONDS_DEFAULT * 1000, 90_000]
 
 
-async def test_a_lost_lease_is_dropped_when_the_client_meets_it(desk: Desk) -> None:
+async def test_a_lost_lease_is_dropped_when_the_client_meets_it(desk: AuthorityLink) -> None:
     await _add(desk, "a")
     guest = Guest()
     async with connect(desk, guest) as client:
@@ -205,7 +232,7 @@ async def test_a_lost_lease_is_dropped_when_the_client_meets_it(desk: Desk) -> N
     assert guest.dropped == [("issue/a", proof["fence"])]
 
 
-async def test_two_agents_with_one_name_never_take_the_same_work(desk: Desk) -> None:
+async def test_two_agents_with_one_name_never_take_the_same_work(desk: AuthorityLink) -> None:
     await _add(desk, "a", "b")
     one, two = Guest("twin"), Guest("twin")
     async with connect(desk, one) as first, connect(desk, two) as second:
@@ -219,7 +246,7 @@ async def test_two_agents_with_one_name_never_take_the_same_work(desk: Desk) -> 
     assert "another agent has your name" in text(again)
 
 
-async def test_the_same_call_delivered_twice_is_done_once(desk: Desk) -> None:
+async def test_the_same_call_delivered_twice_is_done_once(desk: AuthorityLink) -> None:
     await _add(desk, "a", "b")
     guest = Guest()
     answers = []
@@ -230,7 +257,7 @@ async def test_the_same_call_delivered_twice_is_done_once(desk: Desk) -> None:
     assert answers[0]["effect"] == answers[1]["effect"]
 
 
-async def test_a_repeated_claim_whose_lease_is_gone_finds_other_work(desk: Desk) -> None:
+async def test_a_repeated_claim_whose_lease_is_gone_finds_other_work(desk: AuthorityLink) -> None:
     await _add(desk, "a", priority=0)
     await _add(desk, "b")
     guest = Guest()
@@ -244,7 +271,7 @@ async def test_a_repeated_claim_whose_lease_is_gone_finds_other_work(desk: Desk)
 # --- hand-over ------------------------------------------------------------------------------------
 
 
-async def test_the_next_holder_gets_what_the_one_before_left(desk: Desk) -> None:
+async def test_the_next_holder_gets_what_the_one_before_left(desk: AuthorityLink) -> None:
     await _add(desk, "a")
     checkpoint = {"summary": "half", "done": ["parser"], "next": ["printer"], "artifacts": ["br"]}
     one, two = Guest("one"), Guest("two")
@@ -260,7 +287,7 @@ async def test_the_next_holder_gets_what_the_one_before_left(desk: Desk) -> None
     assert taken["brief"]["attempt"] == 2
 
 
-async def test_a_checkpoint_can_be_kept_while_the_work_goes_on(desk: Desk) -> None:
+async def test_a_checkpoint_can_be_kept_while_the_work_goes_on(desk: AuthorityLink) -> None:
     await _add(desk, "a")
     guest = Guest()
     async with connect(desk, guest) as client:
@@ -271,7 +298,7 @@ async def test_a_checkpoint_can_be_kept_while_the_work_goes_on(desk: Desk) -> No
         said(await client.call_tool("work_complete", proof))
 
 
-async def test_a_result_is_there_for_those_who_depend_on_it(desk: Desk) -> None:
+async def test_a_result_is_there_for_those_who_depend_on_it(desk: AuthorityLink) -> None:
     await _add(desk, "a", priority=0)
     await _add(desk, "b")
     await desk.ask("dep.add", {"id": "b", "dependsOnId": "a"})
@@ -283,7 +310,7 @@ async def test_a_result_is_there_for_those_who_depend_on_it(desk: Desk) -> None:
     assert brief["dependsOn"][0]["handover"]["checkpoint"] == result
 
 
-async def test_a_malformed_end_leaves_nothing_behind(desk: Desk) -> None:
+async def test_a_malformed_end_leaves_nothing_behind(desk: AuthorityLink) -> None:
     await _add(desk, "a")
     async with connect(desk, Guest()) as client:
         proof = _proof(said(await client.call_tool("work_next", {})))
@@ -296,13 +323,13 @@ async def test_a_malformed_end_leaves_nothing_behind(desk: Desk) -> None:
 # --- jobs -----------------------------------------------------------------------------------------
 
 
-async def test_a_job_that_is_claimed_is_kept_until_it_is_completed(desk: Desk) -> None:
+async def test_a_job_that_is_claimed_is_kept_until_it_is_completed(desk: AuthorityLink) -> None:
     await desk.ask("job.schedule", {"jobId": "j", "kind": "k"})
     guest = Guest()
     async with connect(desk, guest) as client:
         claim = {"jobId": "j", "leaseDurationMs": 60_000}
         lease = said(await client.call_tool("job_claim", claim))["job"]["lease"]
-        held = Held("j", "ada-1", lease["leaseId"], lease["fence"], 60, family="job")
+        held = HeldLease("j", "ada-1", lease["leaseId"], lease["fence"], 1, "job", "k")
         assert guest.kept == [held]
         proof = {"jobId": "j", "leaseId": lease["leaseId"], "fence": lease["fence"]}
         more = said(await client.call_tool("job_claim", claim | proof))
@@ -313,7 +340,7 @@ async def test_a_job_that_is_claimed_is_kept_until_it_is_completed(desk: Desk) -
         assert refused(late) == "job_completed"
 
 
-async def test_a_job_that_is_lost_is_dropped_when_the_client_meets_it(desk: Desk) -> None:
+async def test_a_job_that_is_lost_is_dropped_when_the_client_meets_it(desk: AuthorityLink) -> None:
     await desk.ask("job.schedule", {"jobId": "j", "kind": "k"})
     guest = Guest()
     async with connect(desk, guest) as client:
@@ -325,7 +352,7 @@ async def test_a_job_that_is_lost_is_dropped_when_the_client_meets_it(desk: Desk
     assert guest.dropped == [("job/j", lease["fence"])]
 
 
-async def test_a_claim_of_a_job_by_another_name_is_that_name_s(desk: Desk) -> None:
+async def test_a_claim_of_a_job_by_another_name_is_that_name_s(desk: AuthorityLink) -> None:
     await desk.ask("job.schedule", {"jobId": "j", "kind": "k"})
     guest = Guest()
     async with connect(desk, guest) as client:

@@ -12,9 +12,9 @@ from mcp.server import Server
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp_types import CallToolResult
 
-from understudy.surfaces.mcp.desk import Desk
+from understudy.actors.agents.authority_link import AuthorityLink
+from understudy.actors.leasing.work_kind import HeldLease
 from understudy.surfaces.mcp.gateway.server import build
-from understudy.surfaces.mcp.visit import Held
 
 ERAS = ("modern", "modern over streams", "legacy")
 
@@ -25,20 +25,30 @@ class Guest:
 
     name: str = "ada-1"
     key: str = field(default_factory=lambda: uuid.uuid4().hex)  # of this connection
-    kept: list[Held] = field(default_factory=list)
+    kept: list[HeldLease] = field(default_factory=list)
+    terms: list[tuple[int, int]] = field(default_factory=list)  # ttl_ms and asked_ms of each
     dropped: list[tuple[str, int]] = field(default_factory=list)
 
     def request_id(self, rpc_id: str | int) -> str:
         return f"{self.key}/{rpc_id}"
 
-    def keep(self, held: Held) -> None:
-        self.kept.append(held)
+    def keep(
+        self, lease: HeldLease, ttl_ms: int, asked_ms: int, instruction: str | None = None
+    ) -> None:
+        self.kept.append(lease)
+        self.terms.append((ttl_ms, asked_ms))
 
-    def drop(self, resource: str, fence: int) -> None:
-        self.dropped.append((resource, fence))
+    def drop(
+        self, resource: str, fence: int, owner: str | None = None, lease_id: str | None = None
+    ) -> None:
+        for each in self.kept:
+            shown = owner in (None, each.owner) and lease_id in (None, each.lease_id)
+            if shown and (each.resource, each.fence) == (resource, fence):
+                self.dropped.append((resource, fence))
+                return
 
 
-def connect(desk: Desk, guest: Guest, era: str = "modern", **options: Any) -> Client:  # noqa: ANN401
+def connect(desk: AuthorityLink, guest: Guest, era: str = "modern", **options: Any) -> Client:  # noqa: ANN401
     """A client of a server of its own."""
     server = build(desk, guest)
     match era:

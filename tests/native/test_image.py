@@ -13,7 +13,8 @@ from tests.native.test_kernel import Pair
 from tests.native.walk import Walk
 from understudy.authority import Office, create_state_dir
 from understudy.authority.engine.ffi import Flaw, Flawed, Stop
-from understudy.authority.engine.native_engine import NativeAuthority, NativeOffice, open_kernel
+from understudy.authority.engine.native_engine import NativeAuthority, open_kernel
+from understudy.authority.service.native_local import NativeOffice
 from understudy.contracts.requests.request import Door
 
 HEADER = 232

@@ -140,6 +140,15 @@ def test_commands_go_through_the_sidecar_that_holds_the_lock(
     assert len(journal_rows(state_dir)) == 7
 
 
+def test_what_leaves_no_row_waits_for_no_sidecar_though_reads_are_evidence(
+    sidecar: Serve, state_dir: Path, call: Run
+) -> None:
+    assert call("policy", "set", "--evidence-reads").code == 0
+    assert call("export", "-").code == 0
+    assert _is_held(state_dir, sidecar.pid)
+    assert len(journal_rows(state_dir)) == 1
+
+
 def test_an_answer_is_the_same_through_a_sidecar_and_without(
     call: Run, state_dir: Path, sidecar: Serve
 ) -> None:

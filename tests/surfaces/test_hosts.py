@@ -159,7 +159,10 @@ def test_a_relay_whose_active_one_is_silent_names_it(
     homes: list[Path], url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "ERRAND_PATIENCE_MS", 500)
-    with closing(PostgresJournal(parsed(url))) as silent, Office(homes[1], standby=True) as office:
+    with (
+        closing(PostgresJournal(parsed(url))) as silent,
+        Office(homes[1], while_standby="relay") as office,
+    ):
         silent.acquire_epoch()
         answer = office.ask("issue.add", {"title": "t"})
         assert answer["failureClasses"] == [Reason.AUTHORITY_STANDBY.wire]

@@ -24,10 +24,10 @@ from tests.surfaces.process import Serve
 from understudy.authority import TABLES, TRAJECTORY, Office, create_state_dir, open_journal
 from understudy.authority.engine import ffi
 from understudy.authority.engine.engine import recover
-from understudy.authority.engine.native_engine import NativeOffice
 from understudy.authority.journal.journal import Row
 from understudy.authority.law.image import dump
 from understudy.authority.service.client import Client
+from understudy.authority.service.native_local import NativeOffice
 from understudy.authority.views.replay import replay
 from understudy.authority.views.trajectory import verify
 from understudy.contracts import Door, parse

@@ -18,8 +18,8 @@ from tests.surfaces.conftest import Run
 from tests.surfaces.process import Dispatch, Serve, journal_rows
 from understudy.authority import Office, create_state_dir
 from understudy.authority.engine import ffi
-from understudy.authority.engine.native_engine import NativeOffice
 from understudy.authority.service.client import AsyncClient, Call, Client
+from understudy.authority.service.native_local import NativeOffice
 from understudy.contracts import Door, limits
 
 LONG_AGO_MS = 1_000_000_000_000

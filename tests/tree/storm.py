@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.tree.house import Up
 from understudy.actors.otp.carriers.process import process_id
+from understudy.actors.otp.identity import Identity, identity
 
 _KINDS = (
     "command",
@@ -37,7 +38,7 @@ class Storm:
         self._words, self._more = words, more
         self.systems: list[str] = []
         self.hits: Counter[str] = Counter()
-        self._thawing: list[tuple[float, process_id.Identity]] = []
+        self._thawing: list[tuple[float, Identity]] = []
         self.up = self._start()
 
     def _start(self) -> Up:
@@ -91,7 +92,7 @@ class Storm:
         return [each.pid for system in self.systems for each in process_id.members(system)]
 
 
-def _victims(kind: str, picture: dict[str, Any], program: int) -> Iterator[process_id.Identity]:
+def _victims(kind: str, picture: dict[str, Any], program: int) -> Iterator[Identity]:
     tree = picture["tree"]
     workers = [each for child in tree for each in child.get("children", [])]
     cells = [child["pid"] for child in tree]
@@ -120,7 +121,7 @@ def _victims(kind: str, picture: dict[str, Any], program: int) -> Iterator[proce
     for pid in pids[kind]():
         if pid is not None:  # else it is being started; and `identity` of nobody is our own
             with suppress(OSError):
-                yield process_id.identity(pid)
+                yield identity(pid)
 
 
 def _children(pid: int | None) -> list[int]:

@@ -99,7 +99,7 @@ class PostgresJournal:
         self._place, self._read_only, self._home = place, read_only, home
         # Nobody says whether the last one here lost power; one command does not ask.
         self.was_abandoned = lasting or read_only
-        self._turn = threading.RLock()  # one at a time; the trajectory is written by a thread
+        self._lock = threading.RLock()  # one at a time; the trajectory is written by a thread
         self._me = secrets.token_hex(8)
         self._since: int | None = None  # the first of our epochs in unbroken succession
         self._epoch = 0  # the last of them
@@ -162,7 +162,7 @@ class PostgresJournal:
     def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         rows = list(unpacked(entries))
         failpoint("append.begun")
-        with self._turn, _naming(Reason.JOURNAL_WRITE_FAILED):
+        with self._lock, _naming(Reason.JOURNAL_WRITE_FAILED):
             ours = self._since is not None and self._since <= epoch <= self._epoch
             try:
                 self._insert(rows, self._epoch if ours else epoch, expected_seq)
@@ -235,7 +235,7 @@ class PostgresJournal:
         head = snapshot.head
         values = (head.seq, head.digest, head.state_digest, snapshot.image, snapshot.digest)
         failpoint("snapshot.begun")
-        with self._turn:
+        with self._lock:
             self._db.answer_seconds += len(snapshot.image) / _IMAGE_BYTES_PER_SECOND
             self._all(_SNAPSHOT, values)
             self._db.answer_seconds = ANSWER_SECONDS
@@ -292,7 +292,7 @@ class PostgresJournal:
         """Let go; whoever waits may take over at once."""
         if self._pulse is not None:
             self._pulse.stop()
-        with self._turn, suppress(psycopg.Error, Lost):
+        with self._lock, suppress(psycopg.Error, Lost):
             if self.leads:
                 self._db.execute("UPDATE head SET holder = NULL WHERE holder = %s", (self._me,))
         self._db.close()
@@ -336,7 +336,7 @@ class PostgresJournal:
             raise Unavailable(Reason.JOURNAL_DEPOSED, self._deposed)
         if now_s() < self._confirmed_s:
             return
-        with self._turn:
+        with self._lock:
             asked_s = now_s()
             self._beaten(asked_s, self._maybe(BEAT, (self._me,)) is not None)
         if self._deposed is not None:
@@ -412,7 +412,7 @@ class PostgresJournal:
                 cursor = self._db.execute(query, values, binary=True)
                 return cursor.fetchall() if cursor.description else []
 
-        with self._turn, _naming(Reason.JOURNAL_WRITE_FAILED):
+        with self._lock, _naming(Reason.JOURNAL_WRITE_FAILED):
             try:
                 return ask()
             except Lost as error:

@@ -4,18 +4,13 @@ import asyncio
 import gc
 import signal
 import threading
-import time
 
 import click
 
-from ....authority import Evidence, Office, Unavailable
-from ....authority.engine import ffi
+from ....authority import Evidence, open_server
 from ....authority.service import client, sidecar
-from ....contracts import Reason
 from ..options import journal
 from ..session import Session, common, print_json
-
-_AWAY_SECONDS = 1.0  # between two looks for a database
 
 
 @click.group()
@@ -52,9 +47,7 @@ def serve(
     when that ends or gives no sign of life. One that was deposed meanwhile ends with exit code 75.
     """
     session.settle(journal_url)
-    if session.boundary is None and ffi.available():
-        session.boundary = "native"
-    with _opened(session, evidence) as office:
+    with open_server(session.state_dir, session.boundary, evidence, _say_waiting) as office:
         server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
         mode = f"{office.boundary} decisions"
         if office.evidence == "outside":
@@ -65,19 +58,8 @@ def serve(
         asyncio.run(_until_told(server))
 
 
-def _opened(session: Session, evidence: Evidence) -> Office:
-    """A database that is away is waited for: whoever started us would only start us again."""
-    said = False
-    while True:
-        try:
-            return session.office(writable=True, lasting=True, evidence=evidence, standby=True)
-        except Unavailable as error:
-            if error.reason is not Reason.JOURNAL_UNREACHABLE:
-                raise
-            if not said:
-                click.echo(f"waiting: {error}", err=True)
-            said = True
-        time.sleep(_AWAY_SECONDS)
+def _say_waiting(error: Exception) -> None:
+    click.echo(f"waiting: {error}", err=True)
 
 
 async def _until_told(server: sidecar.Sidecar) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from ....contracts import Door, limits
+from ....contracts import limits
 from ..session import Session, common, print_bytes
 
 _CHUNK_BYTES = 262_144
@@ -26,18 +26,11 @@ def dispatch(session: Session, *, frozen_clock: bool) -> None:
     after its decision is on disk. This door is an `mcp` door: `context.transport` may name a weaker
     transport, never a stronger one. Where a sidecar runs, the lines go to it.
     """
-    sidecar = session.sidecar("mcp", frozen_clock=frozen_clock)
-    if sidecar is not None:
-        with sidecar:
-            for lines in _batches():
-                _print(sidecar.relay(lines))
-        return
-    door = Door("mcp", frozen_clock=frozen_clock)
-    with session.office(writable=True, standby=True) as office:
+    with session.open("mcp", frozen_clock=frozen_clock) as authority:
         for lines in _batches():
-            _print(office.submit_lines([(line, door) for line in lines]))
-        if office.authority.garbage_count:
-            click.echo(f"{office.authority.garbage_count} lines were no requests", err=True)
+            _print(authority.relay(lines))
+        if authority.garbage_count:
+            click.echo(f"{authority.garbage_count} lines were no requests", err=True)
 
 
 def _print(answers: list[bytes]) -> None:

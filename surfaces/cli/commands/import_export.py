@@ -50,7 +50,7 @@ def import_file(
         report["result"] = "rejected"
         report["failureClasses"] = sorted({one.reason.wire for one in problems})
         _finish(session, report, Exit.FAILED)
-    with session.office(writable=True) as office:
+    with session.office() as office:
         known = office.authority.state.issues
         if skip_existing:
             fresh = [record for record in records if record["id"] not in known]

@@ -70,7 +70,7 @@ def import_log(session: Session, file: Path, *, with_nodes: bool) -> None:
     author of FILE decides then which nodes may work here.
     """
     log = _read_log(file)
-    with session.office(writable=True) as office:
+    with session.office() as office:
         try:
             taken = import_oplog.take_over(office, log, with_nodes=with_nodes)
         except import_oplog.Unsound as error:

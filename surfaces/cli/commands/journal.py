@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ....authority import open_journal
-from ....authority.journal import journal_url, move
+from ....authority.journal import journal_url, move, state_files
 from ..progress import bar
 from ..session import Session, common
 
@@ -28,7 +28,7 @@ def where(session: Session) -> None:
             "failureClasses": [],
             "engine": "sqlite" if shared is None else "postgresql",
             "place": str(
-                (session.state_dir / "journal.db").absolute() if shared is None else shared
+                (session.state_dir / state_files.JOURNAL).absolute() if shared is None else shared
             ),
             "node": found.node(),
             "rows": found.last_seq(),

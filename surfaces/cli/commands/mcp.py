@@ -88,27 +88,32 @@ def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
     Uses the sidecar that runs, and otherwise starts one. SIGTERM stops it after everything that it
     took in is answered; agents go on with the next one. Exit 75 where a gateway serves already.
     """
-    from ...mcp import lock  # noqa: PLC0415
+    from ....actors.agents import gateway_lock  # noqa: PLC0415 - no other command needs it
+    from ...mcp import wire  # noqa: PLC0415 - see above
 
     if find_spec("mcp") is None:
         raise click.UsageError("the MCP SDK is missing: pip install 'understudy[mcp]'")
     session.office(writable=False).close()  # says what is wrong with the state directory
     folder = session.state_dir.absolute()
+    lock = folder / wire.LOCK
     if options["stop"]:
-        _announce("it has left" if lock.cleared(folder) else "no gateway serves here")
+        _announce("it has left" if gateway_lock.clear(lock) else "no gateway serves here")
         return
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     handle = options["lock"]
-    by_force = options["in_tree"]
-    with lock.taken(folder, by_force=by_force) if handle is None else lock.given(handle):
+    with (
+        gateway_lock.take(lock, by_force=options["in_tree"])
+        if handle is None
+        else gateway_lock.inherit(handle)
+    ):
         _serve(folder, options)
 
 
 def _serve(folder: Path, options: dict[str, Any]) -> None:
+    from ....actors.agents import KeepPolicy  # noqa: PLC0415 - see above
     from ...mcp.gateway import http  # noqa: PLC0415 - the SDK takes a second
     from ...mcp.gateway.gateway import loop_factory  # noqa: PLC0415
     from ...mcp.gateway.serve import Offer, serve_all  # noqa: PLC0415
-    from ...mcp.holds import Policy  # noqa: PLC0415
 
     address = None
     if options["port"] is not None:
@@ -120,7 +125,7 @@ def _serve(folder: Path, options: dict[str, Any]) -> None:
     offer = Offer(
         folder,
         folder / RUN_FOLDER,
-        policy=Policy().set(wishes(options)),
+        policy=KeepPolicy().set(wishes(options)),
         house="tree" if options["in_tree"] else "alone",
         linger_seconds=options["linger"],
         http=address,

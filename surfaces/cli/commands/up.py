@@ -14,11 +14,12 @@ from typing import Any, NoReturn
 import click
 
 from ....actors import tree as trees
+from ....actors.agents import gateway_lock
 from ....actors.otp import OtpError
 from ....actors.otp import Reason as Ending
 from ....actors.tree import Plan, gateway, handler_command, shell_command
 from ....contracts import Exit, Reason, limits
-from ...mcp import lock
+from ...mcp import wire
 from .. import tree_text
 from ..options import journal
 from ..session import Leave, Session, common, print_json
@@ -240,7 +241,7 @@ def _workers(count: int) -> str:
 def _make_room(plan: Plan) -> None:
     """End a gateway that agents had started, with its sidecar; that of a tree is the tree's."""
     is_up = _found(plan) is not None or gateway.look(plan.state_dir).get("house") == "tree"
-    if not is_up and lock.cleared(plan.state_dir):
+    if not is_up and gateway_lock.clear(plan.state_dir / wire.LOCK):
         click.echo(
             "a gateway that agents had started made room; they go on with the next", err=True
         )

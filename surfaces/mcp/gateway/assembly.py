@@ -7,12 +7,11 @@ from typing import Any, Protocol, runtime_checkable
 from mcp.server.extension import Extension
 from mcp.server.lowlevel import Server
 
-from ..desk import Desk
+from ....actors.agents import AgentCaller, AuthorityLink
 from ..tasks.tasks import Tasks
-from ..visit import Visit
 from .server import build
 
-Mount = Callable[[Tasks, Desk], Sequence[Extension]]
+Mount = Callable[[Tasks, AuthorityLink], Sequence[Extension]]
 
 
 @runtime_checkable
@@ -22,10 +21,12 @@ class Attached(Protocol):
     def attach(self, server: Server[Any]) -> None: ...
 
 
-def assemble(desk: Desk, visit: Visit, tasks: Tasks, mount: Mount | None = None) -> Server[Any]:
+def assemble(
+    link: AuthorityLink, caller: AgentCaller, tasks: Tasks, mount: Mount | None = None
+) -> Server[Any]:
     """The server of one client. `mount` may put extensions around our own."""
-    extensions = (tasks,) if mount is None else mount(tasks, desk)
-    server = build(desk, visit, extensions)
+    extensions = (tasks,) if mount is None else mount(tasks, link)
+    server = build(link, caller, extensions)
     for each in extensions:
         if isinstance(each, Attached):
             each.attach(server)

@@ -24,10 +24,11 @@ import orjson
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from ....actors.agents import KeptCaller, now_ms
+from ....actors.otp import identity
 from ....authority.service import sockets
 from ....contracts import limits
 from .. import wire
-from ..keeper import Caller, Process, now_ms
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -36,7 +37,7 @@ _GOODBYE_SECONDS: Final = 1.5
 _NAME_DEFAULT = "agent"
 
 
-class Inbox:
+class ServerInbox:
     """What a server reads: messages in order, and an end."""
 
     def __init__(self) -> None:
@@ -88,10 +89,10 @@ class Inbox:
             self._waiting.set_result(None)
 
 
-class Outbox:
+class ServerOutbox:
     """What a server writes to."""
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: "AgentConnection") -> None:
         self._connection = connection
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -112,12 +113,12 @@ class Outbox:
         pass
 
 
-class Connection(asyncio.Protocol):
+class AgentConnection(asyncio.Protocol):
     """A client: a pump that says hello first, or anybody who speaks MCP."""
 
     def __init__(self, gateway: "Gateway") -> None:
-        self.inbox = Inbox()
-        self.caller: Caller | None = None
+        self.inbox = ServerInbox()
+        self.caller: KeptCaller | None = None
         self._gateway = gateway
         self._rest = b""
         self._skipping = False  # inside a line that is too long
@@ -125,7 +126,7 @@ class Connection(asyncio.Protocol):
         self._in_flight: dict[str | int, str] = {}  # methods of what is not answered, by their ids
         self._count = 0
         self._hints: list[bytes] = []  # lines that have not gone out yet
-        self._peer: Process | None = None
+        self._peer: identity.Identity | None = None
 
     @property
     def waits(self) -> bool:
@@ -140,7 +141,7 @@ class Connection(asyncio.Protocol):
         if pid is None or not self._gateway.joined(self):
             self._transport.abort()
             return
-        self._peer = Process.find(pid)
+        self._peer = identity.Identity.find(pid)
 
     def data_received(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -180,7 +181,7 @@ class Connection(asyncio.Protocol):
             if not word[1:].isdigit():
                 return
             number = int(word[1:])
-        self.caller.stay.heard(now_ms())
+        self.caller.holds.heard(now_ms())
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
@@ -216,15 +217,15 @@ class Connection(asyncio.Protocol):
             hello,
         )
         before = self.caller.connection
-        self.caller.carried_by(self, self._hint if self._is_pump else None)
-        if isinstance(before, Connection):
+        self.caller.carried_by(self, self if self._is_pump else None)
+        if isinstance(before, AgentConnection):
             before.abort()
         self._watch(self.caller)
         if self._is_pump:
             self.tell(wire.HOUSE + b" " + self._gateway.house.encode())
         return True
 
-    def _watch(self, caller: Caller) -> None:
+    def _watch(self, caller: KeptCaller) -> None:
         """The process that we talk to; and, where that is a pump, the agent that launched it."""
         launcher = self._peer.parent if self._peer is not None and self._is_pump else None
         caller.processes = [each for each in (self._peer, launcher) if each is not None]
@@ -262,6 +263,12 @@ class Connection(asyncio.Protocol):
         self._hints.clear()
         if self._is_leaving and not self.waits:
             self.inbox.end()
+
+    def remember(self, fence: int, lease: bytes) -> None:
+        self._hint(b"%s %d %s" % (wire.KEEP, fence, lease))
+
+    def forget(self, fence: int) -> None:
+        self._hint(b"%s %d" % (wire.DROP, fence))
 
     def _hint(self, line: bytes) -> None:
         """Something for the pump, which goes with the next answer or, without one, soon."""

@@ -1,6 +1,6 @@
 """Serves MCP to any number of agents, on a Unix socket in the state directory.
 
-    pump, pump, pump --> mcp.sock --> a server each --> desk --> sidecar
+    pump, pump, pump --> mcp.sock --> a server each --> link --> sidecar
                                         \\-- keeper renews what they hold
 
 One gateway per state directory. It belongs to a tree, which starts it again when it dies; or a pump
@@ -26,17 +26,14 @@ from typing import Any, Final, Literal
 
 from mcp.server.lowlevel import Server
 
+from ....actors.agents import AgentCaller, AuthorityLink, KeepPolicy, KeptCaller, LeaseKeeper
 from ....authority.service import sockets
 from ....contracts import limits
 from .. import wire
-from ..desk import Desk
-from ..holds import Policy
-from ..keeper import Caller, Keeper
-from ..visit import Visit
-from .connection import Connection, Outbox
+from .connection import AgentConnection, ServerOutbox
 
 House = Literal["tree", "alone"]
-Build = Callable[[Desk, Visit], Server[Any]]
+Build = Callable[[AuthorityLink, AgentCaller], Server[Any]]
 Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 _BACKLOG = 1_024  # clients that all come at once, after a restart
@@ -54,19 +51,19 @@ class Gateway:
         state_dir: Path,
         build: Build,
         *,
-        policy: Policy | None = None,
+        policy: KeepPolicy | None = None,
         house: House = "alone",
         linger_seconds: float | None = None,
         beside: Sequence[Beside] = (),
     ) -> None:
         """`beside` is served until the event is set: other ways to the same."""
         self.house = house
-        self.desk = Desk(state_dir)
-        self.keeper = Keeper(self.desk, policy or Policy())
+        self.link = AuthorityLink(state_dir)
+        self.keeper = LeaseKeeper(self.link, policy or KeepPolicy())
         self._state_dir, self._build, self._beside = state_dir, build, beside
         self._linger_seconds = linger_seconds
         self._begun = self._idle_since = time.monotonic()
-        self._connections: set[Connection] = set()
+        self._connections: set[AgentConnection] = set()
         self._servers: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -75,10 +72,9 @@ class Gateway:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         with sockets.socket_path(self._state_dir, wire.SOCKET) as path:
-            path.unlink(missing_ok=True)  # I1
-            listener = sockets.bound(path)
+            listener = sockets.bound(path)  # I1
             server = await loop.create_unix_server(
-                lambda: Connection(self), sock=listener, backlog=_BACKLOG
+                lambda: AgentConnection(self), sock=listener, backlog=_BACKLOG
             )
             tasks = [loop.create_task(self.keeper.run()), loop.create_task(self._linger())]
             others = [loop.create_task(each(self._stopping)) for each in self._beside]
@@ -86,13 +82,13 @@ class Gateway:
                 each.add_done_callback(lambda _: self.stop())
             await self._stopping.wait()
             server.close()
-            path.unlink(missing_ok=True)
+            sockets.remove(path)
         await self._drain()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*others)  # raises what one of them could not do
         await self.keeper.settle()
-        await self.desk.close()
+        await self.link.close()
 
     def stop(self) -> None:
         """Take in nothing more. Call it in the event loop."""
@@ -110,30 +106,30 @@ class Gateway:
 
     # --- clients --------------------------------------------------------------------------------
 
-    def joined(self, connection: Connection) -> bool:
+    def joined(self, connection: AgentConnection) -> bool:
         """Let a connection in, if there is room."""
         if self._stopping.is_set() or len(self._connections) >= self._connections_max:
             return False
         self._connections.add(connection)
         return True
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: AgentConnection) -> None:
         self._connections.discard(connection)
         self._idle_since = time.monotonic()
         if connection.caller is not None:
             self.keeper.leave(connection.caller, connection)
 
-    def serve(self, connection: Connection, caller: Caller) -> None:
+    def serve(self, connection: AgentConnection, caller: KeptCaller) -> None:
         """Give a client a server of its own."""
         task = asyncio.get_running_loop().create_task(self._serve(connection, caller))
         self._servers.add(task)
         task.add_done_callback(self._servers.discard)
 
-    async def _serve(self, connection: Connection, caller: Caller) -> None:
+    async def _serve(self, connection: AgentConnection, caller: KeptCaller) -> None:
         try:
-            server = self._build(self.desk, caller)
+            server = self._build(self.link, caller)
             options = server.create_initialization_options()
-            await server.run(connection.inbox, Outbox(connection), options)
+            await server.run(connection.inbox, ServerOutbox(connection), options)
         except Exception:  # noqa: BLE001 - whatever it is, the others go on
             _log.exception("the server of %s failed", caller.name)  # I3
         finally:
@@ -147,7 +143,7 @@ class Gateway:
             return
         while True:
             await asyncio.sleep(min(1.0, self._linger_seconds))
-            if self._connections or self.keeper.visits:
+            if self._connections or self.keeper.callers:
                 self._idle_since = time.monotonic()
             elif time.monotonic() >= self._idle_since + self._linger_seconds:
                 _log.info("nobody has been here for %s s", self._linger_seconds)
@@ -172,7 +168,7 @@ class Gateway:
             await asyncio.wait(self._servers, timeout=_DRAIN_SECONDS)
 
 
-def _waits(connection: Connection) -> bool:
+def _waits(connection: AgentConnection) -> bool:
     return connection.waits
 
 

@@ -27,16 +27,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import INVALID_REQUEST
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from ....actors.agents import SESSION_HEADER, HttpCallers
 from ....contracts import limits
-from ..guests import SESSION_HEADER, Guests
 
 PATH = "/mcp"
 HEALTH_PATH = "/healthz"
@@ -89,13 +91,13 @@ def read_token(path: Path | None, environ: Mapping[str, str] = os.environ) -> st
 async def serve_http(
     address: Address,
     server: Server[Any],
-    guests: Guests,
+    callers: HttpCallers,
     stopping: asyncio.Event,
     announce: Callable[[str], None],
 ) -> None:
     """Serve until `stopping` is set; `announce` is told the URL once somebody can call."""
     logging.getLogger("mcp.server").setLevel(logging.WARNING)  # below, it writes session ids down
-    server.middleware.append(guests.greet)
+    server.middleware.append(_greeter(callers))
     manager = StreamableHTTPSessionManager(
         server,
         session_idle_timeout=limits.HTTP_SESSION_IDLE_SECONDS,
@@ -104,7 +106,7 @@ async def serve_http(
     )
     with _listener(address) as listener:
         port = listener.getsockname()[1]
-        gate = Gate(address, manager, guests)
+        gate = Gate(address, manager, callers)
         web = _Web(
             uvicorn.Config(
                 gate,
@@ -123,25 +125,39 @@ async def serve_http(
             host = f"[{address.host}]" if ":" in address.host else address.host
             announce(f"http://{host}:{port}{PATH}")
             try:
-                await _beat(guests, stopping, serving)
+                await _beat(callers, stopping, serving)
             finally:
                 web.should_exit = True
                 await asyncio.wait([serving])
     serving.result()
 
 
+def _greeter(callers: HttpCallers) -> ServerMiddleware[Any]:
+    """Middleware of the server: say who calls."""
+
+    async def greet(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        headers = ctx.request.headers if ctx.request is not None else {}
+        params = ctx.session.client_params
+        program = "" if params is None else params.client_info.name
+        is_legacy = ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        with callers.calling(headers, program, has_sessions=is_legacy):
+            return await call_next(ctx)
+
+    return greet
+
+
 class Gate:
     """Lets a request in, or says why not."""
 
     def __init__(
-        self, address: Address, manager: StreamableHTTPSessionManager, guests: Guests
+        self, address: Address, manager: StreamableHTTPSessionManager, callers: HttpCallers
     ) -> None:
         self._only_loopback = _is_loopback(address.host)
         self._names = {"localhost", *address.names}
         if not self._only_loopback:
             self._names |= {address.host.lower(), socket.gethostname().lower()}
         self._token = None if address.token is None else _secret(address.token)
-        self._manager, self._guests = manager, guests
+        self._manager, self._callers = manager, callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -174,10 +190,10 @@ class Gate:
             await _refuse(413, text)(scope, receive, send)
             return
         session = headers.get(SESSION_HEADER)
-        with self._guests.serving(headers):
+        with self._callers.serving(headers):
             await self._manager.handle_request(scope, _replayed(body, receive), send)
         if session is not None and scope["method"] == "DELETE":
-            self._guests.left(session)
+            self._callers.end_session(session)
 
     def _is_ours(self, host: str | None) -> bool:
         """An address cannot be bent by somebody's name server; a name must be one of ours."""
@@ -202,7 +218,7 @@ class _Web(uvicorn.Server):
         yield
 
 
-async def _beat(guests: Guests, stopping: asyncio.Event, serving: asyncio.Task[None]) -> None:
+async def _beat(callers: HttpCallers, stopping: asyncio.Event, serving: asyncio.Task[None]) -> None:
     """Until it is over, look again and again at who is here."""
     over = asyncio.create_task(stopping.wait())
     try:
@@ -210,7 +226,7 @@ async def _beat(guests: Guests, stopping: asyncio.Event, serving: asyncio.Task[N
             await asyncio.wait(
                 [over, serving], timeout=_BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED
             )
-            guests.sweep()
+            callers.sweep()
     finally:
         over.cancel()
 

@@ -6,11 +6,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..guests import Guests
-from ..holds import Policy
-from ..household import Household
+from ....actors.agents import HttpCallers, KeepPolicy, SidecarOwner, TaskRunner
 from ..tasks.tasks import Tasks
-from ..works import Works
 from .assembly import assemble, mounted
 from .gateway import Gateway, House, serve
 from .http import Address, serve_http
@@ -22,7 +19,7 @@ class Offer:
 
     state_dir: Path
     run_dir: Path
-    policy: Policy = field(default_factory=Policy)
+    policy: KeepPolicy = field(default_factory=KeepPolicy)
     house: House = "alone"
     linger_seconds: float | None = None
     http: Address | None = None
@@ -30,29 +27,29 @@ class Offer:
 
 
 async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
-    """Serve until told to stop; whoever has no tree has its sidecar looked after here."""
-    works = Works()
+    """Serve until told to stop; without a tree, the sidecar is looked after here."""
+    runner = TaskRunner()
     mount = mounted(offer.mount) if offer.mount else None
     address = offer.http
 
     async def http(stopping: asyncio.Event) -> None:
         assert address is not None
-        guests = Guests(gateway.keeper)
-        server = assemble(gateway.desk, guests, Tasks(works, lambda: guests.owner), mount)
-        await serve_http(address, server, guests, stopping, announce)
+        callers = HttpCallers(gateway.keeper)
+        server = assemble(gateway.link, callers, Tasks(runner, lambda: callers.owner), mount)
+        await serve_http(address, server, callers, stopping, announce)
 
     async def long_calls(stopping: asyncio.Event) -> None:
         await stopping.wait()
-        await works.close()
+        await runner.close()
 
     gateway = Gateway(
         offer.state_dir,
-        lambda desk, visit: assemble(desk, visit, Tasks(works, lambda: visit.name), mount),
+        lambda link, caller: assemble(link, caller, Tasks(runner, lambda: caller.name), mount),
         policy=offer.policy,
         house=offer.house,
         linger_seconds=offer.linger_seconds,
         beside=(long_calls, http) if address is not None else (long_calls,),
     )
     alone = offer.house == "alone"
-    authority = Household(offer.state_dir, offer.run_dir) if alone else nullcontext()
+    authority = SidecarOwner(offer.state_dir, offer.run_dir) if alone else nullcontext()
     await serve(gateway, authority)

@@ -4,8 +4,9 @@ A server is made for each client and costs little; schemas and texts are made on
 It has no state but the watches of its client, which end with the connection.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from inspect import isawaitable
 from typing import Any
 
 from mcp.server import Server
@@ -32,28 +33,30 @@ from mcp_types import (
 )
 
 from .... import __version__
+from ....actors.agents import AgentCaller, AuthorityLink
 from ....contracts import limits
-from ..desk import Desk
 from ..reading import completion, prompts, resources
 from ..reading.guide import INSTRUCTIONS
-from ..reading.subscriptions import Watches
-from ..tools.calls import Call
+from ..reading.subscriptions import Bus, Watches
+from ..tools.calls import ToolCall
 from ..tools.catalogue import entries, listing
 from ..tools.result_text import told
 from ..tools.work_tools import JOINED
-from ..visit import Visit
 
 _Context = ServerRequestContext[Watches, Any]
+_Method = tuple[str, type[RequestParams], Callable[[_Context, Any], Any]]
 _FIXED = {"ttlMs": 3_600_000, "cacheScope": "public"}
 _COMPLETE = {"resultType": "complete"}  # what the modern era wants to hear
 
 
-def build(desk: Desk, visit: Visit, extensions: Sequence[Extension] = ()) -> Server[Watches]:
+def build(
+    link: AuthorityLink, caller: AgentCaller, extensions: Sequence[Extension] = ()
+) -> Server[Watches]:
     """The server for one client. `extensions` add methods, and may wrap the calls of tools."""
 
     @asynccontextmanager
     async def lifespan(_: Server[Watches]) -> AsyncIterator[Watches]:
-        watches = Watches(desk.changes)
+        watches = Watches(link.changes)
         try:
             yield watches
         finally:
@@ -67,12 +70,12 @@ def build(desk: Desk, visit: Visit, extensions: Sequence[Extension] = ()) -> Ser
         lifespan=lifespan,
         get_tool_input_schema=_input_schema,
         on_subscriptions_listen=ListenHandler(
-            desk.changes, max_subscriptions=limits.MCP_WATCHES_MAX
+            Bus(link.changes), max_subscriptions=limits.MCP_WATCHES_MAX
         ),
     )
     server.middleware.clear()  # spans that nobody in this process listens to
-    for method, params, handler in _handlers(desk, visit):
-        server.add_request_handler(method, params, handler)
+    for method, params, answer in _methods(link, caller):
+        server.add_request_handler(method, params, _handler(answer))
     for extension in extensions:
         _extend(server, extension)
     call = server.get_request_handler("tools/call")
@@ -82,56 +85,38 @@ def build(desk: Desk, visit: Visit, extensions: Sequence[Extension] = ()) -> Ser
     return server
 
 
-def _handlers(desk: Desk, visit: Visit) -> list[tuple[str, type[RequestParams], RequestHandler]]:
-    """What answers each method, in plain JSON, which the SDK checks on the way out."""
-
-    async def list_tools(ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:  # noqa: ARG001
-        return {"tools": listing(), **_FIXED, **_COMPLETE}
-
-    async def call_tool(ctx: _Context, params: CallToolRequestParams) -> HandlerResult:
-        return await _called(Call(desk, visit, ctx), params) | _COMPLETE
-
-    async def list_resources(ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:  # noqa: ARG001
-        return await resources.listed(desk, params.cursor) | _COMPLETE
-
-    async def list_templates(ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:  # noqa: ARG001
-        return resources.templates() | _COMPLETE
-
-    async def read(ctx: _Context, params: ReadResourceRequestParams) -> HandlerResult:  # noqa: ARG001
-        return await resources.read(desk, params.uri) | _COMPLETE
-
-    async def subscribe(ctx: _Context, params: SubscribeRequestParams) -> HandlerResult:
-        ctx.lifespan_context.add(ctx, params.uri)
-        return {}
-
-    async def unsubscribe(ctx: _Context, params: UnsubscribeRequestParams) -> HandlerResult:
-        ctx.lifespan_context.drop(ctx, params.uri)
-        return {}
-
-    async def list_prompts(ctx: _Context, params: PaginatedRequestParams) -> HandlerResult:  # noqa: ARG001
-        return prompts.listed() | _COMPLETE
-
-    async def get_prompt(ctx: _Context, params: GetPromptRequestParams) -> HandlerResult:  # noqa: ARG001
-        return await prompts.got(desk, params.name, params.arguments) | _COMPLETE
-
-    async def complete(ctx: _Context, params: CompleteRequestParams) -> HandlerResult:  # noqa: ARG001
-        return await completion.completed(desk, params) | _COMPLETE
-
+def _methods(link: AuthorityLink, caller: AgentCaller) -> list[_Method]:
+    """What each method answers, in plain JSON, which the SDK checks on the way out."""
+    page, words = PaginatedRequestParams, CompleteRequestParams
+    watch, unwatch = SubscribeRequestParams, UnsubscribeRequestParams
     return [
-        ("tools/list", PaginatedRequestParams, list_tools),
-        ("tools/call", CallToolRequestParams, call_tool),
-        ("resources/list", PaginatedRequestParams, list_resources),
-        ("resources/templates/list", PaginatedRequestParams, list_templates),
-        ("resources/read", ReadResourceRequestParams, read),
-        ("resources/subscribe", SubscribeRequestParams, subscribe),
-        ("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe),
-        ("prompts/list", PaginatedRequestParams, list_prompts),
-        ("prompts/get", GetPromptRequestParams, get_prompt),
-        ("completion/complete", CompleteRequestParams, complete),
+        ("tools/list", page, lambda *_: {"tools": listing(), **_FIXED}),
+        (
+            "tools/call",
+            CallToolRequestParams,
+            lambda ctx, of: _called(ToolCall(link, caller, ctx), of),
+        ),
+        ("resources/list", page, lambda _, of: resources.listed(link, of.cursor)),
+        ("resources/templates/list", page, lambda *_: resources.templates()),
+        ("resources/read", ReadResourceRequestParams, lambda _, of: resources.read(link, of.uri)),
+        ("resources/subscribe", watch, lambda ctx, of: ctx.lifespan_context.add(ctx, of.uri)),
+        ("resources/unsubscribe", unwatch, lambda ctx, of: ctx.lifespan_context.drop(ctx, of.uri)),
+        ("prompts/list", page, lambda *_: prompts.listed()),
+        ("prompts/get", GetPromptRequestParams, lambda _, of: prompts.got(link, of)),
+        ("completion/complete", words, lambda _, of: completion.completed(link, of)),
     ]
 
 
-async def _called(call: Call, params: CallToolRequestParams) -> dict[str, Any]:
+def _handler(answer: Callable[[_Context, Any], Any]) -> RequestHandler:
+    async def handle(ctx: _Context, params: Any) -> HandlerResult:  # noqa: ANN401 - one for all
+        found = answer(ctx, params)
+        found = await found if isawaitable(found) else found
+        return {} if found is None else found | _COMPLETE
+
+    return handle
+
+
+async def _called(call: ToolCall, params: CallToolRequestParams) -> dict[str, Any]:
     entry = entries().get(params.name)
     if entry is None:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")

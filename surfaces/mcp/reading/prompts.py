@@ -1,14 +1,13 @@
 """Prompts: picking up work, handing it over, and triage, each with how things stand just now."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
+from mcp_types import INVALID_PARAMS, GetPromptRequestParams
 
+from ....actors.agents import AuthorityLink
 from ....contracts import limits
-from ..desk import Desk
 from .resources import asked
 
 # prompt -> argument -> what its values are, for completion
@@ -81,11 +80,11 @@ def listed() -> dict[str, Any]:
     return {"prompts": rows, **_FIXED}
 
 
-async def got(desk: Desk, name: str, arguments: Mapping[str, str] | None) -> dict[str, Any]:
+async def got(link: AuthorityLink, params: GetPromptRequestParams) -> dict[str, Any]:
     """A prompt with its arguments filled in; `MCPError` for what is missing or unknown."""
+    name, given = params.name, dict(params.arguments or {})
     if name not in ARGUMENTS:
         raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}")
-    given = dict(arguments or {})
     if unknown := sorted(given.keys() - ARGUMENTS[name].keys()):
         raise MCPError(INVALID_PARAMS, f"Unknown argument: {unknown[0]}")
     issue = given.get("issue", "")
@@ -96,20 +95,20 @@ async def got(desk: Desk, name: str, arguments: Mapping[str, str] | None) -> dic
         case "hand_over":
             if not issue:
                 raise MCPError(INVALID_PARAMS, "Missing argument: issue")
-            shown = await asked(desk, "issue.show", {"id": issue})
+            shown = await asked(link, "issue.show", {"id": issue})
             text = _HAND_OVER.format(issue=issue, picture=_picture(shown["issue"]))
         case _:
-            text = _TRIAGE.format(picture=await _standing(desk))
+            text = _TRIAGE.format(picture=await _standing(link))
     message = {"role": "user", "content": {"type": "text", "text": text}}
     return {"description": _TEXTS[name], "messages": [message]}
 
 
-async def _standing(desk: Desk) -> str:
+async def _standing(link: AuthorityLink) -> str:
     parts = []
     for action in ("issue.ready", "issue.blocked"):
-        answer = await asked(desk, action, {})
+        answer = await asked(link, action, {})
         parts.append(f"{action}: {_picture(answer['issues'])}")
-    leases = await asked(desk, "issue.lease_projection", {})
+    leases = await asked(link, "issue.lease_projection", {})
     parts.append(f"leases: {_picture(leases['items'])}")
     return "\n\n".join(parts)
 

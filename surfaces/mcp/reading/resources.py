@@ -22,11 +22,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from ....actors import tree
+from ....actors.agents import AuthorityLink
 from ....authority import Unavailable, open_journal
 from ....authority.journal import journal
 from ....authority.views import trajectory
 from ....contracts import limits
-from ..desk import Desk
 
 _ROWS_SHOWN = 50  # of the trajectory
 _ROWS_READ = 256  # at once
@@ -66,9 +66,9 @@ def templates() -> dict[str, Any]:
     return {"resourceTemplates": rows, **_FIXED}
 
 
-async def listed(desk: Desk, cursor: str | None) -> dict[str, Any]:
+async def listed(link: AuthorityLink, cursor: str | None) -> dict[str, Any]:
     """A page: first what is always there, then the issues by id, each with its lease."""
-    answer = await asked(desk, "issue.list", {})
+    answer = await asked(link, "issue.list", {})
     after = _after(cursor)
     rest = [issue for issue in answer["issues"] if issue["id"] > after]
     page = rest[: limits.MCP_PAGE_MAX]
@@ -82,39 +82,39 @@ async def listed(desk: Desk, cursor: str | None) -> dict[str, Any]:
     return {"resources": rows, **more, **_LIVE}
 
 
-async def read(desk: Desk, uri: str) -> dict[str, Any]:
+async def read(link: AuthorityLink, uri: str) -> dict[str, Any]:
     """What a URI stands for; `MCPError` for what does not exist."""
     scheme, _, name = uri.partition("://")
     match scheme, name:
         case "mesh", "status":
-            value: Any = await _status(desk)
+            value: Any = await _status(link)
         case "mesh", "ready":
-            answer = await asked(desk, "issue.ready", {})
+            answer = await asked(link, "issue.ready", {})
             value = {key: answer[key] for key in ("issues", "count", "truncated")}
         case "issue", issue_id:
-            value = await _shown(desk, "issue", {"id": issue_id}, uri)
+            value = await _shown(link, "issue", {"id": issue_id}, uri)
         case "lease", issue_id:
-            issue = await _shown(desk, "issue", {"id": issue_id}, uri)
+            issue = await _shown(link, "issue", {"id": issue_id}, uri)
             names = ("id", "lease", "subleases", "instances", "fibers")
             value = {key: issue[key] for key in names if key in issue}
             if "lease" not in value:
                 raise _missing(uri)
         case "job", job_id:
-            value = await _shown(desk, "job", {"jobId": job_id}, uri)
+            value = await _shown(link, "job", {"jobId": job_id}, uri)
         case "spec", spec_id:
-            value = await _shown(desk, "spec", {"specId": spec_id}, uri)
+            value = await _shown(link, "spec", {"specId": spec_id}, uri)
         case "trajectory", str(which) if which:
-            value = await asyncio.to_thread(_steps, desk, which)
+            value = await asyncio.to_thread(_steps, link, which)
         case _:
             raise _missing(uri)
     text = orjson.dumps(value).decode()
     return {"contents": [{"uri": uri, "text": text, **_json()}], **_LIVE}
 
 
-async def asked(desk: Desk, action: str, payload: dict[str, Any]) -> dict[str, Any]:
+async def asked(link: AuthorityLink, action: str, payload: dict[str, Any]) -> dict[str, Any]:
     """An accepted answer to a read; `MCPError` where there is nobody to give one."""
     try:
-        answer = await desk.ask(action, payload)
+        answer = await link.ask(action, payload)
     except Unavailable as error:
         raise MCPError(INTERNAL_ERROR, str(error), {"failureClass": error.reason.wire}) from error
     except ValueError as error:  # a name that is no text
@@ -147,9 +147,11 @@ def _missing(uri: str) -> MCPError:
     return MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
 
 
-async def _shown(desk: Desk, what: str, payload: dict[str, Any], uri: str) -> dict[str, Any]:
+async def _shown(
+    link: AuthorityLink, what: str, payload: dict[str, Any], uri: str
+) -> dict[str, Any]:
     try:
-        answer = await asked(desk, f"{what}.show", payload)
+        answer = await asked(link, f"{what}.show", payload)
     except MCPError as error:
         if error.code == INVALID_PARAMS:
             raise _missing(uri) from error
@@ -158,12 +160,12 @@ async def _shown(desk: Desk, what: str, payload: dict[str, Any], uri: str) -> di
     return value
 
 
-async def _status(desk: Desk) -> dict[str, Any]:
+async def _status(link: AuthorityLink) -> dict[str, Any]:
     counts, listed, leases, picture = await asyncio.gather(
-        asked(desk, "issue.backend_status", {}),
-        asked(desk, "issue.list", {}),
-        asked(desk, "issue.lease_projection", {}),
-        asyncio.to_thread(_tree, desk),
+        asked(link, "issue.backend_status", {}),
+        asked(link, "issue.list", {}),
+        asked(link, "issue.lease_projection", {}),
+        asyncio.to_thread(_tree, link),
     )
     names = ("issueCount", "leaseCount", "readyCount", "policy")
     return {name: counts[name] for name in names} | {
@@ -177,17 +179,17 @@ async def _status(desk: Desk) -> dict[str, Any]:
     }
 
 
-def _tree(desk: Desk) -> dict[str, Any] | None:
+def _tree(link: AuthorityLink) -> dict[str, Any] | None:
     try:
-        return tree.ask(desk.state_dir / tree.RUN_FOLDER, {"ask": "picture"}, _TREE_SECONDS)
+        return tree.ask(link.state_dir / tree.RUN_FOLDER, {"ask": "picture"}, _TREE_SECONDS)
     except tree.NoTree:
         return None
 
 
-def _steps(desk: Desk, which: str) -> list[dict[str, Any]]:
+def _steps(link: AuthorityLink, which: str) -> list[dict[str, Any]]:
     """Rows of the trajectory, newest first, from the journal that it is a projection of."""
     try:
-        with open_journal(desk.state_dir, read_only=True) as book:
+        with open_journal(link.state_dir, read_only=True) as book:
             found = islice(filter(_wanted(which), _backwards(book)), _ROWS_SHOWN)
             return [orjson.loads(trajectory.line(row)) for row in found]
     except Unavailable as error:

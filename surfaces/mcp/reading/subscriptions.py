@@ -1,6 +1,6 @@
 """Subscriptions of the handshake era: which connection watches which resource, and who tells it.
 
-The modern era has `subscriptions/listen`, which the SDK serves from the same events.
+The modern era has `subscriptions/listen`, which the SDK serves from the same events: a `Bus`.
 """
 
 import asyncio
@@ -11,13 +11,27 @@ import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
+from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp_types import INTERNAL_ERROR
 
+from ....actors.agents import LISTED, Changes
 from ....contracts import limits
-from ..changes import Changes
 
+LISTS: dict[str, ServerEvent] = {LISTED: ResourcesListChanged()}  # what is no resource by itself
 _Key = tuple[str | None, str]  # a session, where one server has several, and a URI
+
+
+class Bus:
+    """The events of a state directory as the SDK has them."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        return self._changes.subscribe(lambda uri: listener(LISTS.get(uri) or ResourceUpdated(uri)))
+
+    async def publish(self, event: ServerEvent) -> None:
+        raise NotImplementedError  # the journal is what publishes
 
 
 class Watches:
@@ -53,11 +67,9 @@ class Watches:
             self._telling.cancel()
         self._unsubscribe = self._telling = None
 
-    def _heard(self, event: ServerEvent) -> None:
-        if not isinstance(event, ResourceUpdated):
-            return
+    def _heard(self, uri: str) -> None:
         for key, session in self._watched.items():
-            if key[1] == event.uri:
+            if key[1] == uri:
                 self._due[key] = session
                 self._bell.set()
 

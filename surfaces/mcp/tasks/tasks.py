@@ -34,8 +34,8 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, Field
 
+from ....actors.agents import LongTask, TaskAnswered, TaskAsking, TaskFailed, TaskReply, TaskRunner
 from ....contracts import limits, rfc3339
-from ..works import Answered, Asking, Failed, Reply, Task, Works
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 _LISTEN = "subscriptions/listen"
@@ -68,8 +68,8 @@ class Tasks(Extension):
 
     identifier = EXTENSION
 
-    def __init__(self, works: Works, owner: Callable[[], str]) -> None:
-        self._works, self._owner = works, owner
+    def __init__(self, runner: TaskRunner, owner: Callable[[], str]) -> None:
+        self._runner, self._owner = runner, owner
         self._long = frozenset({"instruction_run"})
         self._only: frozenset[str] = frozenset()
 
@@ -95,7 +95,7 @@ class Tasks(Extension):
             if params.name in self._only:
                 raise _not_spoken()
             return await call_next(ctx)
-        task = await self._works.start(self._owner(), _work(ctx, call_next))
+        task = await self._runner.start(self._owner(), _work(ctx, call_next))
         if task is not None:
             return {"resultType": "task", **_outline(task)}
         if params.name in self._only:
@@ -120,21 +120,21 @@ class Tasks(Extension):
         return _whole(await self._find(ctx, params))
 
     async def _update(self, ctx: Context, params: _Update) -> dict[str, Any]:
-        await self._works.answer(await self._find(ctx, params), params.input_responses)
+        await self._runner.answer(await self._find(ctx, params), params.input_responses)
         return {}
 
     async def _cancel(self, ctx: Context, params: _Of) -> dict[str, Any]:
-        await self._works.cancel(await self._find(ctx, params))
+        await self._runner.cancel(await self._find(ctx, params))
         return {}
 
-    async def _find(self, ctx: Context, params: _Of) -> Task:
+    async def _find(self, ctx: Context, params: _Of) -> LongTask:
         if not _speaks(ctx):
             raise _not_spoken()
         if ctx.request is not None:  # over HTTP whoever routes by the header must not be misled
             named = decode_header_value(ctx.request.headers.get(MCP_NAME_HEADER))
             if named != params.task_id:
                 raise MCPError(HEADER_MISMATCH, "Mcp-Name must be the task id of the request")
-        task = await self._works.find(self._owner(), params.task_id)
+        task = await self._runner.find(self._owner(), params.task_id)
         if task is None:
             raise MCPError(INVALID_PARAMS, "no such task: it never was, or its time is over")
         return task
@@ -151,8 +151,8 @@ class Tasks(Extension):
         if not isinstance(asked, list) or len(asked) > limits.TASK_WATCHED_MAX:
             raise MCPError(INVALID_PARAMS, f"taskIds: at most {limits.TASK_WATCHED_MAX} ids")
         names = {each for each in asked if isinstance(each, str)}
-        found = {each for each in names if await self._works.find(self._owner(), each) is not None}
-        async with self._works.watch(found) as news:
+        found = {each for each in names if await self._runner.find(self._owner(), each) is not None}
+        async with self._runner.watch(found) as news:
             told = _Told(ctx.session, found)
             pump = asyncio.create_task(_pump(ctx, told, news))
             try:
@@ -185,7 +185,7 @@ class _Told:
         self.acknowledged.set()
 
 
-async def _pump(ctx: Context, told: _Told, news: asyncio.Queue[Task]) -> None:
+async def _pump(ctx: Context, told: _Told, news: asyncio.Queue[LongTask]) -> None:
     await told.acknowledged.wait()
     while True:
         task = await news.get()
@@ -196,10 +196,10 @@ async def _pump(ctx: Context, told: _Told, news: asyncio.Queue[Task]) -> None:
 
 def _work(
     ctx: Context, call_next: CallNext
-) -> Callable[[Reply | None], Awaitable[Answered | Failed | Asking]]:
+) -> Callable[[TaskReply | None], Awaitable[TaskAnswered | TaskFailed | TaskAsking]]:
     """The call itself. What it asks the client for comes back as if the client had tried again."""
 
-    async def work(reply: Reply | None) -> Answered | Failed | Asking:
+    async def work(reply: TaskReply | None) -> TaskAnswered | TaskFailed | TaskAsking:
         again = ctx
         if reply is not None:
             told = {"inputResponses": dict(reply.answers), "requestState": reply.state}
@@ -207,10 +207,10 @@ def _work(
         try:
             result = _dumped(await call_next(again))
         except Exception as error:  # noqa: BLE001 - told to the client; logged where it is ours
-            return Failed(_dumped(modern_error_data(error)))
+            return TaskFailed(_dumped(modern_error_data(error)))
         if result.get("resultType") == "input_required":
-            return Asking(result.get("inputRequests") or {}, result.get("requestState"))
-        return Answered(result)
+            return TaskAsking(result.get("inputRequests") or {}, result.get("requestState"))
+        return TaskAnswered(result)
 
     return work
 
@@ -235,7 +235,7 @@ def _not_spoken() -> MCPError:
     )
 
 
-def _outline(task: Task) -> dict[str, Any]:
+def _outline(task: LongTask) -> dict[str, Any]:
     fields = {
         "taskId": task.task_id,
         "status": task.status,
@@ -247,7 +247,7 @@ def _outline(task: Task) -> dict[str, Any]:
     return {**fields, "statusMessage": task.message} if task.message else fields
 
 
-def _whole(task: Task) -> dict[str, Any]:
+def _whole(task: LongTask) -> dict[str, Any]:
     fields = _outline(task)
     match task.status:
         case "completed":

@@ -29,7 +29,7 @@ _GROWING = frozenset({"add", "append", "claim_next", "discover", "grant", "run",
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ToolEntry:
     """A tool as it is listed, and the host action behind it; the joined ones have none."""
 
     tool: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Entry:
 
 
 @cache
-def entries() -> Mapping[str, Entry]:
+def entries() -> Mapping[str, ToolEntry]:
     """Every tool by its name, the joined ones first, in an order that never changes."""
     joined, plain = _joined(), {tool_name(action): action for action in offered()}
     rest = sorted(plain.keys() - joined.keys())
@@ -72,11 +72,11 @@ def tool_name(action: HostAction) -> str:
     return action.mcp_tool or action.action.replace(".", "_")
 
 
-def _entry(name: str, action: HostAction) -> Entry:
+def _entry(name: str, action: HostAction) -> ToolEntry:
     lesson = LESSONS[action.action]
     arguments = schemas.arguments(action.action, mutates=action.mutates)
     answer = schemas.answer(lesson.gives)
-    return Entry(_tool(name, lesson, arguments, answer, _annotations(action)), action)
+    return ToolEntry(_tool(name, lesson, arguments, answer, _annotations(action)), action)
 
 
 def _tool(
@@ -109,10 +109,10 @@ def _annotations(action: HostAction) -> dict[str, Any]:
 # --- the joined ones ------------------------------------------------------------------------------
 
 
-def _joined() -> dict[str, Entry]:
+def _joined() -> dict[str, ToolEntry]:
     run = _instruction_run(host_actions()[INSTRUCTION_RUN])
     tools = [_work_next(), _work_handover(), _work_complete(), run]
-    return {tool["name"]: Entry(tool) for tool in tools}
+    return {tool["name"]: ToolEntry(tool) for tool in tools}
 
 
 def _work_next() -> dict[str, Any]:

@@ -12,15 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ....actors.agents import refusal
 from ....contracts import Reason
-from .calls import Answer, Call, refusal
+from .calls import Answer, ToolCall
 from .catalogue import INSTRUCTION_RUN
 
 _CHECK = "instruction.check"
 _End = tuple[int, int, str] | None
 
 
-async def run(call: Call, arguments: Mapping[str, Any]) -> tuple[Answer, str | None]:
+async def run(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[Answer, str | None]:
     """Run the checks that an envelope asks for, where it is allowed, and keep the witness."""
     from ....actors.run import checks  # noqa: PLC0415 - no other call needs the room
 
@@ -35,7 +36,7 @@ async def run(call: Call, arguments: Mapping[str, Any]) -> tuple[Answer, str | N
     if allowed["result"] != "accepted":
         return allowed, None
     name = allowed["instruction"]["instructionId"]
-    state_dir = call.desk.state_dir
+    state_dir = call.link.state_dir
     results: list[dict[str, Any]] = []
     if allowed["instruction"]["executionDecision"]["state"] == "execute":
         logs = checks.log_folder(state_dir, "instruction", name)
@@ -50,17 +51,17 @@ async def run(call: Call, arguments: Mapping[str, Any]) -> tuple[Answer, str | N
     return answer, None
 
 
-def _folder(call: Call, cwd: object) -> Path | None:
+def _folder(call: ToolCall, cwd: object) -> Path | None:
     """Where checks run: beside the state directory, unless the caller works elsewhere."""
     if cwd is None:
-        return call.desk.state_dir.absolute().parent
+        return call.link.state_dir.absolute().parent
     if not isinstance(cwd, str) or "\0" in cwd:
         return None
     folder = Path(cwd)
     return folder if folder.is_absolute() and folder.is_dir() else None
 
 
-async def _ran(call: Call, wanted: "partial[list[dict[str, Any]]]") -> list[dict[str, Any]]:
+async def _ran(call: ToolCall, wanted: "partial[list[dict[str, Any]]]") -> list[dict[str, Any]]:
     """The results of checks that run in a thread; whoever gives up waiting ends them."""
     loop = asyncio.get_running_loop()
     news: asyncio.Queue[_End] = asyncio.Queue()

@@ -11,12 +11,10 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from mcp.shared.subscriptions import ServerEvent
-
+from ....actors.agents import READY, refusal
 from ....contracts import BLOCKING_TYPES, Door, Garbage, Reason, build, limits, rfc3339
-from ..changes import READY
 from . import check_tools
-from .calls import Answer, Call, refusal
+from .calls import Answer, ToolCall
 from .catalogue import HANDOVER
 from .result_text import holding
 
@@ -33,7 +31,7 @@ _PROOF = ("id", "assignee", "leaseId", "fence", "subleaseId", "requestId", "cont
 # --- the next piece of work -----------------------------------------------------------------------
 
 
-async def next_(call: Call, arguments: Mapping[str, Any]) -> Told:
+async def next_(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
     """Claim what is ready, and tell all about it; or wait for it; or say why there is nothing."""
     asked = dict(arguments)
     wait_seconds = asked.pop("waitSeconds", 0)
@@ -41,7 +39,7 @@ async def next_(call: Call, arguments: Mapping[str, Any]) -> Told:
         detail = f"waitSeconds is no whole number from 0 to {limits.MCP_WAIT_SECONDS_MAX}"
         return refusal("issue.claim_next", Reason.LEASE_PAYLOAD_INVALID, detail), None
     stirred = asyncio.Event()
-    unsubscribe = call.desk.changes.subscribe(_bell(stirred)) if wait_seconds else None
+    unsubscribe = call.link.changes.subscribe(_bell(stirred)) if wait_seconds else None
     begun = time.monotonic()
     try:
         for attempt in count():
@@ -70,8 +68,8 @@ def is_wait(value: object) -> bool:
     return is_whole and 0 <= value <= limits.MCP_WAIT_SECONDS_MAX  # type: ignore[operator]
 
 
-def _bell(stirred: asyncio.Event) -> Callable[[ServerEvent], None]:
-    def listen(event: ServerEvent) -> None:
+def _bell(stirred: asyncio.Event) -> Callable[[str], None]:
+    def listen(event: str) -> None:
         if event == READY:
             stirred.set()
 
@@ -84,7 +82,7 @@ async def _ring(stirred: asyncio.Event, seconds: float) -> None:
             await stirred.wait()
 
 
-async def _found(call: Call, answer: Answer) -> Answer | None:
+async def _found(call: ToolCall, answer: Answer) -> Answer | None:
     """The claim with its brief; None where the lease in it is not the current one."""
     lease = answer["issue"]["lease"]
     shown = await call.ask("issue.show", {"id": answer["issue"]["id"]})
@@ -99,7 +97,7 @@ async def _found(call: Call, answer: Answer) -> Answer | None:
     return found | ({"handover": issue["handover"]} if "handover" in issue else {})
 
 
-async def _results(call: Call, issue: dict[str, Any]) -> list[dict[str, Any]]:
+async def _results(call: ToolCall, issue: dict[str, Any]) -> list[dict[str, Any]]:
     """What came of the issues that this one waited for."""
     links = [each for each in issue["dependencies"] if each["type"] in BLOCKING_TYPES]
     ids = [each["dependsOnId"] for each in links[:_RESULTS_MAX]]
@@ -112,7 +110,7 @@ async def _results(call: Call, issue: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-async def _nothing(call: Call, answer: Answer) -> Told:
+async def _nothing(call: ToolCall, answer: Answer) -> Told:
     """Why there is nothing, and when there may be something."""
     blocked, leases = await asyncio.gather(
         call.ask("issue.blocked", {}), call.ask("issue.lease_projection", {})
@@ -152,7 +150,7 @@ def _again_seconds(held: list[dict[str, Any]], now_ms: int) -> int:
 # --- the end of it --------------------------------------------------------------------------------
 
 
-async def hand_over(call: Call, arguments: Mapping[str, Any]) -> Told:
+async def hand_over(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
     """Keep a checkpoint for the next holder and, unless told otherwise, release the issue."""
     asked = dict(arguments)
     keep = asked.pop("keep", False)
@@ -166,7 +164,7 @@ async def hand_over(call: Call, arguments: Mapping[str, Any]) -> Told:
     return _joined(released, stored), lead
 
 
-async def complete(call: Call, arguments: Mapping[str, Any]) -> Told:
+async def complete(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
     """Close the issue, with a result if there is one; what is malformed is refused before."""
     asked = dict(arguments)
     lead = "Closed; your lease on it has ended. Take the next piece of work with work_next."
@@ -195,7 +193,7 @@ def _joined(last: Answer, stored: Answer) -> Answer:
     return last | {"handover": stored["handover"], "steps": steps}
 
 
-JOINED: dict[str, Callable[[Call, Mapping[str, Any]], Awaitable[Told]]] = {
+JOINED: dict[str, Callable[[ToolCall, Mapping[str, Any]], Awaitable[Told]]] = {
     "work_next": next_,
     "work_handover": hand_over,
     "work_complete": complete,

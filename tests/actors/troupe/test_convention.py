@@ -11,9 +11,9 @@ from tests.actors.troupe.stage import Stage, puppet
 from tests.patience import eventually
 from understudy.actors.otp import KILL, NORMAL, Down, Reason, Ref, Start, StartFailed
 from understudy.actors.otp.carriers.process.birth import Charter
-from understudy.actors.otp.carriers.process.process_id import Identity
 from understudy.actors.otp.carriers.process.registry import Place
 from understudy.actors.otp.carriers.process.thespian_actor import BUILD, Player, Requirements
+from understudy.actors.otp.identity import Identity
 
 pytestmark = pytest.mark.timeout(90)
 

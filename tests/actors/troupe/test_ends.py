@@ -18,7 +18,7 @@ from tests.actors.troupe.stage import Stage
 from tests.patience import PATIENCE_SECONDS, eventually
 from understudy.actors.otp import NORMAL, Reason, Start
 from understudy.actors.otp.carriers.process import SystemEnded, Troupe, process_id
-from understudy.actors.otp.carriers.process.process_id import Identity
+from understudy.actors.otp.identity import Identity, identity
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -95,7 +95,7 @@ def test_a_stop_leaves_no_process_that_a_cell_has_started_and_forgotten(tmp_path
         cell = stage.puppet()
         pid = stage.tell(cell, "daemon")
         assert isinstance(pid, int)
-        who = process_id.identity(pid)
+        who = identity(pid)
         assert who.is_alive
     assert not who.is_alive
 

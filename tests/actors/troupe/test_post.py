@@ -46,7 +46,7 @@ def test_what_is_put_arrives_once_and_in_order(events: list[tuple[str, int]]) ->
 
     def deliver(parcel: Parcel) -> None:
         lane = int(parcel.to[1])
-        if numbers[lane].is_new(parcel):
+        if numbers[lane].take(parcel):
             got[lane] += [value for _, value in parcel.items]
 
     def settle(parcel: Parcel, how: str) -> None:
@@ -139,6 +139,6 @@ def test_a_lane_that_rests_is_tried_when_its_time_has_come() -> None:
 def test_the_memory_of_senders_is_bounded() -> None:
     numbers = Numbers()
     parcels = [Parcel(("s", "me"), Ref("s", str(n)), 1, ()) for n in range(SENDERS_MAX + 1)]
-    assert all(numbers.is_new(parcel) for parcel in parcels)
-    assert not numbers.is_new(parcels[-1])
-    assert numbers.is_new(parcels[0])  # the oldest is forgotten
+    assert all(numbers.take(parcel) for parcel in parcels)
+    assert not numbers.take(parcels[-1])
+    assert numbers.take(parcels[0])  # the oldest is forgotten

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from understudy.actors.otp import KILLED, NORMAL, Reason, Ref
-from understudy.actors.otp.carriers.process.process_id import Identity, identity
 from understudy.actors.otp.carriers.process.registry import STALE_SECONDS, Entry, Place, Roll
+from understudy.actors.otp.identity import Identity, identity
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from understudy.actors.otp.carriers.process import (
     Troupe,
     process_id,
 )
-from understudy.actors.otp.carriers.process.process_id import Identity
+from understudy.actors.otp.identity import Identity
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -19,7 +19,7 @@ from understudy.authority.journal.journal import Row, Snapshot
 from understudy.authority.journal.journal_url import parsed
 from understudy.authority.journal.postgres import PostgresJournal
 from understudy.authority.journal.sqlite import SqliteJournal
-from understudy.authority.journal.state_dir import JOURNAL
+from understudy.authority.journal.state_files import JOURNAL
 from understudy.authority.law.image import dump
 from understudy.authority.views.replay import replay
 from understudy.contracts import Reason, limits

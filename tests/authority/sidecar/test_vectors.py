@@ -13,7 +13,7 @@ from understudy.authority import Office
 from understudy.authority.conformance import served
 from understudy.authority.conformance.vectors import Vector, asks, load_vectors, run_vector
 from understudy.authority.engine import ffi
-from understudy.authority.engine.native_engine import NativeOffice
+from understudy.authority.service.native_local import NativeOffice
 
 _STEP = 1 if os.environ.get("UNDERSTUDY_EVERY_VECTOR") else 3
 EVERY = [each for each in load_vectors() if asks(each)]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from understudy.actors.agents import gateway_lock
 from understudy.authority.journal.state_dir import create_state_dir
-from understudy.surfaces.mcp import lock
+from understudy.surfaces.mcp import wire
 
 
 @pytest.fixture
@@ -14,4 +15,4 @@ def state_dir(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "state"
     create_state_dir(folder, "local")
     yield folder
-    lock.cleared(folder)
+    gateway_lock.clear(folder / wire.LOCK)

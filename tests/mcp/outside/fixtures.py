@@ -11,7 +11,7 @@ import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.extension import Extension
 from mcp.server.lowlevel import Server
-from mcp.shared.subscriptions import PromptsListChanged, ToolsListChanged
+from mcp.shared.subscriptions import PromptsListChanged, ServerEvent, ToolsListChanged
 
 from tests.mcp.outside import questions
 from tests.mcp.outside.tools import (
@@ -28,16 +28,22 @@ from tests.mcp.outside.tools import (
     embedded,
     text,
 )
-from understudy.surfaces.mcp.desk import Desk
+from understudy.actors.agents.authority_link import AuthorityLink
+from understudy.surfaces.mcp.reading import subscriptions
 from understudy.surfaces.mcp.tasks.tasks import Tasks
 
 LONG = frozenset({"slow_compute", "protocol_error_job", "confirm_delete", "multi_input"})
 ONLY_LONG = frozenset({"failing_job", "test_tool_with_task"})
+LISTS: dict[str, ServerEvent] = {  # what a tool of this name says has changed
+    "test_trigger_tool_change": ToolsListChanged(),
+    "test_trigger_prompt_change": PromptsListChanged(),
+}
 
 
-def mount(tasks: Tasks, desk: Desk) -> Sequence[Extension]:
+def mount(tasks: Tasks, desk: AuthorityLink) -> Sequence[Extension]:
     """The tool that gathers before it becomes a task stands outside; all others inside."""
     tasks.declare(LONG, ONLY_LONG)
+    subscriptions.LISTS.update(LISTS)
     return (_Gathering(), tasks, _Fixtures(desk))
 
 
@@ -57,18 +63,15 @@ class _Gathering(Extension):
 class _Fixtures(Extension):
     identifier = "test.understudy/fixtures"
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: AuthorityLink) -> None:
         self._tools = dict(TOOLS)
-        for name, event in (
-            ("test_trigger_tool_change", ToolsListChanged()),
-            ("test_trigger_prompt_change", PromptsListChanged()),
-        ):
-            self._tools[name] = (self._publishing(desk, event), PLAIN)
+        for event in LISTS:
+            self._tools[event] = (self._publishing(desk, event), PLAIN)
 
     @staticmethod
-    def _publishing(desk: Desk, event: ToolsListChanged | PromptsListChanged) -> Tool:
+    def _publishing(desk: AuthorityLink, event: str) -> Tool:
         async def publish(ctx: Context, call: Call) -> dict[str, Any]:
-            await desk.changes.publish(event)
+            desk.changes.tell([event])
             return text("published")
 
         return publish

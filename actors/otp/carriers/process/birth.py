@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...cell import Ref
+from ...identity import Identity
 from .mailbox import Fate, Parcel
-from .process_id import Identity
 
 Capabilities = Mapping[str, object]
 

@@ -38,6 +38,7 @@ from ...cell import (
     Started,
     Target,
 )
+from ...identity import Identity
 from . import report_file
 from .birth import Capabilities, Charter, Wire
 from .children import UNSEEN, Brood, Child
@@ -45,7 +46,6 @@ from .delivery import SOON_MS, Delivery
 from .links import Bonds
 from .mailbox import Item, Numbers, Parcel, key_of
 from .poller import Vigil
-from .process_id import Identity
 from .registry import Entry, Place, Roll
 from .wheel import Wheel
 
@@ -195,7 +195,7 @@ class Body:
 
     def arrived(self, parcel: Parcel, host: str, port: int) -> None:
         """Mail. What is for an older incarnation at this address, or came before, is dropped."""
-        if parcel.to != key_of(self.me) or not self._numbers.is_new(parcel):
+        if parcel.to != key_of(self.me) or not self._numbers.take(parcel):
             return
         self._mail.learned(parcel.sender, host, port)
         for kind, value in parcel.items:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...cell import Reason, Ref
+from ...identity import identity
 from .birth import Capabilities, Charter, Process, Wire
 from .poller import Vigil
-from .process_id import identity
 from .registry import Entry, Place, Roll
 
 UNSEEN: Final = Reason("killed", "away, and nobody saw how")

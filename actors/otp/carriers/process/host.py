@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from ...cell import Reason, Ref, Start
+from ...identity import Identity, boot_id, identity
 from . import process_id
-from .process_id import Identity, identity
 from .registry import Place, Roll
 
 ROOT: Final = "0"  # the serial of the root
@@ -177,7 +177,7 @@ class Backstage:
         if not wanted:
             kind, code = ("killed", None) if reason is None else (reason.kind, reason.code)
             return Reason(kind, f"the root: {reason.detail if reason else 'no last word'}", code)
-        if process_id.ticks_of(self._admin.pid) == self._admin.ticks:
+        if self._admin.is_alive:
             self._system.shutdown()
         return reason or Reason("killed", "the root: no last word")
 
@@ -209,10 +209,6 @@ class Backstage:
     def _say(self, word: str, **what: object) -> None:
         with suppress(OSError):
             self._control.sendall(json.dumps({"word": word, **what}).encode() + b"\n")
-
-
-def boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def main(line: str) -> NoReturn:

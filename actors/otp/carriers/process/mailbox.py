@@ -178,7 +178,8 @@ class Numbers:
     def __init__(self) -> None:
         self._last: OrderedDict[Key, int] = OrderedDict()
 
-    def is_new(self, parcel: Parcel) -> bool:
+    def take(self, parcel: Parcel) -> bool:
+        """Note the parcel's number; False where it was seen before."""
         key = key_of(parcel.sender)
         if parcel.number <= self._last.get(key, 0):
             return False

@@ -9,7 +9,7 @@ import select
 from contextlib import suppress
 from typing import Literal
 
-from .process_id import Identity
+from ...identity import Identity
 
 Event = tuple[Literal["process", "file", "self"], int]  # and its pid, its descriptor, or nothing
 

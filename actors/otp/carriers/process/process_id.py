@@ -3,7 +3,6 @@
 I1  A tied process is ended by the kernel when its parent ends, however that happens.
 I2  It keeps the descriptors that are its own, and no other.
 I3  A fault in C code ends it: no handler in Python stands in the way and runs it again.
-I4  A process is named by its pid and the tick of its start: pids are used again, such pairs not.
 """
 
 import ctypes
@@ -19,8 +18,9 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from ...identity import Identity, identity
 
 MARK = "UNDERSTUDY_TROUPE"  # in the environment of every process of a system: which one it is of
 
@@ -32,62 +32,6 @@ _SWEEP_SECONDS = 10.0  # a killed process that waits for a disk goes when the di
 _LOOK_SECONDS = 0.005
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """One process of this machine, for ever (I4)."""
-
-    pid: int
-    ticks: int
-
-    @property
-    def is_alive(self) -> bool:
-        return ticks_of(self.pid) == self.ticks
-
-    def kill(self, number: int = signal.SIGKILL) -> bool:
-        """Send it a signal, and nobody who has its pid by now; False where it is gone."""
-        try:
-            fd = os.pidfd_open(self.pid)
-        except OSError:
-            return False
-        try:
-            # Whoever the descriptor stands for was there before this look.
-            if not self.is_alive:
-                return False
-            signal.pidfd_send_signal(fd, number)
-        except ProcessLookupError:
-            return False
-        finally:
-            os.close(fd)
-        return True
-
-
-def identity(pid: int | None = None) -> Identity:
-    """Of a process that is there, or has not been waited for."""
-    pid = os.getpid() if pid is None else pid
-    return Identity(pid, _stat(pid)[1])
-
-
-def ticks_of(pid: int) -> int | None:
-    """When a living process was started; a zombie is not alive."""
-    try:
-        state, ticks = _stat(pid)
-    except OSError:
-        return None
-    return None if state in "ZX" else ticks
-
-
-def _stat(pid: int) -> tuple[str, int]:
-    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        # The name in parentheses may hold anything, so count from behind it.
-        fields = os.read(fd, 4_096).rpartition(b")")[2].split()
-    finally:
-        os.close(fd)
-    if not fields:
-        raise ProcessLookupError(pid)
-    return fields[0].decode(), int(fields[19])
 
 
 # --- ties -----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...cell import Reason, Ref
-from .process_id import Identity
+from ...identity import Identity
 
 STALE_SECONDS = 120.0  # how long an end is told; a late watcher hears `noproc`
 GUESTS = "guests"  # the folder of those who belong to other systems

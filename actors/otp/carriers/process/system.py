@@ -36,9 +36,10 @@ from typing import Any, Final, Self
 
 from ...calls import Cast
 from ...cell import CallFailed, OtpError, Reason, Ref, Start, Target
+from ...identity import Identity, boot_id, identity
 from . import process_id
-from .host import LIVE, RUN_FILE, boot_id
-from .process_id import MARK, Identity, identity
+from .host import LIVE, RUN_FILE
+from .process_id import MARK
 from .registry import Roll
 from .root import Ask, Close, Find, Join, Order, Signal, Spawn, Tell
 from .root_client import Hung, Line

@@ -23,12 +23,12 @@ from thespian.actors import (
 from thespian.system.transport import ReceiveEnvelope
 from thespian.system.transport.IPBase import TCPv4ActorAddress
 
+from ...identity import identity
 from . import process_id
 from .birth import Capabilities, Charter, Process
 from .cell import Body
 from .hooks import Letter
 from .mailbox import Fate, Parcel
-from .process_id import identity
 from .registry import Place, Roll
 
 # What a system says of itself to others, as capabilities.

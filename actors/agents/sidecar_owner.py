@@ -1,33 +1,29 @@
-"""The sidecar of a gateway that nobody supervises: somebody's that runs, or a child of its own.
+"""The sidecar of a gateway without a tree: one that runs already, or a child of the gateway.
 
-A child lives as long as the gateway and no longer, also if the gateway is killed: it runs under a
-warden. It is started again when it dies, and so is one that somebody else ran and has stopped.
+A child is started again when it dies; and where a sidecar of others has stopped, one is started.
 """
 
 import asyncio
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
-from ...actors.process import port
 from ...authority import Unavailable
-from ...authority.service import client
+from ..process import sidecar_child
+from ..process.port import ProcessGroup
 
-LOG: Final = "sidecar.log"
 _LOOK_SECONDS = 2.0
-_START_SECONDS = 30.0  # a long journal takes a while to fold
 _PAUSE_SECONDS = 0.02
 _SILENCE_SECONDS = 5.0
-_STOP_GRACE_MS = 10_000
 
 
-class Household:
+class SidecarOwner:
     """An asynchronous context in which a sidecar serves the state directory."""
 
     def __init__(self, state_dir: Path, run_dir: Path) -> None:
         self._state_dir, self._run_dir = state_dir, run_dir
-        self._group: port.ProcessGroup | None = None
+        self._group: ProcessGroup | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -60,11 +56,13 @@ class Household:
                 print(f"no sidecar: {error}", file=sys.stderr, flush=True)  # noqa: T201 - our log
 
     async def _attend(self) -> None:
-        """See that somebody serves; start a child where nobody does."""
-        give_up = asyncio.get_running_loop().time() + _START_SECONDS
+        """See that a sidecar serves; start a child where none does."""
+        give_up = asyncio.get_running_loop().time() + sidecar_child.START_MS / 1000
         while True:
             try:
-                await asyncio.to_thread(self._greeted)
+                await asyncio.to_thread(
+                    sidecar_child.greeting, self._state_dir, "mcp", _SILENCE_SECONDS
+                )
             except Unavailable:
                 if asyncio.get_running_loop().time() > give_up:
                     raise
@@ -73,21 +71,9 @@ class Household:
             if self._group is not None and self._group.poll() is not None:
                 await self._end()
             if self._group is None:
-                self._begin()
+                self._run_dir.mkdir(mode=0o700, exist_ok=True)
+                self._group = sidecar_child.start(self._state_dir, self._run_dir)
             await asyncio.sleep(_PAUSE_SECONDS)
-
-    def _greeted(self) -> None:
-        found = client.Client(
-            self._state_dir, "mcp", retry_seconds=0, silence_seconds=_SILENCE_SECONDS
-        )
-        found.close()
-
-    def _begin(self) -> None:
-        self._run_dir.mkdir(mode=0o700, exist_ok=True)
-        words = [sys.executable, "-m", "understudy", "authority", "serve"]
-        words += ["--state-dir", str(self._state_dir)]
-        log = self._run_dir / LOG
-        self._group = port.ProcessGroup(port.Command(words, log=log, grace_ms=_STOP_GRACE_MS))
 
     async def _end(self) -> None:
         group, self._group = self._group, None

@@ -4,9 +4,9 @@
        |               |
        +---> completed | failed | cancelled
 
-W1  A task is on the shelf before anybody is told its id.
+W1  A task is on the shelf before its owner is told its id.
 W2  An ended task never changes again.
-W3  A task exists for its owner alone; to everybody else it is unknown.
+W3  A task exists for its owner alone; to all others it is unknown.
 W4  What has ended stays readable for its time to live: a full shelf takes nothing new instead.
 """
 
@@ -25,7 +25,7 @@ _ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class LongTask:
     """A long call, as it is now."""
 
     task_id: str
@@ -47,24 +47,24 @@ class Task:
 class Shelf(Protocol):
     """Where tasks are kept. One that outlives the process makes their ids durable."""
 
-    async def add(self, task: Task) -> bool:
+    async def add(self, task: LongTask) -> bool:
         """Keep a new task; False where there is no room for it (W4)."""
 
-    async def get(self, task_id: str) -> Task | None:
+    async def get(self, task_id: str) -> LongTask | None:
         """The task as it is now, unless there is none or its time is over."""
 
-    async def put(self, task: Task) -> None:
+    async def put(self, task: LongTask) -> None:
         """The task has changed."""
 
 
-class Memory:
+class MemoryShelf:
     """A shelf that lasts as long as the process."""
 
     def __init__(self, clock_ms: Callable[[], int], room: int = limits.TASKS_MAX) -> None:
         self._clock_ms, self._room = clock_ms, room
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, LongTask] = {}
 
-    async def add(self, task: Task) -> bool:
+    async def add(self, task: LongTask) -> bool:
         if len(self._tasks) >= self._room:
             self._tasks = {key: each for key, each in self._tasks.items() if not self._over(each)}
         if len(self._tasks) >= self._room:
@@ -72,36 +72,36 @@ class Memory:
         self._tasks[task.task_id] = task
         return True
 
-    async def get(self, task_id: str) -> Task | None:
+    async def get(self, task_id: str) -> LongTask | None:
         task = self._tasks.get(task_id)
         if task is not None and self._over(task):
             del self._tasks[task_id]
             return None
         return task
 
-    async def put(self, task: Task) -> None:
+    async def put(self, task: LongTask) -> None:
         self._tasks[task.task_id] = task
 
-    def _over(self, task: Task) -> bool:
+    def _over(self, task: LongTask) -> bool:
         return task.ended and self._clock_ms() > task.created_ms + task.ttl_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class TaskAnswered:
     """The work is done, and this is its result."""
 
     result: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class TaskFailed:
     """The work broke the protocol; the JSON-RPC error says how."""
 
     error: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class TaskAsking:
     """The work goes on once the client has answered all of these."""
 
     questions: Mapping[str, Any]
@@ -109,14 +109,14 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class TaskReply:
     """What the client answered, with the state that the questions came with."""
 
     answers: Mapping[str, Any]
     state: str | None
 
 
-Work = Callable[[Reply | None], Awaitable[Answered | Failed | Asking]]
+Work = Callable[[TaskReply | None], Awaitable[TaskAnswered | TaskFailed | TaskAsking]]
 
 
 @dataclass(slots=True)
@@ -127,22 +127,22 @@ class _Inbox:
     complete: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Works:
+class TaskRunner:
     """All long calls of one process; `close` cancels those that still run."""
 
     def __init__(
         self, shelf: Shelf | None = None, *, clock_ms: Callable[[], int] | None = None
     ) -> None:
         self._clock_ms = clock_ms or _wall_ms
-        self._shelf: Shelf = shelf or Memory(self._clock_ms)
+        self._shelf: Shelf = shelf or MemoryShelf(self._clock_ms)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._inboxes: dict[str, _Inbox] = {}
-        self._watchers: dict[str, set[asyncio.Queue[Task]]] = {}
+        self._watchers: dict[str, set[asyncio.Queue[LongTask]]] = {}
 
-    async def start(self, owner: str, work: Work) -> Task | None:
+    async def start(self, owner: str, work: Work) -> LongTask | None:
         """Begin the work and say under which id it is found; None where there is no room."""
         now_ms = self._clock_ms()
-        task = Task(secrets.token_hex(16), owner, now_ms, now_ms, limits.TASK_TTL_MS)
+        task = LongTask(secrets.token_hex(16), owner, now_ms, now_ms, limits.TASK_TTL_MS)
         if len(self._running) >= limits.TASKS_RUNNING_MAX or not await self._shelf.add(task):
             return None
         running = asyncio.create_task(self._carry(task, work), name=f"task {task.task_id}")
@@ -150,13 +150,13 @@ class Works:
         running.add_done_callback(lambda _: self._running.pop(task.task_id, None))
         return task
 
-    async def find(self, owner: str, task_id: str) -> Task | None:
+    async def find(self, owner: str, task_id: str) -> LongTask | None:
         """The owner's task (W3)."""
         task = await self._shelf.get(task_id)
         return task if task is not None and task.owner == owner else None
 
-    async def answer(self, task: Task, answers: Mapping[str, Any]) -> None:
-        """Hand over answers; the ones to questions that nobody asks any more are passed over."""
+    async def answer(self, task: LongTask, answers: Mapping[str, Any]) -> None:
+        """Hand over answers; the ones to questions that are not asked any more are passed over."""
         inbox = self._inboxes.get(task.task_id)
         current = await self._shelf.get(task.task_id)
         if inbox is None or current is None:
@@ -169,7 +169,7 @@ class Works:
         if not left:
             inbox.complete.set()
 
-    async def cancel(self, task: Task) -> None:
+    async def cancel(self, task: LongTask) -> None:
         """Stop the work, if it still goes on, and wait until it has stopped."""
         running = self._running.get(task.task_id)
         if running is not None:
@@ -180,9 +180,9 @@ class Works:
             await self._end(current, "cancelled", message="cancelled before it was done")
 
     @asynccontextmanager
-    async def watch(self, task_ids: set[str]) -> AsyncIterator[asyncio.Queue[Task]]:
+    async def watch(self, task_ids: set[str]) -> AsyncIterator[asyncio.Queue[LongTask]]:
         """A queue of what becomes of these tasks; in one that is not read, the newest remains."""
-        queue: asyncio.Queue[Task] = asyncio.Queue(limits.TASK_NEWS_MAX)
+        queue: asyncio.Queue[LongTask] = asyncio.Queue(limits.TASK_NEWS_MAX)
         for task_id in task_ids:
             self._watchers.setdefault(task_id, set()).add(queue)
         try:
@@ -200,22 +200,22 @@ class Works:
             assert task is not None, "what runs is kept"
             await self.cancel(task)
 
-    async def _carry(self, task: Task, work: Work) -> None:
-        reply: Reply | None = None
+    async def _carry(self, task: LongTask, work: Work) -> None:
+        reply: TaskReply | None = None
         try:
             for turn in range(limits.TASK_TURNS_MAX):
                 match await work(reply):
-                    case Answered(result):
+                    case TaskAnswered(result):
                         return await self._end(task, "completed", result=result)
-                    case Failed(error):
+                    case TaskFailed(error):
                         return await self._end(task, "failed", error=error)
-                    case Asking(questions, state):
-                        reply = Reply(await self._ask(task, turn, questions), state)
+                    case TaskAsking(questions, state):
+                        reply = TaskReply(await self._ask(task, turn, questions), state)
             await self._end(task, "cancelled", message="it asked too often")
         finally:
             self._inboxes.pop(task.task_id, None)
 
-    async def _ask(self, task: Task, turn: int, questions: Mapping[str, Any]) -> dict[str, Any]:
+    async def _ask(self, task: LongTask, turn: int, questions: Mapping[str, Any]) -> dict[str, Any]:
         """Wait for all answers. A key is never asked twice: each turn has its own."""
         inbox = self._inboxes[task.task_id] = _Inbox()
         asked = {f"{turn}.{key}": each for key, each in questions.items()}
@@ -225,7 +225,7 @@ class Works:
 
     async def _end(
         self,
-        task: Task,
+        task: LongTask,
         status: Status,
         *,
         result: dict[str, Any] | None = None,
@@ -244,7 +244,7 @@ class Works:
             ttl_ms=ttl_ms,
         )
 
-    async def _change(self, task: Task, **changes: Any) -> None:  # noqa: ANN401
+    async def _change(self, task: LongTask, **changes: Any) -> None:  # noqa: ANN401 - as in `replace`
         changed = replace(task, updated_ms=self._clock_ms(), **changes)
         await self._shelf.put(changed)
         for queue in self._watchers.get(task.task_id, ()):

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..contracts import Flaw, Policy, SetPolicy, check_policy
-from .law.outcome import Accepted, Change, ChecksSet, Outcome, PolicySet, Refused
-from .law.turn import Turn
+from ...contracts import Flaw, Policy, SetPolicy, check_policy
+from .outcome import Accepted, Change, ChecksSet, Outcome, PolicySet, Refused
+from .turn import Turn
 
 
 def set_policy(turn: Turn, request: SetPolicy) -> Outcome:

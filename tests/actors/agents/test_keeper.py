@@ -1,7 +1,6 @@
 """A keeper with a real authority, on a clock that the test turns."""
 
 import asyncio
-import dataclasses
 import os
 import signal
 import subprocess
@@ -15,22 +14,24 @@ import orjson
 import pytest
 
 from tests.surfaces.process import Serve
+from understudy.actors.agents.authority_link import AuthorityLink
+from understudy.actors.agents.holds import KeepPolicy
+from understudy.actors.agents.keeper import KeptCaller, LeaseKeeper
+from understudy.actors.leasing.work_kind import HeldLease
+from understudy.actors.otp.identity import Identity
+from understudy.actors.process.guard.descendants import now_ms
 from understudy.authority.service.client import Client
-from understudy.surfaces.mcp.desk import Desk
-from understudy.surfaces.mcp.holds import Policy
-from understudy.surfaces.mcp.keeper import Caller, Keeper, Process, now_ms
-from understudy.surfaces.mcp.visit import Held
 
 TTL = 30
-Test = Callable[[Keeper, Desk], Coroutine[Any, Any, None]]
+Test = Callable[[LeaseKeeper, AuthorityLink], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
 async def _kept(
-    state_dir: Path, policy: Policy | None = None
-) -> AsyncIterator[tuple[Keeper, Desk]]:
-    desk = await Desk.open(state_dir)
-    keeper = Keeper(desk, policy or Policy())
+    state_dir: Path, policy: KeepPolicy | None = None
+) -> AsyncIterator[tuple[LeaseKeeper, AuthorityLink]]:
+    desk = await AuthorityLink.open(state_dir)
+    keeper = LeaseKeeper(desk, policy or KeepPolicy())
     try:
         yield keeper, desk
     finally:
@@ -38,26 +39,40 @@ async def _kept(
         await desk.close()
 
 
-async def _claimed(desk: Desk, caller: Caller, issue: str) -> Held:
+async def _claimed(desk: AuthorityLink, caller: KeptCaller, issue: str) -> HeldLease:
     await desk.ask("issue.add", {"id": issue, "title": issue})
     payload = {"id": issue, "assignee": caller.name, "leaseTtlSeconds": TTL}
     answer = await desk.ask("issue.claim", payload)
     lease = answer["issue"]["lease"]
-    held = Held(issue, lease["owner"], lease["leaseId"], lease["fence"], TTL)
-    caller.keep(held)
+    held = HeldLease(issue, lease["owner"], lease["leaseId"], lease["fence"])
+    caller.keep(held, TTL * 1000, now_ms())
     return held
 
 
-async def _lease(desk: Desk, issue: str) -> dict[str, Any] | None:
+async def _lease(desk: AuthorityLink, issue: str) -> dict[str, Any] | None:
     shown = await desk.ask("issue.show", {"id": issue})
     lease: dict[str, Any] | None = shown["issue"].get("lease")
     return lease
 
 
-async def _turn(keeper: Keeper, ahead_ms: int = 0) -> None:
+async def _turn(keeper: LeaseKeeper, ahead_ms: int = 0) -> None:
     """What is due by then is done, and answered, when this returns."""
     keeper.tick(now_ms() + ahead_ms)
     await keeper.settle()
+
+
+class Notebook:
+    """A pump that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.leases: dict[int, bytes] = {}
+        self.forgotten: list[int] = []
+
+    def remember(self, fence: int, lease: bytes) -> None:
+        self.leases[fence] = lease
+
+    def forget(self, fence: int) -> None:
+        self.forgotten.append(fence)
 
 
 def _sent(child: int, number: signal.Signals, event: int) -> None:
@@ -94,7 +109,7 @@ def test_a_strict_policy_sees_the_instruction_that_a_lease_was_claimed_under(ser
             caller = keeper.arrive("visit-1", "ann", {})
             held = await _claimed(desk, caller, "us-1")
             caller.drop(held.resource, held.fence)
-            caller.keep(dataclasses.replace(held, instruction="instr-1"))
+            caller.keep(held, TTL * 1000, now_ms(), "instr-1")
             with Client(served.state_dir, "cli") as operator:
                 strict = operator.ask("policy.set", {"mutation": "instruction-linked"})
             assert strict["result"] == "accepted"
@@ -127,9 +142,9 @@ def test_a_client_that_goes_has_its_leases_laid_down_by_policy(served: Serve, po
             held = await _claimed(desk, caller, "us-1")
             keeper.leave(caller, connection)
             await _turn(keeper, 4_000)
-            assert keeper.visits
+            assert keeper.callers
             await _turn(keeper, 6_000)
-            assert not keeper.visits
+            assert not keeper.callers
             assert (await _lease(desk, held.name) is None) == (policy == "release")
 
     asyncio.run(story())
@@ -145,40 +160,39 @@ def test_a_client_that_comes_back_in_time_goes_on_with_what_it_holds(served: Ser
             caller.carried_by(second, None)
             keeper.leave(caller, first)  # the old connection ends after the new one has begun
             await _turn(keeper, 6_000)
-            assert list(caller.stay) == [held]
+            assert [each.lease for each in caller.holds] == [held]
             assert await _lease(desk, held.name) is not None
 
     asyncio.run(story())
 
 
-def test_a_lease_that_is_lost_is_dropped_and_its_client_told(served: Serve) -> None:
+def test_a_lease_that_is_lost_is_dropped_and_its_client_told(
+    served: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story() -> None:
         async with _kept(served.state_dir) as (keeper, desk):
             caller = keeper.arrive("visit", "ann", {})
-            said: list[bytes] = []
-            caller.carried_by(object(), said.append)
-            lost: list[tuple[Held, str]] = []
-            caller.on_lost.append(lambda held, failure: lost.append((held, failure)))
+            notebook = Notebook()
+            caller.carried_by(object(), notebook)
             held = await _claimed(desk, caller, "us-1")
             await desk.ask("issue.lease_break", {"id": "us-1", "reason": "it hangs"})
             await _turn(keeper, TTL * 1000 // 3)
-            assert lost == [(held, "lease_missing")]
-            assert not len(caller.stay)
-            assert said[-1] == b"#drop %d" % held.fence
+            assert f"lost issue/us-1, fence {held.fence}: lease_missing" in caplog.text
+            assert not len(caller.holds)
+            assert notebook.forgotten == [held.fence]
 
     asyncio.run(story())
 
 
 def test_the_next_gateway_is_told_by_the_pump_what_the_last_one_kept(served: Serve) -> None:
     async def story() -> None:
-        said: list[bytes] = []
+        notebook = Notebook()
         async with _kept(served.state_dir) as (keeper, desk):
             caller = keeper.arrive("visit", "ann", {})
-            caller.carried_by(object(), said.append)
+            caller.carried_by(object(), notebook)
             held = await _claimed(desk, caller, "us-1")
             before = await _lease(desk, "us-1")
-        word, key, line = said[0].split(b" ", 2)
-        assert (word, key) == (b"#keep", b"%d" % held.fence)
+        line = notebook.leases[held.fence]
         async with _kept(served.state_dir) as (keeper, desk):
             again = keeper.arrive("visit", "ann", {})
             assert again.name == caller.name
@@ -186,7 +200,7 @@ def test_the_next_gateway_is_told_by_the_pump_what_the_last_one_kept(served: Ser
             again.take_over(line)
             again.take_over(b'{"issue":7}')
             again.take_over(orjson.dumps(orjson.loads(line) | {"ttlSeconds": 10**9, "fence": 99}))
-            assert list(again.stay) == [held]
+            assert [each.lease for each in again.holds] == [held]
             await asyncio.sleep(0.002)
             await _turn(keeper)
             after = await _lease(desk, "us-1")
@@ -201,9 +215,9 @@ def test_nothing_is_renewed_while_a_process_of_the_client_is_stopped(served: Ser
     async def story(child: int) -> None:
         async with _kept(served.state_dir) as (keeper, desk):
             caller = keeper.arrive("visit", "ann", {})
-            process = Process.find(child)
+            process = Identity.find(child)
             assert process is not None
-            assert process.parent == Process.find(os.getpid())
+            assert process.parent == Identity.find(os.getpid())
             caller.processes = [process]
             held = await _claimed(desk, caller, "us-1")
             before = await _lease(desk, "us-1")
@@ -215,7 +229,7 @@ def test_nothing_is_renewed_while_a_process_of_the_client_is_stopped(served: Ser
             assert await _lease(desk, "us-1") != before
             _sent(child, signal.SIGKILL, os.WEXITED)
             assert not caller.is_awake
-            assert list(caller.stay) == [held]
+            assert [each.lease for each in caller.holds] == [held]
 
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         asyncio.run(story(child.pid))
@@ -232,7 +246,7 @@ def test_an_authority_that_is_away_for_a_while_costs_no_lease(served: Serve) -> 
             with Serve(served.state_dir) as successor:
                 successor.ready()
                 await keeper.settle()
-                assert list(caller.stay) == [held]
+                assert [each.lease for each in caller.holds] == [held]
                 assert await _lease(desk, "us-1") != before
 
     asyncio.run(story())
@@ -253,17 +267,17 @@ def test_the_same_request_has_the_same_key_and_no_other_has_it(served: Serve) ->
 # --- jobs -----------------------------------------------------------------------------------------
 
 
-async def _claimed_job(desk: Desk, caller: Caller, job: str) -> Held:
+async def _claimed_job(desk: AuthorityLink, caller: KeptCaller, job: str) -> HeldLease:
     await desk.ask("job.schedule", {"jobId": job, "kind": "k"})
     payload = {"jobId": job, "worker": caller.name, "leaseDurationMs": TTL * 1000}
     lease = (await desk.ask("job.claim", payload))["job"]["lease"]
     proof = (lease["owner"], lease["leaseId"], lease["fence"])
-    held = Held(job, *proof, TTL, family="job")
-    caller.keep(held)
+    held = HeldLease(job, *proof, family="job")
+    caller.keep(held, TTL * 1000, now_ms())
     return held
 
 
-async def _job(desk: Desk, job: str) -> dict[str, Any]:
+async def _job(desk: AuthorityLink, job: str) -> dict[str, Any]:
     shown: dict[str, Any] = (await desk.ask("job.show", {"jobId": job}))["job"]
     return shown
 
@@ -274,7 +288,7 @@ def test_leases_of_jobs_are_renewed_beside_those_of_issues(served: Serve) -> Non
             caller = keeper.arrive("visit", "ann", {})
             await _claimed(desk, caller, "same")
             held = await _claimed_job(desk, caller, "same")
-            assert len(caller.stay) == 2
+            assert len(caller.holds) == 2
             before = (await _job(desk, "same"))["lease"]
             await _turn(keeper, TTL * 1000 // 3)
             after = (await _job(desk, "same"))["lease"]
@@ -294,7 +308,7 @@ def test_jobs_of_a_client_that_goes_are_yielded_by_policy(served: Serve, policy:
             await _claimed_job(desk, caller, "j")
             keeper.leave(caller, connection)
             await _turn(keeper, 6_000)
-            assert not keeper.visits
+            assert not keeper.callers
             job = await _job(desk, "j")
             yielded = ("pending", "the agent that held it has left")
             kept = ("claimed", None)
@@ -323,15 +337,13 @@ def test_a_job_is_held_no_longer_than_the_longest_hold(served: Serve) -> None:
     ],
 )
 def test_a_job_that_is_lost_is_dropped_and_never_claimed_again(
-    served: Serve, end: str, failure: str
+    served: Serve, end: str, failure: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever yields a job behind the keeper's back does not get it back by a renewal."""
 
     async def story() -> None:
         async with _kept(served.state_dir) as (keeper, desk):
             caller = keeper.arrive("visit", "ann", {})
-            lost: list[tuple[Held, str]] = []
-            caller.on_lost.append(lambda held, failure: lost.append((held, failure)))
             held = await _claimed_job(desk, caller, "j")
             proof = {"jobId": "j", "worker": held.owner, "leaseId": held.lease_id}
             answer = await desk.ask(end or "job.yield", proof | {"fence": held.fence})
@@ -339,7 +351,8 @@ def test_a_job_that_is_lost_is_dropped_and_never_claimed_again(
             if not end:  # and somebody else takes it
                 await desk.ask("job.claim", {"jobId": "j", "worker": "bob"})
             await _turn(keeper, TTL * 1000 // 3)
-            assert lost == [(held, failure)]
+            assert f"lost job/j, fence {held.fence}: {failure}" in caplog.text
+            assert not len(caller.holds)
             owner = (await _job(desk, "j")).get("lease", {}).get("owner")
             assert owner == (None if end else "bob")
 
@@ -348,18 +361,18 @@ def test_a_job_that_is_lost_is_dropped_and_never_claimed_again(
 
 def test_the_next_gateway_goes_on_with_jobs(served: Serve) -> None:
     async def story() -> None:
-        said: list[bytes] = []
+        notebook = Notebook()
         async with _kept(served.state_dir) as (keeper, desk):
             caller = keeper.arrive("visit", "ann", {})
-            caller.carried_by(object(), said.append)
+            caller.carried_by(object(), notebook)
             held = await _claimed_job(desk, caller, "j")
-        line = said[0].split(b" ", 2)[2]
+        line = notebook.leases[held.fence]
         async with _kept(served.state_dir) as (keeper, desk):
             again = keeper.arrive("visit", "ann", {})
             again.take_over(orjson.dumps(orjson.loads(line) | {"issue": "j"}))
-            assert not len(again.stay), "it is one or the other"
+            assert not len(again.holds), "it is one or the other"
             again.take_over(line)
-            assert list(again.stay) == [held]
+            assert [each.lease for each in again.holds] == [held]
             await _turn(keeper)
             assert (await _job(desk, "j"))["lease"]["renewals"] == 1
 

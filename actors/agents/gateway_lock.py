@@ -9,25 +9,24 @@ from typing import Final
 
 from ...authority import Unavailable, held
 from ...contracts import Reason
-from . import wire
 
 _LEAVE_MS: Final = 30_000  # for what was taken in to be answered, and for a sidecar to end
 
 
-def taken(state_dir: Path, *, by_force: bool) -> AbstractContextManager[None]:
+def take(path: Path, *, by_force: bool) -> AbstractContextManager[None]:
     """Be the gateway; by force, another one is told to make room first.
 
-    Whoever leaves answers first what it was asked, and its clients come to us. `Unavailable` is
-    raised where somebody has it.
+    The one that leaves answers first what it was asked, and its clients come to us. `Unavailable`
+    is raised where another gateway has the lock.
     """
     if by_force:
-        dismiss(state_dir)
-    return held(state_dir / wire.LOCK, _LEAVE_MS if by_force else 0)
+        dismiss(path)
+    return held(path, _LEAVE_MS if by_force else 0)
 
 
 @contextmanager
-def given(handle: int) -> Iterator[None]:
-    """Be the gateway, by the lock that whoever started us has taken for us."""
+def inherit(handle: int) -> Iterator[None]:
+    """Be the gateway, by the lock that the pump which started us has taken for us."""
     os.set_inheritable(handle, False)  # noqa: FBT003 - its own signature
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
@@ -37,23 +36,23 @@ def given(handle: int) -> Iterator[None]:
         os.close(handle)
 
 
-def cleared(state_dir: Path) -> bool:
+def clear(path: Path) -> bool:
     """Have the gateway that serves here leave, with the sidecar that it may own; False if none."""
-    if dismiss(state_dir) is None:
+    if dismiss(path) is None:
         return False
-    with held(state_dir / wire.LOCK, _LEAVE_MS):
+    with held(path, _LEAVE_MS):
         return True
 
 
-def dismiss(state_dir: Path) -> int | None:
+def dismiss(path: Path) -> int | None:
     """Tell the gateway that serves here to leave; its process, if there is one."""
     try:
-        with held(state_dir / wire.LOCK, 0):
+        with held(path, 0):
             return None
     except Unavailable as error:
         if error.reason is not Reason.AUTHORITY_BUSY:
             raise
-    text = (state_dir / wire.LOCK).read_text().strip()
+    text = path.read_text().strip()
     if not text.isdecimal():
         return None  # it is about to begin, or to end
     for number in (signal.SIGTERM, signal.SIGCONT):

@@ -1,19 +1,20 @@
-"""The way from the MCP server to the authority: one connection to the sidecar, for all clients."""
+"""The way from agents to the authority: one connection to the sidecar, for all of them."""
 
 import asyncio
 from pathlib import Path
 from typing import Any, Self
 
+from ...authority import Unavailable
 from ...authority.service import client
-from ...contracts import Transport, host_actions
+from ...contracts import Reason, Transport, host_actions
 from .changes import Changes
 
 
-class Desk:
+class AuthorityLink:
     """Asks the sidecar of a state directory, through one door.
 
     A sidecar that is started again is found again; what was in flight is asked once more, under
-    the same request id. `Unavailable` is raised while there is nobody to ask.
+    the same request id. `Unavailable` is raised while none serves.
     """
 
     def __init__(self, state_dir: Path, transport: Transport = "mcp") -> None:
@@ -25,10 +26,10 @@ class Desk:
 
     @classmethod
     async def open(cls, state_dir: Path) -> Self:
-        """A desk whose sidecar runs."""
-        desk = cls(state_dir)
-        await desk._connected()
-        return desk
+        """A link to a sidecar that runs."""
+        link = cls(state_dir)
+        await link._connected()
+        return link
 
     async def ask(
         self, action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
@@ -46,6 +47,17 @@ class Desk:
             self.changes.nudge()
         return answer
 
+    async def answer(
+        self, action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """As `ask`; a refusal where no sidecar serves, or the payload is no JSON."""
+        try:
+            return await self.ask(action, payload, context)
+        except Unavailable as error:
+            return refusal(action, error.reason, str(error))
+        except ValueError as error:
+            return refusal(action, Reason.REQUEST_INVALID, str(error))
+
     async def close(self) -> None:
         """Hang up. What is in flight is cancelled."""
         self.changes.close()
@@ -61,3 +73,13 @@ class Desk:
                 fresh = client.AsyncClient(self.state_dir, self._transport)
                 self._client = await fresh.__aenter__()
             return self._client
+
+
+def refusal(action: str, reason: Reason, diagnostic: str) -> dict[str, Any]:
+    """What is said where no authority could say it."""
+    return {
+        "action": action,
+        "result": "rejected",
+        "failureClasses": [reason.wire],
+        "diagnostic": diagnostic,
+    }

@@ -12,7 +12,7 @@ from .orders import Effect
 
 
 @dataclass(slots=True)
-class Errand(OpenRequest):
+class DispatchRequest(OpenRequest):
     """A request; what is claimed with it, or which assignment waits for its answer."""
 
     effect: Effect
@@ -20,12 +20,12 @@ class Errand(OpenRequest):
     term: Assignment | None = None
 
 
-class Outbox:
+class Effects:
     """`name` and `run` are the dispatcher's; `now` is the time of the step."""
 
     def __init__(self, name: str, run: str) -> None:
         self.now = Moment(0, lambda: 0)
-        self.errands = Outstanding[Errand]()
+        self.requests = Outstanding[DispatchRequest]()
         self.serial = 0
         self._name, self._run = name, run
         self._effects: list[Effect] = []
@@ -70,20 +70,20 @@ class Outbox:
         candidate: Candidate | None = None,
         term: Assignment | None = None,
     ) -> None:
-        errand = Errand(self.now.ms, effect, candidate, term)
-        self.put(self.errands.send(token, errand, self.now.ms).effect)
+        request = DispatchRequest(self.now.ms, effect, candidate, term)
+        self.put(self.requests.send(token, request, self.now.ms).effect)
 
     def send_again(self) -> None:
         """All that is without an answer for too long."""
-        for token, errand in self.errands.due(self.now.ms):
-            self.put(self.errands.send(token, errand, self.now.ms).effect)
+        for token, request in self.requests.due(self.now.ms):
+            self.put(self.requests.send(token, request, self.now.ms).effect)
 
     def claims(self) -> list[str]:
         """The issues that were claimed, with an open end."""
-        found = (each.candidate for each in self.errands)
+        found = (each.candidate for each in self.requests)
         return [candidate.name for candidate in found if candidate is not None]
 
     def is_looking(self) -> bool:
         """Whether a look for work is under way."""
         looks = orders.AskReady | orders.AskIssues
-        return any(each.term is None and isinstance(each.effect, looks) for each in self.errands)
+        return any(each.term is None and isinstance(each.effect, looks) for each in self.requests)

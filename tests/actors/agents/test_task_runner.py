@@ -6,11 +6,19 @@ from dataclasses import dataclass
 
 import pytest
 
+from understudy.actors.agents.task_runner import (
+    LongTask,
+    MemoryShelf,
+    TaskAnswered,
+    TaskAsking,
+    TaskFailed,
+    TaskReply,
+    TaskRunner,
+)
 from understudy.contracts import limits
-from understudy.surfaces.mcp.works import Answered, Asking, Failed, Memory, Reply, Task, Works
 
 pytestmark = pytest.mark.anyio
-_DONE = Answered({"content": []})
+_DONE = TaskAnswered({"content": []})
 
 
 @dataclass
@@ -21,19 +29,21 @@ class Clock:
         return self.now_ms
 
 
-def at_once(outcome: Answered | Failed) -> Callable[[Reply | None], Awaitable[Answered | Failed]]:
-    async def work(reply: Reply | None) -> Answered | Failed:
+def at_once(
+    outcome: TaskAnswered | TaskFailed,
+) -> Callable[[TaskReply | None], Awaitable[TaskAnswered | TaskFailed]]:
+    async def work(reply: TaskReply | None) -> TaskAnswered | TaskFailed:
         return outcome
 
     return work
 
 
-async def forever(reply: Reply | None) -> Answered:
+async def forever(reply: TaskReply | None) -> TaskAnswered:
     await asyncio.Event().wait()
     return _DONE
 
 
-async def settled(works: Works, task: Task) -> Task:
+async def settled(works: TaskRunner, task: LongTask) -> LongTask:
     """The task, once it waits for something or has ended."""
     async with works.watch({task.task_id}) as news:
         while (now := await works.find(task.owner, task.task_id)) is not None:
@@ -43,14 +53,16 @@ async def settled(works: Works, task: Task) -> Task:
     raise AssertionError("it is unknown")
 
 
-async def started(works: Works, work: Callable[..., Awaitable[Answered | Failed | Asking]]) -> Task:
+async def started(
+    works: TaskRunner, work: Callable[..., Awaitable[TaskAnswered | TaskFailed | TaskAsking]]
+) -> LongTask:
     task = await works.start("ada", work)
     assert task is not None
     return task
 
 
 async def test_a_task_is_found_before_its_id_is_told() -> None:  # W1
-    works = Works()
+    works = TaskRunner()
     task = await started(works, forever)
     assert await works.find("ada", task.task_id) == task
     assert (task.status, task.ended) == ("working", False)
@@ -58,16 +70,16 @@ async def test_a_task_is_found_before_its_id_is_told() -> None:  # W1
 
 
 async def test_the_end_of_a_task_can_be_read() -> None:
-    works = Works()
+    works = TaskRunner()
     done = await settled(works, await started(works, at_once(_DONE)))
     assert (done.status, done.result) == ("completed", {"content": []})
     error = {"code": -32603, "message": "broken"}
-    broken = await settled(works, await started(works, at_once(Failed(error))))
+    broken = await settled(works, await started(works, at_once(TaskFailed(error))))
     assert (broken.status, broken.error, broken.result) == ("failed", error, None)
 
 
 async def test_an_ended_task_never_changes_again() -> None:  # W2
-    works = Works()
+    works = TaskRunner()
     done = await settled(works, await started(works, at_once(_DONE)))
     await works.cancel(done)
     await works.answer(done, {"0.name": {}})
@@ -75,7 +87,7 @@ async def test_an_ended_task_never_changes_again() -> None:  # W2
 
 
 async def test_a_task_exists_for_its_owner_alone() -> None:  # W3
-    works = Works()
+    works = TaskRunner()
     task = await started(works, forever)
     assert await works.find("bob", task.task_id) is None
     assert await works.find("", task.task_id) is None
@@ -84,10 +96,10 @@ async def test_a_task_exists_for_its_owner_alone() -> None:  # W3
 
 
 async def test_a_cancelled_task_has_stopped() -> None:
-    works = Works()
+    works = TaskRunner()
     stopped = asyncio.Event()
 
-    async def work(reply: Reply | None) -> Answered:
+    async def work(reply: TaskReply | None) -> TaskAnswered:
         try:
             await asyncio.Event().wait()
         finally:
@@ -102,20 +114,20 @@ async def test_a_cancelled_task_has_stopped() -> None:
 
 
 async def test_a_task_that_is_cancelled_before_it_began_is_cancelled() -> None:
-    works = Works()
+    works = TaskRunner()
     task = await started(works, forever)
     await works.cancel(task)
     assert (await settled(works, task)).status == "cancelled"
 
 
 async def test_work_that_asks_goes_on_when_all_is_answered() -> None:
-    works = Works()
+    works = TaskRunner()
 
-    async def work(reply: Reply | None) -> Answered | Asking:
+    async def work(reply: TaskReply | None) -> TaskAnswered | TaskAsking:
         if reply is None:
-            return Asking({"name": {"method": "a"}, "age": {"method": "b"}}, "state")
+            return TaskAsking({"name": {"method": "a"}, "age": {"method": "b"}}, "state")
         assert reply.state == "state"
-        return Answered(dict(reply.answers))
+        return TaskAnswered(dict(reply.answers))
 
     task = await settled(works, await started(works, work))
     assert (task.status, set(task.questions)) == ("input_required", {"0.name", "0.age"})
@@ -132,11 +144,11 @@ async def test_work_that_asks_goes_on_when_all_is_answered() -> None:
 
 
 async def test_no_question_is_asked_twice_under_one_key() -> None:
-    works = Works()
+    works = TaskRunner()
     keys: list[str] = []
 
-    async def work(reply: Reply | None) -> Asking:
-        return Asking({"again": {}})
+    async def work(reply: TaskReply | None) -> TaskAsking:
+        return TaskAsking({"again": {}})
 
     task = await started(works, work)
     for _ in range(limits.TASK_TURNS_MAX):
@@ -151,7 +163,7 @@ async def test_no_question_is_asked_twice_under_one_key() -> None:
 
 async def test_an_end_is_kept_for_its_time_and_no_room_is_made_by_forgetting_it() -> None:  # W4
     clock = Clock()
-    works = Works(Memory(clock, room=2), clock_ms=clock)
+    works = TaskRunner(MemoryShelf(clock, room=2), clock_ms=clock)
     running = await started(works, forever)
     clock.now_ms += limits.TASK_TTL_MS
     ended = await settled(works, await started(works, at_once(_DONE)))
@@ -168,10 +180,10 @@ async def test_an_end_is_kept_for_its_time_and_no_room_is_made_by_forgetting_it(
 
 
 async def test_a_shelf_has_room_for_so_many() -> None:
-    shelf = Memory(Clock())
+    shelf = MemoryShelf(Clock())
 
     async def fits(number: int) -> bool:
-        return await shelf.add(Task(f"task-{number}", "ada", 1_000, 1_000, limits.TASK_TTL_MS))
+        return await shelf.add(LongTask(f"task-{number}", "ada", 1_000, 1_000, limits.TASK_TTL_MS))
 
     assert all([await fits(number) for number in range(limits.TASKS_MAX)])
     assert not await fits(limits.TASKS_MAX)
@@ -179,7 +191,7 @@ async def test_a_shelf_has_room_for_so_many() -> None:
 
 async def test_only_so_many_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TASKS_RUNNING_MAX", 2)
-    works = Works()
+    works = TaskRunner()
     for _ in range(2):
         await started(works, forever)
     assert await works.start("ada", forever) is None
@@ -189,10 +201,10 @@ async def test_only_so_many_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_a_listener_that_does_not_read_keeps_the_newest() -> None:
-    works = Works()
+    works = TaskRunner()
     gate = asyncio.Event()
 
-    async def work(reply: Reply | None) -> Answered:
+    async def work(reply: TaskReply | None) -> TaskAnswered:
         await gate.wait()
         return _DONE
 

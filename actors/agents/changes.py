@@ -3,7 +3,7 @@
     journal --read-only--> follower --events--> listen streams, watches, who waits for work
                               ^---- deadlines: a lease that runs out leaves no row
 
-It follows while somebody listens. A change through this process is seen at once, one of others
+It follows while there is a listener. A change through this process is seen at once, one of others
 within a quarter of a second. Events say what to read again; there is no replay.
 """
 
@@ -15,29 +15,29 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 
-from ...actors.tree import evidence_process
 from ...authority import Unavailable, open_journal
 from ...authority.journal import journal
 from ...contracts import is_issue, issue_of, rfc3339
+from ..tree import evidence_process
 
-STATUS = ResourceUpdated("mesh://status")
-READY = ResourceUpdated("mesh://ready")  # there may be work now that was not there before
-_LATEST = ResourceUpdated("trajectory://latest")
-_FAILED = ResourceUpdated("trajectory://failed")
+STATUS = "mesh://status"
+READY = "mesh://ready"  # there may be work now that was not there before
+LISTED = "issue://"  # there is an issue more
+_LATEST = "trajectory://latest"
+_FAILED = "trajectory://failed"
 
 _BUSY_SECONDS = 0.02  # between two looks at a journal that grows
 _IDLE_SECONDS = 0.25  # and at one that stands still
 _LOST_SECONDS = 5.0  # and at one that cannot be read
-_ROWS_MAX = 128  # read at once; everybody else waits that long
+_ROWS_MAX = 128  # read at once; the event loop waits that long
 
-Listener = Callable[[ServerEvent], None]
+Listener = Callable[[str], None]  # told what to read again, by its URI
 Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class Changes:
-    """The events of a state directory; a `SubscriptionBus` of the SDK."""
+    """The events of a state directory."""
 
     def __init__(self, state_dir: Path, ask: Ask) -> None:
         self._state_dir = state_dir
@@ -62,10 +62,6 @@ class Changes:
 
         return unsubscribe
 
-    async def publish(self, event: ServerEvent) -> None:
-        """Tell every listener."""
-        self._tell([event])
-
     def nudge(self) -> None:
         """Something was decided: look at once."""
         self._nudged.set()
@@ -76,7 +72,8 @@ class Changes:
             self._following.cancel()
             self._following = None
 
-    def _tell(self, events: Iterable[ServerEvent]) -> None:
+    def tell(self, events: Iterable[str]) -> None:
+        """Tell every listener."""
         for event in events:
             for listener in list(self._listeners.values()):
                 listener(event)
@@ -97,7 +94,7 @@ class Changes:
                     pause_seconds = _BUSY_SECONDS
                     while True:
                         rows = book.rows(seq, _ROWS_MAX)  # a thread for it would cost more
-                        self._tell(dict.fromkeys(self._news(rows)))
+                        self.tell(dict.fromkeys(self._news(rows)))
                         seq = rows[-1].seq if rows else seq
                         longer = min(2 * pause_seconds, _IDLE_SECONDS)
                         pause_seconds = _BUSY_SECONDS if rows else longer
@@ -112,7 +109,7 @@ class Changes:
         self._nudged.clear()
 
     async def _known(self) -> dict[str, int]:
-        """The deadlines of leases that were granted before anybody listened."""
+        """The deadlines of leases that were granted before there was a listener."""
         try:
             answer = await self._ask("issue.lease_projection", {})
         except Unavailable:
@@ -124,13 +121,13 @@ class Changes:
         }
         return {key: value for key, value in deadlines.items() if value is not None}
 
-    def _news(self, rows: Iterable[journal.Row]) -> Iterable[ServerEvent]:
+    def _news(self, rows: Iterable[journal.Row]) -> Iterable[str]:
         for row in rows:
             effect = orjson.loads(row.response)["effect"]
             for change in orjson.loads(row.changes):
                 yield from self._changed(change)
             if effect["issueId"] is not None:
-                yield ResourceUpdated(f"trajectory://{effect['issueId']}")
+                yield f"trajectory://{effect['issueId']}"
             if effect["failureClasses"]:
                 yield _FAILED
             if evidence_process.stirs(row):
@@ -143,17 +140,17 @@ class Changes:
             del self._deadlines[issue_id]
             yield from (*_leased(issue_id), READY, STATUS)
 
-    def _changed(self, change: dict[str, Any]) -> Iterable[ServerEvent]:
-        """The events of one change; which of them anybody wants is for the listener to say."""
+    def _changed(self, change: dict[str, Any]) -> Iterable[str]:
+        """The events of one change; the listener passes over those it does not want."""
         match change:
             case {"change": "issue.added", "issue": {"id": issue_id}}:
-                yield from (ResourceUpdated(f"issue://{issue_id}"), ResourcesListChanged())
+                yield from (f"issue://{issue_id}", LISTED)
             case {"change": "issue.set", "id": issue_id}:
-                yield ResourceUpdated(f"issue://{issue_id}")
+                yield f"issue://{issue_id}"
             case {"lease": {"resource": resource}} | {"resource": str(resource)} if not is_issue(
                 resource
             ):
-                pass  # a lease on a job or a spec, which nobody can watch
+                pass  # a lease on a job or a spec, which no client can watch
             case {"change": "lease.put", "lease": {"resource": resource, "deadline_ms": ms}}:
                 self._deadlines[issue_of(resource)] = ms
                 yield from _leased(issue_of(resource))
@@ -161,7 +158,7 @@ class Changes:
                 self._deadlines.pop(issue_of(resource), None)
                 yield from _leased(issue_of(resource))
             case {"dependency": {"issue_id": issue_id}} | {"handover": {"issue_id": issue_id}}:
-                yield ResourceUpdated(f"issue://{issue_id}")
+                yield f"issue://{issue_id}"
             case {"resource": str(resource)}:
                 yield from _leased(issue_of(resource))
             case (
@@ -174,5 +171,5 @@ class Changes:
                 pass
 
 
-def _leased(issue_id: str) -> tuple[ServerEvent, ServerEvent]:
-    return ResourceUpdated(f"lease://{issue_id}"), ResourceUpdated(f"issue://{issue_id}")
+def _leased(issue_id: str) -> tuple[str, str]:
+    return f"lease://{issue_id}", f"issue://{issue_id}"

@@ -1,0 +1,42 @@
+"""Agents that work through a door: who calls, what each one holds, and who renews it.
+
+    door --KeptCaller, HttpCallers--> LeaseKeeper --renews, releases--> AuthorityLink --> sidecar
+                                                                          \\-- Changes: what is new
+
+Nothing here knows how a door speaks: what a door carries it hands in as plain values and calls.
+"""
+
+from ..process.guard.descendants import now_ms
+from .authority_link import AuthorityLink, refusal
+from .caller import AgentCaller, PassingCaller
+from .changes import LISTED, READY, Changes
+from .holds import AgentHolds, KeepPolicy
+from .http_callers import SESSION_HEADER, HttpCallers
+from .keeper import KeptCaller, LeaseKeeper
+from .sidecar_owner import SidecarOwner
+from .task_runner import LongTask, TaskAnswered, TaskAsking, TaskFailed, TaskReply, TaskRunner
+
+__all__ = [
+    "LISTED",
+    "READY",
+    "SESSION_HEADER",
+    "AgentCaller",
+    "AgentHolds",
+    "AuthorityLink",
+    "Changes",
+    "HttpCallers",
+    "KeepPolicy",
+    "KeptCaller",
+    "LeaseKeeper",
+    "LongTask",
+    "PassingCaller",
+    "SidecarOwner",
+    "TaskAnswered",
+    "TaskAsking",
+    "TaskFailed",
+    "TaskReply",
+    "TaskRunner",
+    "gateway_lock",
+    "now_ms",
+    "refusal",
+]
