@@ -19,7 +19,7 @@ import orjson
 from ...authority import Unavailable, open_journal
 from ...authority.journal import journal
 from ...contracts import is_issue, issue_of, rfc3339
-from ..tree import evidence_process
+from ..run import evidence_process
 
 STATUS = "mesh://status"
 READY = "mesh://ready"  # there may be work now that was not there before

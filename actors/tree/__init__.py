@@ -64,7 +64,6 @@ __all__ = [
     "Wanted",
     "ask",
     "end_by_force",
-    "evidence_process",
     "gateway",
     "handler_command",
     "left_of",

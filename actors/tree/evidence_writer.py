@@ -13,8 +13,7 @@ from ...authority.journal import journal
 from ...contracts import Reason as Failure
 from ..dispatch.orders import Doubt, Wake
 from ..otp import Caller, GenServer, Next, Reason, Word
-from . import chain_runner, job_dispatcher
-from .evidence_process import (
+from ..run.evidence_process import (
     JOB_NEWS,
     SPEC_NEWS,
     TURN_ROWS_MAX,
@@ -24,6 +23,7 @@ from .evidence_process import (
     stirs,
     stirs_jobs,
 )
+from . import chain_runner, job_dispatcher
 from .plan import Plan
 
 NAME: Final = "evidence_writer"

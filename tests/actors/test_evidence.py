@@ -16,8 +16,8 @@ import pytest
 
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import UNDERSTUDY, Program, Serve, Words, journal_rows, report_of
-from understudy.actors.tree import evidence_process
-from understudy.actors.tree.evidence_process import EvidenceWriter, follow, stirs
+from understudy.actors.run import evidence_process
+from understudy.actors.run.evidence_process import EvidenceWriter, follow, stirs
 from understudy.authority import TRAJECTORY, Office, Unavailable, create_state_dir, open_journal
 from understudy.authority.service.client import Call, Client
 from understudy.authority.views import trajectory
