@@ -5,12 +5,15 @@ import signal
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.long import tried
+
 pytest_plugins = ["tests.services.fixtures"]
 
 # The same examples on every machine. Explaining a failure can take minutes that a signal of
 # pytest-timeout does not end, since Hypothesis takes it for one more failure to explain.
 settings.register_profile(
     "house",
+    tried(100),
     derandomize=True,
     deadline=None,
     phases=(Phase.explicit, Phase.generate, Phase.shrink),

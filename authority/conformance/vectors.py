@@ -1,4 +1,4 @@
-"""Conformance vectors: proofs by example, each run twice, byte for byte.
+"""Conformance vectors: proofs by example, each run twice unless asked, byte for byte.
 
 A vector is a file `contracts/vectors/<suite>/<shelf>/<name>.json`. Whoever writes one says what
 must come out (`expect`); the digests of the very bytes (`sha256`, `journal`) are filled in by
@@ -84,16 +84,16 @@ def load_vectors(root: Path = ROOT) -> list[Vector]:
     return sorted(vectors, key=lambda vector: vector.id)
 
 
-def run_vector(vector: Vector, boundary: str = "reference") -> Result:
-    """Run a vector twice, and hold both runs against the file and against each other."""
+def run_vector(vector: Vector, boundary: str = "reference", times: int = 2) -> Result:
+    """Run a vector, and hold all its runs against the file and against each other."""
     require_boundary(boundary)
     try:
         with _lowered(vector.body.get("limits", {})):
-            first, again = (_run(vector.body, boundary) for _ in range(2))
+            first, *others = [_run(vector.body, boundary) for _ in range(times)]
     except Exception as error:  # noqa: BLE001 - whatever is raised, the next vector still runs
         return Result(vector, (f"{type(error).__name__}: {error}",))
     problems = list(first.problems)
-    if (first.output, first.journal) != (again.output, again.journal):
+    if any((first.output, first.journal) != (again.output, again.journal) for again in others):
         problems.append("the second run gives other bytes than the first")
     written = {"sha256": hashlib.sha256(first.output).hexdigest()}
     if first.journal is not None:

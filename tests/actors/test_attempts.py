@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.together import together
 from understudy.actors.run.attempts import (
     KEPT_MAX,
     LOGS,
@@ -25,7 +26,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("issue", HOSTILE)
+@together("issue", HOSTILE)
 def test_a_hostile_name_stays_in_the_folder(tmp_path: Path, issue: str) -> None:
     with begun(tmp_path, issue, 1) as attempt:
         inside = attempt.path.resolve().relative_to((tmp_path / LOGS).resolve())

@@ -4,32 +4,25 @@ A failing seed is printed. `UNDERSTUDY_SEED=1234 pytest tests/actors/test_dispat
 runs that world alone; `make worlds` runs thousands.
 """
 
-from types import ModuleType
-
 import pytest
 
 from tests.actors.dispatch_world import World
-from tests.fakes.mutant import break_rule
-from tests.fakes.seeds import chunks, noted
+from tests.fakes.seeds import Mutant, find, for_mutants, in_chunks, run_all
 from understudy.actors.dispatch import dispatcher, escalation, settling, verdict
 from understudy.actors.leasing import outstanding, renewing
 
-CHUNKS = chunks(100, 25)
-
 
 def run(seed: int) -> str:
-    return noted(lambda: World(seed).run(), seed)
+    return World(seed).run()
 
 
-@pytest.mark.parametrize("seeds", CHUNKS, ids=lambda seeds: f"{seeds.start}+{len(seeds)}")
+@in_chunks(60, 20)
 def test_every_issue_ends_as_it_should_whatever_dies_on_the_way(seeds: range) -> None:
-    for seed in seeds:
-        run(seed)
+    run_all(run, seeds)
 
 
-@pytest.mark.parametrize("seed", [111, 152, 319, 638, 1380, 2069, 2302])
-def test_seeds_that_once_found_something_find_nothing(seed: int) -> None:
-    run(seed)
+def test_seeds_that_once_found_something_find_nothing() -> None:
+    run_all(run, (111, 152, 319, 638, 1380, 2069, 2302))
 
 
 def test_a_seed_gives_the_same_effects_again() -> None:
@@ -53,17 +46,8 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("module", "where", "right", "wrong"), MUTANTS, ids=[f"{m[1]}:{m[2][:24]}" for m in MUTANTS]
-)
+@for_mutants(MUTANTS)
 def test_a_broken_rule_does_not_survive_the_simulator(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, where: str, right: str, wrong: str
+    monkeypatch: pytest.MonkeyPatch, mutant: Mutant
 ) -> None:
-    break_rule(monkeypatch, module, where, right, wrong)
-
-    def worlds() -> None:
-        for seed in range(150):
-            run(seed)
-
-    with pytest.raises((AssertionError, LookupError, AttributeError)):
-        worlds()
+    find(monkeypatch, mutant, run, 150)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.together import together
 from understudy.actors.dispatch import escalation
 from understudy.actors.dispatch.assignment import Assignment, EndStep, Why
 from understudy.actors.dispatch.escalation import FailedAttempt
@@ -66,7 +67,7 @@ TABLE: list[Row] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", TABLE)
+@together("row", TABLE)
 def test_an_end_has_one_meaning(row: Row) -> None:
     why, event, attempt, steps, rests, rule = row
     verdict = judge(why, event, attempt, (), POLICY)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.desk import START_MS, Desk, Time, asked
+from tests.together import together
 from understudy.authority.journal.clock import HybridClock, SteadyClock
 from understudy.contracts import limits
 from understudy.contracts.records.records import Stamp
@@ -82,7 +83,7 @@ PROPOSALS = [
 ]
 
 
-@pytest.mark.parametrize(("physical_ms", "wall_ms", "counter", "other", "found"), PROPOSALS)
+@together(("physical_ms", "wall_ms", "counter", "other", "found"), PROPOSALS)
 def test_a_stamp_is_the_latest_of_what_is_known(
     physical_ms: int,
     wall_ms: int,

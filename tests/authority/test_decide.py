@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from tests.fakes.desk import START_MS, Desk, asked, records
+from tests.together import together
 from understudy.authority.law.decide import decide, looks_back
 from understudy.authority.law.outcome import Accepted, Outcome, Refused
 from understudy.authority.law.state import State
@@ -31,8 +32,8 @@ def decided(request: object, state: State | None = None) -> Outcome:
 # --- doors ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("named", [None, *DOORS])
+@together("door", DOORS)
+@together("named", [None, *DOORS])
 def test_a_request_may_weaken_its_door_and_never_strengthen_it(
     door: Transport, named: Transport | None
 ) -> None:
@@ -55,8 +56,8 @@ SAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("action", SAMPLES)
-@pytest.mark.parametrize("door", DOORS)
+@together("action", SAMPLES)
+@together("door", DOORS)
 def test_an_action_is_bound_to_its_transports(action: str, door: Transport) -> None:
     outcome = decided(asked(action, SAMPLES[action], door=door))
     allowed = host_actions()[action].transports

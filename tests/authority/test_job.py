@@ -6,11 +6,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.fakes.desk import START_MS, Desk, asked
+from tests.long import tried
+from tests.together import together
 from understudy.authority.journal.journal import operations
 from understudy.authority.law.decide import decide
 from understudy.authority.law.image import dump, load
@@ -118,7 +120,7 @@ def lived(life: list[Move]) -> Desk:
     return desk
 
 
-@settings(max_examples=60, deadline=None)
+@tried(60)
 @given(st.lists(moves(), max_size=40))
 def test_any_life_keeps_the_invariants_replays_and_starts_again(life: list[Move]) -> None:
     desk = lived(life)
@@ -126,7 +128,7 @@ def test_any_life_keeps_the_invariants_replays_and_starts_again(life: list[Move]
     desk.prove()
 
 
-@settings(max_examples=60, deadline=None)
+@tried(60)
 @given(st.lists(moves(), max_size=40), st.randoms(use_true_random=False))
 def test_operations_fold_to_the_same_roster_in_any_order_and_number(
     life: list[Move], rng: Random
@@ -146,7 +148,7 @@ def test_operations_fold_to_the_same_roster_in_any_order_and_number(
     assert waiting == {job_id for _, job_id in lane.waiting if lane.missing(lane.jobs[job_id])}
 
 
-@settings(max_examples=30, deadline=None)
+@tried(30)
 @given(st.lists(moves(), max_size=30), st.randoms(use_true_random=False))
 def test_a_part_of_the_log_waits_for_the_rest(life: list[Move], rng: Random) -> None:
     log = list(operations(lived(life).journal))
@@ -316,7 +318,12 @@ def cost(work: Callable[[], object], calls: int = 200) -> float:
     return min(once() for _ in range(7))
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def lanes() -> tuple[State, State]:
+    return a_lane(1_000), a_lane(100_000)
+
+
+@together(
     "payload",
     [
         {"query": "pending", "kind": "k.4", "limit": 8},
@@ -326,12 +333,14 @@ def cost(work: Callable[[], object], calls: int = 200) -> float:
     ],
     ids=lambda payload: "-".join(map(str, payload.values())),
 )
-def test_a_page_of_the_roster_costs_the_same_among_many_jobs(payload: dict[str, Any]) -> None:
+def test_a_page_of_the_roster_costs_the_same_among_many_jobs(
+    lanes: tuple[State, State], payload: dict[str, Any]
+) -> None:
     request = asked("job.roster", payload)
     assert isinstance(request, Request)
     assert isinstance(request.payload, Roster)
     stamp = Stamp(1, START_MS, 0, "n1")
-    few, many = a_lane(1_000), a_lane(100_000)
+    few, many = lanes
     ratio = cost(lambda: decide(many, request, stamp)) / cost(lambda: decide(few, request, stamp))
     assert ratio < 5, "a hundred times as many jobs"
 

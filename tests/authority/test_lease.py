@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.desk import START_MS, Desk, records
+from tests.together import together
 from understudy.authority.law.sublease import LENDABLE
 from understudy.contracts import rfc3339
 
@@ -62,8 +63,8 @@ GUARDS: list[tuple[int, Payload, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("guard", "wrong", "failure"), GUARDS)
-@pytest.mark.parametrize(("action", "payload"), FENCED, ids=[action for action, _ in FENCED])
+@together(("guard", "wrong", "failure"), GUARDS)
+@together(("action", "payload"), FENCED, ids=[action for action, _ in FENCED])
 def test_every_fenced_action_climbs_the_whole_ladder(
     action: str, payload: Payload, guard: int, wrong: Payload, failure: str
 ) -> None:
@@ -155,7 +156,7 @@ CLAIMS: list[tuple[Payload, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "failure"), CLAIMS)
+@together(("wrong", "failure"), CLAIMS)
 def test_a_claim_is_refused_for_the_first_reason(wrong: Payload, failure: str) -> None:
     desk = Desk()
     for key in ("a", "done", "held", "stopped", "waiting"):

@@ -3,10 +3,8 @@
 A failing seed is printed. `UNDERSTUDY_SEED=1234` walks that way alone, `make worlds` thousands.
 """
 
-import os
 from collections.abc import Sequence
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,16 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.authority.pair import MOVES, Pair
-from tests.fakes.mutant import break_rule
+from tests.fakes.seeds import Mutant, find, for_mutants, in_chunks, run_all
+from tests.long import tried
 from understudy.authority.law import decide, fiber, lease, state
 from understudy.authority.law.issues import work
 
-ONLY = os.environ.get("UNDERSTUDY_SEED")
-CHUNK = 50
-COUNT = int(os.environ.get("UNDERSTUDY_SEEDS", "250"))
-CHUNKS = [range(int(ONLY), int(ONLY) + 1)] if ONLY else [
-    range(first, first + CHUNK) for first in range(0, COUNT, CHUNK)
-]  # fmt: skip
+FINDERS = (91, 46, 35, 13)  # walks that notice what few others do
 
 
 class AuthorityMachine(RuleBasedStateMachine):
@@ -50,7 +44,7 @@ class AuthorityMachine(RuleBasedStateMachine):
 
 
 AuthorityMachine.TestCase.settings = settings(
-    max_examples=150,
+    tried(150),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
@@ -59,17 +53,12 @@ TestAuthorityAgreesWithTheModel = AuthorityMachine.TestCase
 
 
 def wander(seed: int) -> None:
-    try:
-        Pair().wander(Random(seed), 80)
-    except BaseException as error:
-        error.add_note(f"seed {seed}: run it again with UNDERSTUDY_SEED={seed}")
-        raise
+    Pair().wander(Random(seed), 80)
 
 
-@pytest.mark.parametrize("seeds", CHUNKS, ids=lambda seeds: f"{seeds.start}+{len(seeds)}")
+@in_chunks(100, 25)
 def test_long_walks_agree_with_the_model_at_every_step(seeds: range) -> None:
-    for seed in seeds:
-        wander(seed)
+    run_all(wander, seeds)
 
 
 MUTANTS = [
@@ -103,17 +92,8 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("module", "where", "right", "wrong"), MUTANTS, ids=[f"{m[1]}:{m[2][:28]}" for m in MUTANTS]
-)
+@for_mutants(MUTANTS)
 def test_a_broken_rule_does_not_survive_the_model(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, where: str, right: str, wrong: str
+    monkeypatch: pytest.MonkeyPatch, mutant: Mutant
 ) -> None:
-    break_rule(monkeypatch, module, where, right, wrong)
-
-    def walks() -> None:
-        for seed in range(400):
-            wander(seed)
-
-    with pytest.raises((AssertionError, LookupError, AttributeError, TypeError)):
-        walks()
+    find(monkeypatch, mutant, wander, 400, FINDERS)

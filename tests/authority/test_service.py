@@ -16,6 +16,7 @@ import pytest
 from tests.authority.pair import Pair
 from tests.fakes.desk import Desk, Time, asked
 from tests.fakes.journal import Crash, Disk, Fault, MemoryJournal
+from tests.together import together
 from understudy.authority.engine import engine
 from understudy.authority.engine.engine import Authority, recover
 from understudy.authority.journal.journal import Entry, Head, Row, Snapshot, Unavailable
@@ -71,7 +72,7 @@ def _script(random: Random) -> list[Request | Garbage]:
     return script
 
 
-@pytest.mark.parametrize("seed", range(20))
+@together("seed", range(20))
 def test_a_batch_is_decided_as_if_its_requests_came_one_by_one(seed: int) -> None:
     random = Random(seed)
     script = _script(random)

@@ -4,16 +4,16 @@ Everybody remembers what it was once given and shows it again, in time or long a
 zombies of every kind.
 """
 
-import os
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.authority.test_job import cost
 from tests.fakes.desk import START_MS, asked
+from tests.long import tried
 from understudy.authority.law.decide import decide
 from understudy.authority.law.image import dump, load
 from understudy.authority.law.jobs.oplog import fold, image
@@ -35,7 +35,6 @@ from understudy.contracts import (
 SPECS = ("s", "t")
 ACTORS = ("ann", "bob", "cat")
 TTL_MS = 30_000
-EXAMPLES = int(os.environ.get("UNDERSTUDY_SPEC_EXAMPLES", "60"))
 
 Steps = list[dict[str, Any]]
 Move = tuple[str, str, str, int, int]  # what, by whom, on which spec, which step, how much later
@@ -246,7 +245,7 @@ class World:
         assert {each["jobId"] for each in listed} == dispatchable
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@tried(60)
 @given(dags(), dags(), lives())
 def test_any_interleaving_makes_each_job_once_and_hands_it_on_once(
     one: Steps, two: Steps, life: list[Move]
@@ -276,7 +275,7 @@ def test_the_model_can_lose(monkeypatch: pytest.MonkeyPatch) -> None:
         world.step(("make", "ann", "s", 0, 0))
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@tried(60)
 @given(dags())
 def test_whatever_the_order_a_spec_can_be_worked_off(steps: Steps) -> None:
     world = World({"s": steps})

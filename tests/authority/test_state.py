@@ -8,6 +8,7 @@ import pytest
 
 from tests.authority.pair import Pair
 from tests.fakes.desk import START_MS, Desk
+from tests.together import together
 from understudy.authority.law.image import dump, load
 from understudy.authority.law.outcome import (
     Answered,
@@ -300,7 +301,7 @@ def _break_deadline(state: State) -> None:
     state.leases["issue/a"] = a_lease("a", deadline_ms=5)
 
 
-@pytest.mark.parametrize(
+@together(
     ("damage", "words"),
     [
         (_break_closed, "I1"),

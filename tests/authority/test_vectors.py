@@ -3,12 +3,15 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from tests.shelves import TIMES, VECTORS, broken, by_shelf
+from tests.together import together
 from understudy.authority.conformance import vectors
 from understudy.authority.conformance.faults import RESTING, RUNNING
 from understudy.authority.conformance.scene import UnknownBoundary
@@ -24,8 +27,6 @@ from understudy.contracts.reason import Reason
 from understudy.contracts.registry.check import validator
 from understudy.contracts.requests.shapes import SHAPES
 
-VECTORS = load_vectors()
-EVERY = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)
 VERDICTS = ("check", "evidence", "import", "retry", "fault")
 
 
@@ -44,18 +45,22 @@ def copied(folder: Path, vector_id: str, **members: object) -> Vector:
     return written(folder, {**vector.body, **members})
 
 
-@EVERY
-def test_vector_holds(vector: Vector, request: pytest.FixtureRequest) -> None:
-    judge = vectors.rewrite if request.config.getoption("--rewrite-vectors") else run_vector
-    result: Result = judge(vector)
-    assert [*result.problems, *result.stale] == []
+@by_shelf(VECTORS)
+def test_vectors_hold(shelf: list[Vector], request: pytest.FixtureRequest) -> None:
     answer_schema = validator("response")
-    for data in result.answers:
-        assert [error.message for error in answer_schema.iter_errors(orjson.loads(data))] == []
+    refreshes = request.config.getoption("--rewrite-vectors")
+
+    def judge(vector: Vector) -> Result:
+        result = vectors.rewrite(vector) if refreshes else run_vector(vector, times=TIMES)
+        answers = [orjson.loads(data) for data in result.answers]
+        errors = [error.message for each in answers for error in answer_schema.iter_errors(each)]
+        return replace(result, problems=(*result.problems, *errors))
+
+    assert broken(shelf, judge) == {}
 
 
-@EVERY
-def test_vector_is_written_as_vectors_are(vector: Vector) -> None:
+@together("vector", VECTORS, ids=lambda vector: vector.id)
+def test_a_vector_is_written_as_vectors_are(vector: Vector) -> None:
     errors = [
         f"{error.json_path}: {error.message}"
         for error in validator("vector").iter_errors(vector.body)
@@ -97,7 +102,7 @@ def test_every_action_is_granted_and_refused_by_a_vector() -> None:
 
 
 def actions(vector: Vector, result: str) -> Iterator[str]:
-    """What is asked for and must end like this; that it does, `test_vector_holds` shows."""
+    """What is asked for and must end like this; that it does, `test_vectors_hold` shows."""
     if vector.body["kind"] != "dispatch":
         return
     for scene in vector.body.get("variants", [vector.body]):

@@ -10,6 +10,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.together import together
 from understudy.authority.law.image import dump
 from understudy.authority.law.outcome import (
     Answered,
@@ -61,7 +62,7 @@ def test_the_struct_encoder_gives_the_same_bytes_as_the_value_encoder(value: Any
     assert msgspec.json.encode(value, order="sorted") == canonical.encode(value)
 
 
-@pytest.mark.parametrize("point", [*range(1, 0x21), 0x7F, 0x80, 0x9F, 0xE9, 0x2028, 0x1F600])
+@together("point", [*range(1, 0x21), 0x7F, 0x80, 0x9F, 0xE9, 0x2028, 0x1F600])
 def test_every_odd_character_is_spelled_as_rfc_8785_spells_it(point: int) -> None:
     value = {"k": chr(point)}
     assert canonical.encode(value) == rfc8785.dumps(value)
@@ -152,7 +153,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("data", "words"), REFUSED, ids=[repr(data[:24]) for data, _ in REFUSED])
+@together(("data", "words"), REFUSED, ids=[repr(data[:24]) for data, _ in REFUSED])
 def test_bytes_outside_the_profile_are_refused_with_the_reason(data: bytes, words: str) -> None:
     with pytest.raises(canonical.NotCanonical, match=words):
         canonical.decode(data)
@@ -173,7 +174,7 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize(("data", "value"), ACCEPTED, ids=[repr(data[:24]) for data, _ in ACCEPTED])
+@together(("data", "value"), ACCEPTED, ids=[repr(data[:24]) for data, _ in ACCEPTED])
 def test_other_spellings_of_a_value_inside_the_profile_are_read(data: bytes, value: object) -> None:
     assert canonical.decode(data) == value
 

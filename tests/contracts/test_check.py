@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.together import together
 from understudy.contracts import documents
 from understudy.contracts.registry.check import (
     check_all,
@@ -427,7 +428,7 @@ def test_a_schema_accepts_its_example(name: str) -> None:
     assert document_findings(name, EXAMPLES[name]()) == []
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "member"),
     [(name, member) for name in sorted(EXAMPLES) for member in validator(name).schema["required"]],  # type: ignore[index]
 )
@@ -442,7 +443,7 @@ def test_a_format_of_ours_has_no_other_members(name: str) -> None:
     assert document_findings(name, {**EXAMPLES[name](), "surprise": 1})
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "spoil"),
     [
         ("host-effect", put("argsDigest", "he1_" + "0" * 63)),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.policy import envelope, policy
+from tests.together import together
 from understudy.contracts import (
     CheckPolicy,
     Flaw,
@@ -69,7 +70,7 @@ def test_the_policy_on_the_page_is_one() -> None:
     )
 
 
-@pytest.mark.parametrize("member", sorted(policy()))
+@together("member", sorted(policy()))
 def test_whatever_a_member_is_schema_and_parser_agree_on_its_shape(member: str) -> None:
     judge = validator("check-policy")
     missing = {name: value for name, value in policy().items() if name != member}
@@ -106,7 +107,7 @@ def test_an_envelope_that_is_taken_is_one_by_its_schema(member: str) -> None:
 # --- paths ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("glob", "path", "expected"),
     [
         ("*.py", "a.py", True), ("*.py", "src/a.py", False), ("**/*.py", "a.py", True),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.together import together
 from understudy.contracts import documents
 from understudy.contracts.reason import Reason
 from understudy.contracts.registry.evidence_routes import (
@@ -33,7 +34,7 @@ def classes(document: object) -> list[str]:
     return sorted({finding.failure_class for finding in found})
 
 
-@pytest.mark.parametrize(
+@together(
     ("action", "route"),
     [
         ("issue.claim", "eta.lease_to_ev"),
@@ -56,14 +57,14 @@ def test_a_row_takes_the_route_of_its_action(action: str, route: str) -> None:
     assert factor(row(action), evidence_routes()) == route
 
 
-@pytest.mark.parametrize("action", sorted(host_actions()))
+@together("action", sorted(host_actions()))
 def test_every_registered_action_takes_exactly_one_route(action: str) -> None:
     taken = [route for route in published()["routes"] if action in route["actions"]]
     assert len(taken) == 1
     assert factor(row(action), evidence_routes()) == taken[0]["routeId"]
 
 
-@pytest.mark.parametrize(
+@together(
     "broken",
     [
         {}, {"effect": None}, {"effect": []}, {"effect": {}}, row("issue.steal"), row(None),
@@ -90,8 +91,8 @@ def test_a_row_that_names_another_route_than_it_takes_is_ambiguous() -> None:
     assert factor({**row(), "route": "eta.lease_to_ev"}, evidence_routes()) == "eta.lease_to_ev"
 
 
-@pytest.mark.parametrize("member", ["normalizerId", "policyDigest"])
-@pytest.mark.parametrize("value", [None, "", "  ", 7, [], {"a": 1}])
+@together("member", ["normalizerId", "policyDigest"])
+@together("value", [None, "", "  ", 7, [], {"a": 1}])
 def test_a_row_without_a_normalizer_or_a_policy_is_unbound(member: str, value: object) -> None:
     assert factor(row(**{member: value}), evidence_routes()) is UNBOUND
     broken = row()
@@ -123,7 +124,7 @@ def test_absence_is_judged_before_ambiguity_and_ambiguity_before_binding() -> No
     assert factor(row("issue.claim", policyDigest=""), routes) is AMBIGUOUS
 
 
-@pytest.mark.parametrize(
+@together(
     "document",
     [None, 7, [], {}, {"routes": None}, {"routes": {}}, {"routes": [None, 7, []]},
      {"routes": [{"routeId": "eta.x"}]}, {"routes": [{"routeId": "", "actions": ["issue.claim"]}]},
@@ -141,7 +142,7 @@ def test_the_published_table_has_nothing_against_it() -> None:
     assert classes(published()) == []
 
 
-@pytest.mark.parametrize("action", sorted(host_actions()))
+@together("action", sorted(host_actions()))
 def test_a_table_that_forgot_an_action_is_refused(action: str) -> None:
     document = published()
     for route in document["routes"]:
@@ -149,7 +150,7 @@ def test_a_table_that_forgot_an_action_is_refused(action: str) -> None:
     assert classes(document) == [MISSING.wire]
 
 
-@pytest.mark.parametrize("action", sorted(host_actions()))
+@together("action", sorted(host_actions()))
 def test_a_table_that_names_an_action_twice_is_refused(action: str) -> None:
     document = published()
     target = next(route for route in document["routes"] if action not in route["actions"])

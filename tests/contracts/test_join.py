@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.long import tried
 from understudy.contracts.checks.join import Joined, Section, Unreadable, join_check, overlapping
 from understudy.contracts.reason import Reason
 
@@ -36,7 +37,7 @@ def test_whatever_is_shown_there_is_a_verdict(document: Any) -> None:  # noqa: A
     assert isinstance(join_check(document), Joined | Unreadable)
 
 
-@settings(max_examples=200)
+@tried(200)
 @given(st.lists(PATHS, max_size=4), st.randoms())
 def test_an_overlap_is_found_from_both_sides(paths: list[list[str]], dice: Any) -> None:  # noqa: ANN401
     sections = [

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.together import together
 from understudy.contracts.reason import (
     BY_WIRE,
     FAILURES,
@@ -38,7 +39,7 @@ def test_no_two_reasons_share_a_number_or_a_name() -> None:
     assert len({failure.wire for failure in FAILURES.values()}) == len(FAILURES)
 
 
-@pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.name.lower())
+@together("reason", Reason, ids=lambda reason: reason.name.lower())
 def test_a_class_has_a_wire_name_a_meaning_and_a_next_step(reason: Reason) -> None:
     failure = FAILURES[reason]
     assert re.fullmatch(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*", failure.wire)

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.together import together
 from understudy.contracts import canonical, documents
 from understudy.contracts.requests.host_actions import (
     HostAction,
@@ -126,12 +127,12 @@ def test_every_action_of_the_protocol_and_every_one_of_ours_is_registered() -> N
     assert registered == PROTOCOL | OURS
 
 
-@pytest.mark.parametrize("action", sorted(PROTOCOL | OURS))
+@together("action", sorted(PROTOCOL | OURS))
 def test_an_action_is_bound_to_its_transports(action: str) -> None:
     assert host_actions()[action].transports == NARROW.get(action, EVERYWHERE)
 
 
-@pytest.mark.parametrize("action", sorted(PROTOCOL | OURS))
+@together("action", sorted(PROTOCOL | OURS))
 def test_an_action_mutates_unless_it_is_a_read(action: str) -> None:
     assert host_actions()[action].mutates == (action not in READS)
 

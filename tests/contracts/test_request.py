@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.together import together
 from understudy.contracts import canonical, limits
 from understudy.contracts.reason import Reason
 from understudy.contracts.requests.host_actions import contract_digest, host_actions
@@ -54,7 +55,7 @@ NONE: list[tuple[bytes, Reason, str | None, str | int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "reason", "action", "mark"), NONE, ids=lambda x: repr(x)[:40])
+@together(("data", "reason", "action", "mark"), NONE, ids=lambda x: repr(x)[:40])
 def test_what_is_no_request_is_garbage_with_a_class(
     data: bytes, reason: Reason, action: str | None, mark: str | int | None
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.together import together
 from understudy.contracts import documents
 from understudy.contracts.reason import FAILURES, Failure, Retry
 from understudy.contracts.retry import (
@@ -72,7 +73,7 @@ def test_bytes_that_are_not_canonical_json_are_refused(data: bytes) -> None:
     assert refused(data) == "retry_policy_invalid_json"
 
 
-@pytest.mark.parametrize(
+@together(
     ("path", "value"),
     [
         (["schema"], 2), (["schema"], True), (["schema"], "1"),
@@ -133,7 +134,7 @@ def test_a_digest_of_something_else_is_refused() -> None:
 # --- decisions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("classes", "attempt", "retry", "rule", "action"),
     [
         (["gate_timeout"], 1, True, "transient_retry", "issue_discover"),
@@ -193,13 +194,13 @@ def test_the_default_rule_matches_no_class() -> None:
     assert decision.max_attempts == 1
 
 
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=lambda failure: failure.wire)
+@together("failure", FAILURES.values(), ids=lambda failure: failure.wire)
 def test_the_policy_agrees_with_the_table_of_failures(failure: Failure) -> None:
     decision = retry_decision(retry_policy(), [failure.wire], 1)
     assert decision.retry == (failure.retry is Retry.LATER)
 
 
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=lambda failure: failure.wire)
+@together("failure", FAILURES.values(), ids=lambda failure: failure.wire)
 def test_every_class_that_a_request_can_meet_has_a_rule_of_its_own(failure: Failure) -> None:
     prefixes = (
         "lease_", "transport_", "clock_", "authority_", "journal_", "fiber_", "job_", "spec_",
@@ -211,7 +212,7 @@ def test_every_class_that_a_request_can_meet_has_a_rule_of_its_own(failure: Fail
 # --- waiting -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("backoff_class", "attempt", "random", "expected"),
     [
         ("none", 1, 0, 0), ("none", 9, 1000, 0),

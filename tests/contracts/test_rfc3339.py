@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.together import together
 from understudy.contracts import limits, rfc3339
 
 moments = st.integers(0, limits.WALL_MS_MAX)
@@ -73,7 +74,7 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wall_ms"), READ)
+@together(("text", "wall_ms"), READ)
 def test_every_spelling_that_the_rfc_allows_is_read(text: str, wall_ms: int) -> None:
     assert rfc3339.parse_ms(text) == wall_ms
 
@@ -92,7 +93,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@together("text", REFUSED)
 def test_what_is_no_moment_of_ours_is_none(text: str) -> None:
     assert rfc3339.parse_ms(text) is None
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.together import together
 from understudy.contracts import documents
 from understudy.contracts.registry.route_families import PINNED_ACTIONS, ROUTES
 from understudy.contracts.registry.worlds import pinned_row_findings, world_registry_check
@@ -120,8 +121,8 @@ def test_the_check_of_the_protocol_text_is_accepted(docs: Documents) -> None:
 # --- every world, row, family, operation and morphism, spoilt one at a time ----------------------
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("world", ["world.nonsense", "world.fiber.v2", " world.lease.v1 "])
+@together("family", FAMILIES)
+@together("world", ["world.nonsense", "world.fiber.v2", " world.lease.v1 "], docs=Documents)
 def test_a_family_in_a_strange_world_is_refused(docs: Documents, family: str, world: str) -> None:
     docs.row(family)["worldId"] = world
     assert docs.classes() == [UNKNOWN_WORLD]
@@ -165,14 +166,14 @@ def test_a_family_declared_twice_is_refused(docs: Documents, family: str) -> Non
     assert docs.classes() == [UNBOUND]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@together("operation", OPERATIONS, docs=Documents)
 def test_an_operation_that_is_not_bound_is_refused(docs: Documents, operation: str) -> None:
     row = next(row for row in docs.block["rows"] if operation in row["operationIds"])
     row["operationIds"].remove(operation)
     assert docs.classes() == [UNBOUND]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@together("operation", OPERATIONS, docs=Documents)
 def test_an_operation_bound_in_two_families_is_refused(docs: Documents, operation: str) -> None:
     for row in docs.block["rows"]:
         if operation not in row["operationIds"]:
@@ -181,7 +182,7 @@ def test_an_operation_bound_in_two_families_is_refused(docs: Documents, operatio
     assert UNBOUND in docs.classes()
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@together("operation", OPERATIONS, docs=Documents)
 def test_an_operation_moved_to_another_family_is_refused(docs: Documents, operation: str) -> None:
     home = next(row for row in docs.block["rows"] if operation in row["operationIds"])
     away = next(row for row in docs.block["rows"] if operation not in row["operationIds"])
@@ -190,27 +191,27 @@ def test_an_operation_moved_to_another_family_is_refused(docs: Documents, operat
     assert {UNBOUND, UNKNOWN_WORLD, UNKNOWN_MORPHISM} <= {*docs.classes()}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@together("operation", OPERATIONS, docs=Documents)
 def test_an_operation_bound_twice_in_one_family_is_refused(docs: Documents, operation: str) -> None:
     row = next(row for row in docs.block["rows"] if operation in row["operationIds"])
     row["operationIds"].append(operation)
     assert docs.classes() == [UNBOUND]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@together("operation", OPERATIONS, docs=Documents)
 def test_an_operation_that_left_the_registry_is_refused(docs: Documents, operation: str) -> None:
     docs.operations["operations"].remove(docs.operation(operation))
     assert UNBOUND in docs.classes()
     assert {*docs.classes()} <= {UNBOUND, CONTRACT_UNBOUND}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@together("operation", OPERATIONS, docs=Documents)
 def test_an_operation_registered_twice_is_refused(docs: Documents, operation: str) -> None:
     docs.operations["operations"].append(docs.operation(operation))
     assert docs.classes() == [UNBOUND]
 
 
-@pytest.mark.parametrize(
+@together(
     ("operation", "morphism"),
     [
         (name, morphism)
@@ -218,6 +219,7 @@ def test_an_operation_registered_twice_is_refused(docs: Documents, operation: st
         for name in route.operations
         for morphism in sorted(route.morphisms)
     ],
+    docs=Documents,
 )
 def test_an_operation_that_lost_a_morphism_is_refused(
     docs: Documents, operation: str, morphism: str
@@ -226,7 +228,7 @@ def test_an_operation_that_lost_a_morphism_is_refused(
     assert docs.classes() == [MORPHISM_DRIFT]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@together("operation", OPERATIONS, docs=Documents)
 def test_a_routed_operation_that_calls_itself_a_read_is_refused(
     docs: Documents, operation: str
 ) -> None:
@@ -234,7 +236,7 @@ def test_a_routed_operation_that_calls_itself_a_read_is_refused(
     assert docs.classes() == [UNBOUND]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@together("operation", OPERATIONS, docs=Documents)
 def test_an_operation_registered_under_another_family_is_refused(
     docs: Documents, operation: str
 ) -> None:
@@ -270,9 +272,9 @@ MEMBERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("member", MEMBERS)
-@pytest.mark.parametrize("value", [None, "", "  ", 7, [], {}, [""], True])
+@together("family", FAMILIES)
+@together("member", MEMBERS)
+@together("value", [None, "", "  ", 7, [], {}, [""], True], docs=Documents)
 def test_a_row_with_a_blank_or_odd_member_is_refused(
     docs: Documents, family: str, member: str, value: object
 ) -> None:
@@ -286,13 +288,14 @@ def test_a_row_without_a_member_is_refused(docs: Documents, member: str) -> None
     assert UNBOUND in docs.classes()
 
 
-@pytest.mark.parametrize(
+@together(
     ("member", "value"),
     [
         ("schema", 2), ("schema", True), ("schema", "1"), ("schema", None),
         ("bindingKind", "premath.world_route_bindings.v2"), ("bindingKind", None),
         ("rows", []), ("rows", None), ("rows", {}), ("rows", [None]), ("rows", [[]]),
     ],
+    docs=Documents,
 )  # fmt: skip
 def test_a_block_of_another_kind_is_refused(docs: Documents, member: str, value: object) -> None:
     docs.block[member] = value
@@ -325,7 +328,7 @@ def test_row_one_is_not_blamed_for_row_ten(docs: Documents) -> None:
 # --- the contract --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("action", sorted(PINNED_ACTIONS))
+@together("action", sorted(PINNED_ACTIONS), docs=Documents)
 def test_a_pinned_action_with_another_operation_is_refused(docs: Documents, action: str) -> None:
     docs.actions[action]["operationId"] = "op/mcp.issue_list"
     docs.actions[action]["mcpTool"] = None
@@ -333,12 +336,13 @@ def test_a_pinned_action_with_another_operation_is_refused(docs: Documents, acti
     assert UNBOUND in docs.classes()
 
 
-@pytest.mark.parametrize(
+@together(
     "action",
     ["issue.claim", "issue.claim_next", "issue.lease_renew", "issue.lease_release",
      "issue.discover", "fiber.spawn", "fiber.join", "fiber.cancel", "instruction.run",
      "required.witness_verify",
      "required.witness_decide"],
+    docs=Documents,
 )  # fmt: skip
 def test_a_contract_without_a_required_action_is_refused(docs: Documents, action: str) -> None:
     del docs.actions[action]
@@ -352,7 +356,7 @@ def test_two_actions_that_change_operations_are_refused(docs: Documents) -> None
     assert docs.classes() == [BINDING_MISMATCH, UNBOUND]
 
 
-@pytest.mark.parametrize(
+@together(
     ("action", "member", "value", "expected"),
     [
         ("issue.list", "operationId", None, CONTRACT_UNBOUND),
@@ -373,6 +377,7 @@ def test_two_actions_that_change_operations_are_refused(docs: Documents) -> None
         ("issue.claim", "transports", ["coordinator", "mcp"], BINDING_MISMATCH),
         ("issue.claim", "transports", "mcp", BINDING_MISMATCH),
     ],
+    docs=Documents,
 )
 def test_a_host_action_with_a_bad_binding_is_refused(
     docs: Documents, action: str, member: str, value: object, expected: str

@@ -12,6 +12,7 @@ import pytest
 
 from tests.faults.clockwork import Clocks
 from tests.faults.served import Caller, Served
+from tests.long import few
 from understudy.authority import TRAJECTORY, open_journal
 from understudy.authority.views.replay import replay
 from understudy.authority.views.trajectory import verify
@@ -179,7 +180,7 @@ class Term:
     since_ms: int
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS))
 def test_no_lease_is_given_twice_however_the_wall_clock_is_set(
     state_dir: Path, clocks: Clocks, seed: int
 ) -> None:
@@ -265,7 +266,7 @@ def test_after_a_start_with_a_clock_that_was_set_forward_leases_lapse_and_the_fe
         assert desk.renew(second)["stamp"]["wallMs"] == START_MS + HOUR_MS
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS))
 def test_stamps_and_fences_grow_over_starts_at_any_time(
     state_dir: Path, clocks: Clocks, seed: int
 ) -> None:

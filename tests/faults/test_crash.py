@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.aftermath import prove, pump
 from tests.faults.load import Load
+from tests.long import few, pairs
 from tests.surfaces.process import Dispatch
 from understudy.authority.journal.failpoint import NAMES
 from understudy.contracts import limits
@@ -21,15 +22,17 @@ SEEDS = range(5)
 ROUNDS = int(os.environ.get("UNDERSTUDY_CRASH_ROUNDS", "5"))
 
 
-@pytest.mark.parametrize(("passage", "window"), PASSAGES)
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in RARE])
+@pytest.mark.parametrize(
+    ("name", "batch"), pairs([name for name in NAMES if name not in RARE], PASSAGES)
+)
 def test_a_kill_on_the_way_of_a_commit_loses_nothing_that_was_heard(
-    state_dir: Path, name: str, passage: int, window: int
+    state_dir: Path, name: str, batch: tuple[int, int]
 ) -> None:
+    passage, window = batch
     _die_at(state_dir, f"{name}:{passage}", 10 * window, window)
 
 
-@pytest.mark.parametrize("passage", [1, 2])
+@pytest.mark.parametrize("passage", few([1, 2]))
 def test_a_kill_while_a_snapshot_is_taken_costs_the_snapshot_and_nothing_else(
     state_dir: Path, passage: int
 ) -> None:
@@ -49,7 +52,7 @@ def test_every_failpoint_is_reached_by_one_of_these_tests() -> None:
 
 
 @pytest.mark.timeout(120 + 12 * ROUNDS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS, 2))
 def test_kills_at_random_moments_of_a_real_load_lose_nothing(state_dir: Path, seed: int) -> None:
     chance = random.Random(seed)
     load = Load(seed, splitting=True)

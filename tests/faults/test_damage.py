@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from tests.faults.load import Load
+from tests.long import few
 from tests.surfaces.process import Dispatch, commanded, encoded, journal_rows, report_of
 from understudy.authority.engine.engine import Authority
 from understudy.authority.journal.journal import Unavailable
@@ -248,7 +249,7 @@ def test_a_damaged_snapshot_costs_time_and_is_named_by_replay(state_dir: Path) -
     _assert_named(commanded("replay", "--state-dir", state_dir), "the snapshot")
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS))
 def test_a_flipped_bit_in_the_database_file_is_found_or_touched_no_row(
     state_dir: Path, seed: int
 ) -> None:

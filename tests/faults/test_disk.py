@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.aftermath import prove, pump
 from tests.faults.load import Load
+from tests.long import LONG, few
 from tests.surfaces.process import Dispatch
 from understudy.contracts import limits
 
@@ -48,7 +49,7 @@ def _history(state_dir: Path, load: Load) -> list[bytes]:
     return heard
 
 
-@pytest.mark.parametrize("pages", [0, 1, 2, 3, 5, 8, 30])
+@pytest.mark.parametrize("pages", few([0, 1, 2, 3, 5, 8, 30], 2))
 def test_a_full_disk_is_reported_wherever_the_journal_meets_it(
     state_dir: Path, pinned: Path, pages: int
 ) -> None:
@@ -59,7 +60,7 @@ def test_a_full_disk_is_reported_wherever_the_journal_meets_it(
     prove(state_dir, load, heard)
 
 
-@pytest.mark.parametrize("limit", [34_000, 40_000, 60_000, 300_000])
+@pytest.mark.parametrize("limit", few([34_000, 40_000, 60_000, 300_000]))
 def test_a_disk_that_is_too_small_for_the_tables_still_names_the_journal(
     state_dir: Path, limit: int
 ) -> None:
@@ -68,7 +69,7 @@ def test_a_disk_that_is_too_small_for_the_tables_still_names_the_journal(
     prove(state_dir, load, heard)
 
 
-@pytest.mark.parametrize("room", [0, 1, 700])
+@pytest.mark.parametrize("room", few([0, 1, 700]))
 def test_a_full_disk_under_the_trajectory_takes_no_row_and_no_answer_away(
     state_dir: Path, room: int
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_full_disk_under_the_trajectory_takes_no_row_and_no_answer_away(
     prove(state_dir, load, heard)
 
 
+@LONG
 def test_a_full_disk_under_a_snapshot_takes_no_row_and_no_answer_away(
     state_dir: Path, pinned: Path
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.authority.sidecar.peer import Peer, add, refusal
+from tests.long import few
 from tests.patience import PATIENCE_SECONDS
 from tests.surfaces.process import Serve, journal_rows
 from understudy.authority import TRAJECTORY
@@ -104,7 +105,7 @@ def crowd(state_dir: Path, everybody: ExitStack, *, greedy: bool = False) -> lis
 
 
 @pytest.mark.timeout(120 + 3 * SECONDS)
-@pytest.mark.parametrize("greedy", [False, True], ids=["alone", "beside a flood"])
+@pytest.mark.parametrize("greedy", few([True, False]))
 def test_sixty_four_clients_get_about_as_much_and_no_renewal_comes_too_late(
     state_dir: Path, greedy: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:

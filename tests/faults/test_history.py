@@ -11,6 +11,7 @@ import pytest
 from tests.faults import linearize
 from tests.faults.history import _misplaced, _shared
 from tests.faults.register import Heard, Kind, Op, Register, step
+from tests.together import together
 
 TTL_MS = 100
 BUSY = "lease_contention_active"
@@ -150,19 +151,19 @@ BAD: dict[str, list[Op]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", GOOD)
+@together("name", GOOD)
 def test_a_history_that_may_be_is_accepted(name: str) -> None:
     assert verdict(GOOD[name]) is None
 
 
-@pytest.mark.parametrize("name", BAD)
+@together("name", BAD)
 def test_a_history_that_cannot_be_is_refused(name: str) -> None:
     words = verdict(BAD[name])
     assert words is not None
     assert "can be explained" in words
 
 
-@pytest.mark.parametrize("name", BAD)
+@together("name", BAD)
 def test_what_is_wrong_with_it_is_in_the_history_and_not_in_our_way_of_writing_it(
     name: str,
 ) -> None:

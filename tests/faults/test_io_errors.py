@@ -17,6 +17,7 @@ import orjson
 import pytest
 
 from tests.faults.served import Callers, Served
+from tests.long import few
 from tests.surfaces.process import journal_rows
 from understudy.authority import TRAJECTORY, create_state_dir, open_journal
 from understudy.authority.views.replay import replay
@@ -90,18 +91,21 @@ def prove(state_dir: Path, callers: Callers) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "window"),
-    [
-        (("sync", 1, EIO), 1),
-        (("sync", 2, EIO), 8),
-        (("sync", 3, EIO), 8),
-        (("sync", 9, EIO), 1),
-        (("sync", 9, ENOSPC), 8),
-        (("write", 1, EIO), 8),
-        (("write", 3, ENOSPC), 1),
-        (("write", 60, EIO), 8),
-        (("short", 2, ENOSPC), 1),
-        (("short", 61, ENOSPC), 8),
-    ],
+    few(
+        [
+            (("sync", 1, EIO), 1),
+            (("sync", 2, EIO), 8),
+            (("sync", 3, EIO), 8),
+            (("sync", 9, EIO), 1),
+            (("sync", 9, ENOSPC), 8),
+            (("write", 1, EIO), 8),
+            (("write", 3, ENOSPC), 1),
+            (("write", 60, EIO), 8),
+            (("short", 2, ENOSPC), 1),
+            (("short", 61, ENOSPC), 8),
+        ],
+        3,
+    ),
     ids=_name,
 )
 def test_after_an_error_in_the_log_a_sidecar_acknowledges_nothing_and_ends(
@@ -125,7 +129,9 @@ def _mark(request: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    "fault", [("sync", 1, EIO), ("write", 1, EIO), ("write", 9, ENOSPC)], ids=_name
+    "fault",
+    few([(("sync", 1, EIO),), (("write", 1, EIO),), (("write", 9, ENOSPC),)]),
+    ids=_name,
 )
 def test_an_error_while_the_log_is_folded_ends_the_sidecar_and_takes_no_answer_away(
     bench: Bench, fault: Fault
@@ -147,13 +153,16 @@ def test_an_error_while_the_log_is_folded_ends_the_sidecar_and_takes_no_answer_a
 
 @pytest.mark.parametrize(
     "fault",
-    [
-        ("sync", 1, EIO),
-        ("sync", 2, EIO),
-        ("write", 1, ENOSPC),
-        ("write", 2, EIO),
-        ("short", 1, ENOSPC),
-    ],
+    few(
+        [
+            (("sync", 1, EIO),),
+            (("sync", 2, EIO),),
+            (("write", 1, ENOSPC),),
+            (("write", 2, EIO),),
+            (("short", 1, ENOSPC),),
+        ],
+        2,
+    ),
     ids=_name,
 )
 def test_an_error_in_the_trajectory_ends_the_sidecar_and_takes_no_answer_away(
@@ -214,7 +223,7 @@ def test_a_sidecar_on_a_full_disk_ends_and_goes_on_when_there_is_room(small_disk
     prove(state_dir, callers)
 
 
-@pytest.mark.parametrize("size", [150_000, 600_000])
+@pytest.mark.parametrize("size", few([150_000, 600_000]))
 def test_a_sidecar_whose_files_may_not_grow_ends_and_goes_on_when_they_may(
     state_dir: Path, size: int
 ) -> None:

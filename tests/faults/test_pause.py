@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.long import few
 from tests.surfaces.process import UNDERSTUDY, Dialogue, Dispatch, Serve, report_of
 from understudy.authority.journal.journal import Unavailable
 from understudy.authority.service.client import Client, Unreachable
@@ -30,7 +31,8 @@ class Worker(Dialogue):
 
 
 @pytest.mark.parametrize(
-    "action", ["issue.update", "issue.close", "issue.lease_renew", "issue.lease_release"]
+    "action",
+    few(["issue.update", "issue.close", "issue.lease_renew", "issue.lease_release"]),
 )
 def test_a_worker_that_was_stopped_past_its_lease_is_refused_when_it_wakes_up(
     state_dir: Path, action: str

@@ -33,6 +33,7 @@ from tests.faults.tape import (
     Write,
     played,
 )
+from tests.long import IS_LONG, SCALED, SHARE, few, pairs
 from understudy.authority import (
     TABLES,
     TRAJECTORY,
@@ -48,13 +49,14 @@ from understudy.authority.views.replay import replay
 from understudy.authority.views.trajectory import verify
 from understudy.contracts import Door, Garbage, Reason, Request, parse, startup_check
 
-SEEDS = int(os.environ.get("UNDERSTUDY_POWER_SEEDS", "2"))  # scattered images after each event
+# Scattered images after each event.
+SEEDS = int(os.environ.get("UNDERSTUDY_POWER_SEEDS", "2" if IS_LONG else "1"))
 LOG_PAGES = 3  # so that a short run folds its log, and begins it anew, a few times
 SMALL = (1, 1, 1, 2, 1, 1, 1, 1)
 LARGE = (1, 9, 1, 30, 2)
 JOURNAL, LOG = "journal.db", "journal.db-wal"
 
-pytestmark = pytest.mark.timeout(120 + 10 * SEEDS)
+pytestmark = [pytest.mark.timeout(120 + 10 * SEEDS), SCALED]
 
 
 _startup_check = cache(startup_check)
@@ -215,8 +217,7 @@ def written(state_dir: Path, image: Image) -> Path:
 # --- the commit path ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sidecar", [False, True], ids=["direct", "sidecar"])
-@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(("sizes", "sidecar"), pairs([SMALL, LARGE], [False, True]))
 def test_a_power_cut_anywhere_on_the_commit_path_loses_no_answer(
     folder: Path, sizes: Sequence[int], sidecar: bool
 ) -> None:
@@ -280,7 +281,7 @@ def test_a_journal_that_flushes_only_now_and_then_is_caught(folder: Path) -> Non
     assert _losses(folder, run, run.log) > len(run.batches)
 
 
-@pytest.mark.parametrize("name", ["journal.db-wal", "journal.db", "."])
+@pytest.mark.parametrize("name", few(["journal.db-wal", "journal.db", "."]))
 def test_a_disk_that_only_says_that_it_flushed_is_caught(folder: Path, name: str) -> None:
     run = recorded(folder / "state", SMALL)
     lie: Event = SyncFolder() if name == "." else Sync(_number(run.log, name))
@@ -376,7 +377,7 @@ def test_a_power_cut_leaves_tables_that_follow_or_say_that_they_cannot(
         for place in range(2):
             with Office(state_dir) as office:
                 office.submit(_requests(load.more(5), place))
-    for cut in cuts(tape.log, 0, seeds=ceil(SEEDS / 2)):
+    for cut in [*cuts(tape.log, 0, seeds=ceil(SEEDS / 2))][:: 1 if IS_LONG else SHARE]:
         if TABLES in cut.image and JOURNAL in cut.image:
             caplog.clear()
             left = written(folder / "left", cut.image)

@@ -23,7 +23,6 @@ from tests.faults.clockwork import Clocks
 from tests.faults.hands import TTL_MS, Hands
 from tests.faults.served import Served
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.services.shared import database
 from tests.surfaces.process import report_of
 from understudy.authority import create_state_dir, open_journal
 from understudy.authority.service.client import Client
@@ -46,11 +45,8 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
         create_state_dir(folder, "local")
         yield folder
         return
-    with database() as server:
-        url = server.url()
-        create_state_dir(folder, "local", url)
-        yield folder
-        server.drop(url)
+    create_state_dir(folder, "local", request.getfixturevalue("url"))
+    yield folder
 
 
 @contextmanager

@@ -15,13 +15,14 @@ import orjson
 import pytest
 
 from tests.faults.served import Caller, Callers, Served
+from tests.long import IS_LONG, SCALED, few
 from tests.patience import eventually
 from tests.surfaces.process import commanded, journal_rows
 from understudy.authority import TRAJECTORY, Office, Unavailable
 from understudy.contracts import Reason, startup_check
 
 JOURNAL, LOG = "journal.db", "journal.db-wal"
-SAMPLES = 60
+SAMPLES = 60 if IS_LONG else 15
 SEEDS = range(4)
 
 
@@ -64,6 +65,7 @@ def _flip(path: Path, place: int, chance: random.Random) -> None:
 # --- between two starts ---------------------------------------------------------------------------
 
 
+@SCALED
 @pytest.mark.parametrize("way", ["flipped", "cut"])
 def test_a_log_that_lost_rows_is_refused(
     killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
@@ -117,7 +119,7 @@ def test_a_sidecar_does_not_start_on_a_journal_that_is_damaged(
 # --- while it runs --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS, 2))
 def test_damage_below_a_running_sidecar_is_named_by_it_or_by_replay(
     state_dir: Path, callers: Callers, seed: int
 ) -> None:
@@ -157,7 +159,7 @@ def test_a_sidecar_that_meets_a_page_of_nonsense_names_it_and_ends(
         assert "Traceback" not in running.complaint()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS, 2))
 def test_damage_to_the_log_below_a_running_sidecar_is_named_at_the_next_start_or_by_replay(
     state_dir: Path, seed: int
 ) -> None:

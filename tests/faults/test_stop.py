@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from tests.authority.sidecar.peer import Peer, add, lines_of, refusal
+from tests.long import few
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import Dispatch, Serve, journal_rows, report_of
 from understudy.authority import Office, Unavailable
@@ -51,7 +52,7 @@ def test_a_stopped_sidecar_keeps_everybody_waiting_and_goes_on(
     assert report_of("verify", "--state-dir", state_dir)["rows"] == 2
 
 
-@pytest.mark.parametrize("action", ["issue.update", "issue.close", "issue.lease_renew"])
+@pytest.mark.parametrize("action", few(["issue.update", "issue.close", "issue.lease_renew"]))
 def test_a_holder_that_was_stopped_past_its_lease_is_refused_when_it_wakes_up(
     state_dir: Path, action: str
 ) -> None:

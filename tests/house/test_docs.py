@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.together import together
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -26,7 +28,7 @@ def test_a_page_is_generated_from_the_tables(name: str) -> None:
     assert page == _generator().generated(page), "run `make docs`"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")))
+@together("page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -5,10 +5,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.journal import MemoryJournal
+from tests.long import tried
 from tests.native.test_kernel import Pair
 from tests.native.walk import Walk
 from understudy.authority import Office, create_state_dir
@@ -159,7 +160,7 @@ def test_every_length_but_its_own_is_damage(pair: Pair) -> None:
             assert found.value.flaw is Flaw.IMAGE_DAMAGED
 
 
-@settings(max_examples=300)
+@tried(300)
 @given(data=st.data())
 def test_whoever_can_sign_can_write_states_but_no_nonsense(data: st.DataObject) -> None:
     """What is taken with a sound checksum is given back as it is; the rest is refused."""

@@ -10,9 +10,11 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.long import tried
+from tests.together import together
 from understudy.authority.engine import ffi
 from understudy.authority.engine.ffi import Flaw
 from understudy.contracts import canonical, documents, limits
@@ -180,12 +182,12 @@ FLAWED = [
 ]
 
 
-@pytest.mark.parametrize("data", SOUND)
+@together("data", SOUND)
 def test_a_document_inside_the_profile_is_written_as_the_reference_writes_it(data: bytes) -> None:
     assert agree(data) is not None
 
 
-@pytest.mark.parametrize(("data", "flaw"), FLAWED)
+@together(("data", "flaw"), FLAWED)
 def test_a_document_outside_the_profile_is_refused_for_what_it_is(data: bytes, flaw: Flaw) -> None:
     assert agree(data) is None
     assert flaw_of(data) in {flaw, Flaw.NODES_FULL}
@@ -256,7 +258,7 @@ values = st.recursive(
 
 
 @given(values, st.booleans(), st.sampled_from([None, 1]), st.sampled_from([",", " ,\t"]))
-@settings(max_examples=500)
+@tried(500)
 def test_any_value_in_any_spelling_has_one_canonical_form(
     value: object, ascii_only: bool, indent: int | None, comma: str
 ) -> None:
@@ -265,14 +267,14 @@ def test_any_value_in_any_spelling_has_one_canonical_form(
 
 
 @given(st.binary(max_size=60))
-@settings(max_examples=1000)
+@tried(1000)
 def test_any_bytes_get_one_verdict(data: bytes) -> None:
     agree(data)
     agree(b'"' + data + b'"')
 
 
 @given(st.permutations([f"key{index:04d}" for index in range(300)]), st.booleans())
-@settings(max_examples=20)
+@tried(20)
 def test_any_order_of_many_keys_is_sorted_and_any_repetition_found(
     names: list[str], repeat: bool
 ) -> None:

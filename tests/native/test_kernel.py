@@ -26,7 +26,7 @@ from understudy.contracts.requests.request import Door
 from understudy.contracts.requests.shapes import Transport
 
 STEPS = 3_000
-SEEDS = int(os.environ.get("UNDERSTUDY_WALKS", "12"))
+SEEDS = int(os.environ.get("UNDERSTUDY_WALKS", "4"))
 
 
 class Pair:

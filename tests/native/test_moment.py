@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.together import together
 from understudy.authority.engine import ffi
 from understudy.contracts import limits, rfc3339
 
@@ -64,7 +65,7 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.parametrize("text", MOMENTS)
+@together("text", MOMENTS)
 def test_hand_picked_text_is_read_alike(text: str) -> None:
     assert ffi.parse_ms(text) == rfc3339.parse_ms(text)
 

@@ -20,11 +20,14 @@ import apsw
 import orjson
 
 from tests.authority.sidecar.peer import served_by
+from tests.long import IS_LONG
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.surfaces.forks import Forked
 from understudy.surfaces.cli.main import cli
 from understudy.surfaces.cli.session import run
 
 ROOT = Path(__file__).parents[2]
+FAILPOINT = "UNDERSTUDY_FAILPOINT"  # read when the authority is imported
 UNDERSTUDY = Path(sys.executable).with_name("understudy")
 Words = Sequence[str | bytes | Path]
 
@@ -43,14 +46,45 @@ def understudy(
     env: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end."""
-    return subprocess.run(
-        [UNDERSTUDY, *arguments],
-        input=stdin,
-        capture_output=True,
+    words = [UNDERSTUDY, *arguments]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = launched(words, stdin=subprocess.PIPE, stdout=out.fileno(), stderr=err.fileno(),
+                           cwd=cwd, env=env or {})  # fmt: skip
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(stdin)
+        try:
+            code = process.wait(PATIENCE_SECONDS)
+        finally:
+            process.kill()
+        for each in (out, err):
+            each.seek(0)
+        return subprocess.CompletedProcess(words, code, out.read(), err.read())
+
+
+def launched(
+    words: Words,
+    *,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    cwd: Path | None = None,
+    env: Mapping[str, str],
+    prepare: Callable[[], None] | None = None,
+) -> "subprocess.Popen[bytes] | Forked":
+    """A process of ours: a fork, unless it matters how it starts."""
+    known = all(name.startswith("UNDERSTUDY_") and name != FAILPOINT for name in env)
+    if words[0] == UNDERSTUDY and known and prepare is None and not IS_LONG:
+        return Forked(words, stdin=stdin, stdout=stdout, stderr=stderr,
+                      cwd=str(cwd or Path.cwd()), env=environment(**env))  # fmt: skip
+    return subprocess.Popen(
+        words,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
         cwd=cwd,
-        env=environment(**(env or {})),
-        timeout=PATIENCE_SECONDS,
-        check=False,
+        env=environment(**env),
+        preexec_fn=prepare,  # noqa: PLW1509
     )
 
 
@@ -93,14 +127,14 @@ class Program:
         prepare: Callable[[], None] | None = None,
     ) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self.process = subprocess.Popen(
+        self.process = launched(
             words,
             stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
-            stdout=subprocess.PIPE if pipes else self._said,
-            stderr=self._said,
+            stdout=subprocess.PIPE if pipes else self._said.fileno(),
+            stderr=self._said.fileno(),
             cwd=cwd,
-            env=environment(**(env or {})),
-            preexec_fn=prepare,  # noqa: PLW1509
+            env=env or {},
+            prepare=prepare,
         )
 
     def __enter__(self) -> Self:
@@ -125,11 +159,10 @@ class Program:
             os.kill(self.pid, number)
 
     def halt(self) -> None:
-        """Stop it where it stands; the kernel says when it does."""
+        """Stop it where it stands, with all its threads."""
         self.signal(signal.SIGSTOP)
-        done = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
-        assert done is not None
-        assert done.si_status == signal.SIGSTOP
+        threads = Path(f"/proc/{self.pid}/task")
+        eventually(lambda: {_state(each) for each in threads.iterdir()} == {"T"})
 
     def wake(self) -> None:
         self.signal(signal.SIGCONT)
@@ -249,7 +282,7 @@ class Dispatch(Dialogue):
         failpoint: str | None = None,
         file_bytes_max: int | None = None,
     ) -> None:
-        changes = {} if failpoint is None else {"UNDERSTUDY_FAILPOINT": failpoint}
+        changes = {} if failpoint is None else {FAILPOINT: failpoint}
         if file_bytes_max is not None:
             # A limit on files would also cut off the bytecode that Python writes.
             changes["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -305,6 +338,10 @@ def room_for_files(wanted: int) -> Iterator[int]:
         yield max(soft, allowed)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _state(thread: Path) -> str:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _limit_files(size: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.actors.litter import Mark
 from tests.actors.test_port import TROUBLE
 from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
-from tests.pairs import pairs
+from tests.long import pairs
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.conftest import Run
 from tests.surfaces.process import (

@@ -6,6 +6,7 @@ from typing import Any
 import click
 import pytest
 
+from tests.together import together
 from understudy.contracts import limits
 from understudy.surfaces.cli.spec_file import read_spec
 
@@ -105,7 +106,7 @@ def test_jobs_of_a_spec_that_the_log_lacks_are_left_out(
     assert taken.err.startswith("left out: spec x: ")
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "problem"),
     [
         ("inputs: {a: no}", "f.yaml, line 5, step a: inputs.a: `no` is true or false to YAML"),
@@ -146,7 +147,7 @@ def test_what_yaml_guesses_is_refused_by_line_and_step(text: str, problem: str) 
     assert problem in caught.value.message
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "text", "problem"),
     [
         ("f.json", b'{"specId": "x", "specId": "y"}', "f.json: an object names the same key twice"),

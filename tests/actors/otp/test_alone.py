@@ -5,15 +5,14 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 import understudy.actors.otp as front
+from tests.together import together
 
 FOLDER = Path(__file__).parents[3] / "actors" / "otp"
 OUTSIDE = {"thespian"}  # what the other carrier is made of
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
+@together("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
 def test_a_module_imports_its_neighbours_and_the_standard_library(path: Path) -> None:
     depth = len(path.relative_to(FOLDER).parts)
     for node in ast.walk(ast.parse(path.read_text())):

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from tests.actors.otp.players import Counter, Plain, plain
+from tests.together import together
 from understudy.actors.otp import (
     KILL,
     KILLED,
@@ -62,7 +63,7 @@ def test_a_message_is_handed_over_once_also_if_it_raises(system: Inline) -> None
     assert system.ended(ref) == Reason("crash", "ValueError: boom")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@together("seed", range(20))
 def test_messages_between_two_cells_stay_in_order_whatever_the_seed(seed: int) -> None:
     system = Inline(seed)
     target = Plain()

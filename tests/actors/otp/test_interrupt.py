@@ -6,6 +6,7 @@ import pytest
 
 from tests.actors.oracle.scenario import scenario
 from tests.actors.oracle.theatre import Director, Stage
+from tests.together import together
 from understudy.actors.otp import KILL, SHUTDOWN, Start
 from understudy.actors.otp.carriers.inline.system import Inline
 
@@ -40,7 +41,7 @@ def test_a_shutdown_at_any_moment_leaves_nothing(first: int) -> None:
         assert len(system.cells) == 1, f"seed {seed}: somebody is left"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@together("seed", range(60))
 def test_who_is_stopped_was_started_and_in_the_reverse_order(seed: int) -> None:
     system = Inline(seed)
     stage = Stage(system)

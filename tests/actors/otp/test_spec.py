@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.otp.players import Counter
+from tests.together import together
 from understudy.actors.otp import ChildSpec, Flags, SpecInvalid, Start, supervise
 from understudy.actors.otp.spec import ID_LENGTH_MAX
 
@@ -29,7 +30,7 @@ def test_flags_have_the_defaults_of_otp() -> None:
     assert Flags() == Flags("one_for_one", 1, 5_000, "never")
 
 
-@pytest.mark.parametrize(
+@together(
     ("fields", "why"),
     [
         ({"id": ""}, "id"),

@@ -15,6 +15,7 @@ from tests.authority.exchange.records import (
     problems_of,
     trip,
 )
+from tests.together import together
 from understudy.authority.views.issues_file import Problem, read_issues
 from understudy.contracts import limits
 from understudy.contracts.reason import Reason
@@ -125,7 +126,7 @@ DAMAGED: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(DAMAGED))
+@together("name", sorted(DAMAGED))
 def test_a_damaged_line_is_reported_with_its_number(name: str) -> None:
     data = line(issue("x")) + DAMAGED[name] + line(issue("y"))
     assert problems_of(data) == [(2, BAD)]
@@ -146,7 +147,7 @@ def test_lines_may_end_as_on_another_system() -> None:
     assert trip(data) == trip(lines(issue("a"), issue("b")))
 
 
-@pytest.mark.parametrize("cut", range(1, len(line(issue("b"))) - 1))
+@together("cut", range(1, len(line(issue("b"))) - 1))
 def test_a_last_line_that_is_cut_off_is_torn(cut: int) -> None:
     data = line(issue("a")) + line(issue("b"))[:cut]
     records, problems = read_issues(data, NOW)

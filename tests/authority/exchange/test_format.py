@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.authority.exchange.records import (
     ALWAYS,
     NOW,
@@ -16,6 +14,7 @@ from tests.authority.exchange.records import (
     trip,
     tripped,
 )
+from tests.together import together
 
 
 def test_members_come_out_in_the_order_of_the_format() -> None:
@@ -55,12 +54,12 @@ EMPTY: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(EMPTY))
+@together("name", sorted(EMPTY))
 def test_an_empty_member_is_left_out(name: str) -> None:
     assert tuple(tripped(issue(**{name: EMPTY[name]}))) == ALWAYS
 
 
-@pytest.mark.parametrize("name", sorted(set(ORDER) - {"id", "title"}))
+@together("name", sorted(set(ORDER) - {"id", "title"}))
 def test_null_says_that_a_member_is_not_there(name: str) -> None:
     record = {key: value for key, value in full().items() if key != name}
     assert trip(line({**record, name: None})) == trip(line(record))

@@ -20,6 +20,8 @@ from tests.authority.exchange.records import (
     trip,
     tripped,
 )
+from tests.long import tried
+from tests.together import together
 from understudy.authority.views.issues_file import read_issues
 from understudy.contracts.registry.check import validator
 
@@ -45,7 +47,7 @@ TREASURES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("treasure", TREASURES)
+@together("treasure", TREASURES)
 def test_a_member_that_we_do_not_know_survives(treasure: object) -> None:
     record = tripped({**issue(), "theirs": treasure, "ключ": treasure})
     assert tuple(record) == (*ALWAYS, "theirs", "ключ")
@@ -57,7 +59,7 @@ def test_members_with_our_own_inner_names_are_theirs_in_the_file() -> None:
     assert tripped({**issue(), **theirs}) == tripped(issue()) | theirs
 
 
-@pytest.mark.parametrize("treasure", [each for each in TREASURES if each])
+@together("treasure", [each for each in TREASURES if each])
 def test_metadata_survives(treasure: object) -> None:
     assert repr(tripped(issue(metadata=treasure))["metadata"]) == repr(_sorted(treasure))
 
@@ -227,7 +229,7 @@ records_strategy = st.fixed_dictionaries(
 
 
 @settings(
-    max_examples=150,
+    tried(150),
     derandomize=True,
     deadline=None,
     database=None,

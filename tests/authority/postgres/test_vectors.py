@@ -1,25 +1,22 @@
-"""Vectors of requests with their journals in PostgreSQL: the same digests as in their files, twice.
+"""Vectors of requests with their journals in PostgreSQL: the same digests as in their files.
 
-In C where that is built, since its packed rows take a path of their own. Every seventh by default;
+In C where that is built, since its packed rows take a path of their own. Some by default;
 `make hosts` plays all of them.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.services.shared import Database
+from tests.shelves import TIMES, VECTORS, broken, by_shelf, on
 from understudy.authority.conformance import scene
-from understudy.authority.conformance.vectors import Vector, asks, load_vectors, run_vector
+from understudy.authority.conformance.vectors import Vector, asks
 from understudy.authority.engine import ffi
 from understudy.authority.journal import journal_url
 from understudy.authority.journal.journal_url import parsed
 from understudy.authority.journal.postgres import PostgresJournal
-
-_STEP = 1 if os.environ.get("UNDERSTUDY_EVERY_VECTOR") else 7
-VECTORS = [each for each in load_vectors() if asks(each)][::_STEP]
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +44,7 @@ def made(server: Database, shared: str, monkeypatch: pytest.MonkeyPatch) -> list
     return folders
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.id)
-def test_a_vector_gives_the_bytes_of_its_file(vector: Vector, made: list[Path]) -> None:
-    result = run_vector(vector, "native" if ffi.available() else "reference")
-    assert result.problems == ()
-    assert result.stale == ()
-    assert len(made) >= 2
+@by_shelf([each for each in VECTORS if asks(each)], step=14)
+def test_vectors_give_the_bytes_of_their_files(shelf: list[Vector], made: list[Path]) -> None:
+    assert broken(shelf, on("native" if ffi.available() else "reference")) == {}
+    assert len(made) >= TIMES * len(shelf)

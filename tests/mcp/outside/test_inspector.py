@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.long import pairs
 from tests.mcp.outside import node
 from tests.mcp.stand import Stand
-from tests.pairs import pairs
 
 ERAS = ("modern", "legacy")
 ROADS = ("http", "stdio")
