@@ -213,8 +213,8 @@ def _imported() -> Any:  # noqa: ANN401 - `main` of the command line
     found = pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")
     for name in [each.name for each in found]:
         importlib.import_module(name)
-    for name in ("client", "kernel", "office", "sidecar"):
-        importlib.import_module(f"understudy.authority.{name}")
+    for name in ("client", "local", "native_local", "sidecar"):
+        importlib.import_module(f"understudy.authority.service.{name}")
     startup_check()
     gc.collect()
     gc.freeze()
