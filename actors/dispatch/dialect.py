@@ -16,7 +16,7 @@ from ..leasing.work_kind import HeldLease, WorkKind
 from . import orders
 from .orders import Ask, Event
 
-Call = client.Call
+Call = client.ClientCall
 
 
 class Dialect(ABC):
@@ -82,13 +82,13 @@ class Dialect(ABC):
         lease = show.get(self.kind.lease, {})
         if lease.get("fence") != claim[self.kind.lease]["fence"]:
             detail = "it was granted, and lost since"
-            return orders.Refused(ask.token, Reason.FENCE_STALE.wire, detail)
+            return orders.RequestRefused(ask.token, Reason.FENCE_STALE.wire, detail)
         holder = replace(self.kind.held(claim), owner=ask.assignee)
         return orders.Claimed(ask.token, holder, claim["attempts"], show)
 
     def _event(self, ask: Ask, answers: Sequence[Answer]) -> Event:  # noqa: ARG002 - for subclasses
         """Of all other effects, where nothing was refused."""
-        changes = orders.Close | orders.Release | orders.Expire | orders.Discover | orders.Amend
+        changes = orders.CloseWork | orders.Release | orders.Expire | orders.Discover | orders.Amend
         assert isinstance(ask, changes), ask
         return orders.Settled(ask.token)
 
@@ -109,7 +109,7 @@ def _refused(token: str, answer: Answer) -> Event:
     failure_class = class_of(answer)
     if failure_class is None or not is_decided(answer):
         return orders.Unanswered(token)
-    return orders.Refused(token, failure_class, answer["diagnostic"])
+    return orders.RequestRefused(token, failure_class, answer["diagnostic"])
 
 
 def _renewed(ask: orders.RenewMany, answers: Sequence[Answer]) -> list[Event]:

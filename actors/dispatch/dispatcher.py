@@ -53,7 +53,7 @@ class Dispatcher:
         self._resumed = False
         self._diagnosed_ms: int | None = None
         self._problems: list[str] = []  # of the dependencies, as they were last reported
-        self._stop: orders.Stop | None = None
+        self._stop: orders.StopDispatcher | None = None
         self._is_failure = False
         self._drain_ms: int | None = None  # until when workers may go on
         self._farewell_ms: int | None = None
@@ -95,9 +95,9 @@ class Dispatcher:
                 for term in self._terms.values():
                     if term.name == issue_id:
                         term.renew_ms = self._out.now.ms
-            case orders.Started():
+            case orders.DispatcherStarted():
                 self._start(event)
-            case orders.Stop():
+            case orders.StopDispatcher():
                 self._begin_stop(event, is_failure=False)
             case orders.WorkerExited():
                 self._exited(event)
@@ -106,7 +106,7 @@ class Dispatcher:
             case orders.Unanswered(token):
                 self._out.requests.put_off(token, self._out.now)
                 self._keeping.renewals.put_off(token, self._out.now)
-            case orders.Refused(token, failure_class, detail):
+            case orders.RequestRefused(token, failure_class, detail):
                 self._refused(token, failure_class, f"{failure_class}: {detail}")
             case orders.Claimed():
                 self._claimed(event)
@@ -177,7 +177,7 @@ class Dispatcher:
 
     # --- starting -------------------------------------------------------------------------------
 
-    def _start(self, event: orders.Started) -> None:
+    def _start(self, event: orders.DispatcherStarted) -> None:
         """Take up what an earlier run left; nothing is claimed before that is known."""
         now_ms = self._out.now.ms
         for holder in event.workers:
@@ -307,9 +307,9 @@ class Dispatcher:
                 return
 
     def _fail(self, reason: str) -> None:
-        self._begin_stop(orders.Stop(None, reason), is_failure=True)
+        self._begin_stop(orders.StopDispatcher(None, reason), is_failure=True)
 
-    def _begin_stop(self, stop: orders.Stop, *, is_failure: bool) -> None:
+    def _begin_stop(self, stop: orders.StopDispatcher, *, is_failure: bool) -> None:
         """Of two stops the first gives the reason, and the one that leaves less time counts."""
         until_ms = None if stop.drain_ms is None else self._out.now.ms + stop.drain_ms
         if self._stop is None:
@@ -318,7 +318,7 @@ class Dispatcher:
         elif until_ms is not None and (self._drain_ms is None or until_ms < self._drain_ms):
             self._drain_ms = until_ms
 
-    def _leave(self, stop: orders.Stop) -> None:
+    def _leave(self, stop: orders.StopDispatcher) -> None:
         """Stop workers whose time is up; say so when there is nothing left to do."""
         now_ms = self._out.now.ms
         working = [term for term in self._terms.values() if term.is_working]

@@ -119,7 +119,7 @@ class Issues(Dialect):
                 return [Call("issue.ready", {})]
             case orders.AskHeld():
                 return [Call("issue.list", {"status": "in_progress"})]
-            case orders.Close(token, holder):
+            case orders.CloseWork(token, holder):
                 return [named(token, *self.kind.completion(holder))]
             case orders.Discover(token, holder, new_id, title, description, labels):
                 filed = {"newId": new_id, "title": title, "description": description}

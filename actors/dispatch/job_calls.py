@@ -60,7 +60,7 @@ class Jobs(Dialect):
                 return [*asked, self._roster("overdue")]
             case orders.AskHeld():
                 return [self._roster("claimed")]
-            case orders.Close(token, holder, artifacts):
+            case orders.CloseWork(token, holder, artifacts):
                 return [named(token, *self.kind.completion(self.spelled(holder), artifacts))]
             case orders.Expire(token, job_id, claim_id, fence):
                 lapsed = {"jobId": job_id, "worker": self.node, "claim": claim_id, "fence": fence}

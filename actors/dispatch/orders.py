@@ -51,7 +51,7 @@ class AskIssues:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`Claimed` or `Refused`."""
+    """`Claimed` or `RequestRefused`."""
 
     token: str
     issue_id: str
@@ -68,14 +68,14 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class RenewMany:
-    """All that are due about now, at once; all that were, `Renewed`; each other one `Refused`."""
+    """All that are due about now, at once: `Renewed`, and `RequestRefused` for each other one."""
 
     renewals: tuple[Renewal, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
-    """The work is done: `Settled` or `Refused`."""
+class CloseWork:
+    """The work is done: `Settled` or `RequestRefused`."""
 
     token: str
     holder: HeldLease
@@ -84,7 +84,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The work is given back, open: `Settled` or `Refused`."""
+    """The work is given back, open: `Settled` or `RequestRefused`."""
 
     token: str
     holder: HeldLease
@@ -93,7 +93,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """A job that somebody let lapse can be claimed again: `Settled` or `Refused`."""
+    """A job that somebody let lapse can be claimed again: `Settled` or `RequestRefused`."""
 
     token: str
     issue_id: str
@@ -103,7 +103,7 @@ class Expire:
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """A new issue is filed under the lease: `Settled` or `Refused`."""
+    """A new issue is filed under the lease: `Settled` or `RequestRefused`."""
 
     token: str
     holder: HeldLease
@@ -115,7 +115,7 @@ class Discover:
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    """Members of the issue are changed; what is None stays: `Settled` or `Refused`."""
+    """Members of the issue are changed; what is None stays: `Settled` or `RequestRefused`."""
 
     token: str
     holder: HeldLease
@@ -130,7 +130,7 @@ Ask = (
     | AskIssues
     | Claim
     | RenewMany
-    | Close
+    | CloseWork
     | Release
     | Expire
     | Discover
@@ -193,7 +193,7 @@ Effect = Ask | StartWorker | StopWorker | ExtendWorkers | Report | Stopped
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class DispatcherStarted:
     """The first event: the workers that an earlier dispatcher started, and nobody has buried.
 
     One that has ended is followed by its `WorkerExited`. Leases of ours without a worker were held
@@ -314,7 +314,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RequestRefused:
     """Decided, and not granted."""
 
     token: str
@@ -348,7 +348,7 @@ class WorkerExited:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopDispatcher:
     """Claim nothing more, let workers go on for so long (None: to their end), then stop them."""
 
     drain_ms: int | None = 0
@@ -356,7 +356,7 @@ class Stop:
 
 
 Event = (
-    Started
+    DispatcherStarted
     | Tick
     | Wake
     | Doubt
@@ -367,8 +367,8 @@ Event = (
     | Claimed
     | Renewed
     | Settled
-    | Refused
+    | RequestRefused
     | Unanswered
     | WorkerExited
-    | Stop
+    | StopDispatcher
 )

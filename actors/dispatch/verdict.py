@@ -23,7 +23,7 @@ from ...contracts import RetryPolicy, limits, retry_decision
 from . import escalation
 from .assignment import Assignment, EndStep, Why
 from .escalation import FailedAttempt
-from .orders import Amend, Ask, AskIssues, Close, Discover, Release, WorkerExited
+from .orders import Amend, Ask, AskIssues, CloseWork, Discover, Release, WorkerExited
 from .worklist import LOST
 
 HAND_BACK = 75  # EX_TEMPFAIL: not me, or not now
@@ -108,7 +108,7 @@ def effect_of(step: EndStep, term: Assignment, token: str, policy: RetryPolicy) 
     holder = term.lease
     match step:
         case EndStep.CLOSE:
-            return Close(token, holder, term.artifacts)
+            return CloseWork(token, holder, term.artifacts)
         case EndStep.RELEASE:
             return Release(token, holder, term.reason)
         case EndStep.READ:

@@ -18,10 +18,10 @@ from .cell import (
     Cell,
     Down,
     Exited,
+    ExitReason,
     Located,
     OtpError,
     Readable,
-    Reason,
     Ref,
     Start,
     Started,
@@ -31,12 +31,12 @@ from .cell import (
 )
 from .children import (
     ChildInfo,
+    ChildRefused,
     CountChildren,
     Counts,
     DeleteChild,
     Done,
     GetChildSpec,
-    Refused,
     RestartChild,
     StartChild,
     TerminateChild,
@@ -71,6 +71,10 @@ from .inspection import (
 from .spec import ChildSpec, Flags, SpecInvalid
 from .supervisor import Supervisor, supervise
 
+# Erlang's words, under which programs know them.
+Reason = ExitReason
+Refused = ChildRefused
+
 __all__ = [
     "IGNORE",
     "IGNORED",
@@ -89,6 +93,7 @@ __all__ = [
     "Cast",
     "Cell",
     "ChildInfo",
+    "ChildRefused",
     "ChildSpec",
     "Continue",
     "CountChildren",
@@ -98,6 +103,7 @@ __all__ = [
     "Down",
     "DynamicSupervisor",
     "Event",
+    "ExitReason",
     "Exited",
     "Flags",
     "GenServer",

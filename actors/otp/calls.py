@@ -12,7 +12,7 @@ I3  A question to a cell that is not there fails with `noproc` at once, not when
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .cell import CallFailed, Cell, Down, Reason, Ref, Target
+from .cell import CallFailed, Cell, Down, ExitReason, Ref, Target
 
 TIMEOUT_MS = 5_000  # of a call that names no other
 
@@ -108,7 +108,7 @@ class Calls:
             self._answered(message)
             return True
         if isinstance(message, _Overdue):
-            self._failed(message.question, Reason("timeout", "no answer in time"))
+            self._failed(message.question, ExitReason("timeout", "no answer in time"))
             return True
         if isinstance(message, Down) and message.monitor in self._monitors:
             self._failed(self._monitors[message.monitor], message.reason)
@@ -124,7 +124,7 @@ class Calls:
         else:
             self.foreign += 1
 
-    def _failed(self, question: str, reason: Reason) -> None:
+    def _failed(self, question: str, reason: ExitReason) -> None:
         found = self._close(question)
         if found is not None:
             found.then(CallFailed(found.target, reason))

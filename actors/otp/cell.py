@@ -32,7 +32,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class ExitReason:
     """Why a cell ended."""
 
     kind: Kind
@@ -45,11 +45,11 @@ class Reason:
         return self.kind in ("normal", "shutdown")
 
 
-NORMAL: Final = Reason("normal")
-SHUTDOWN: Final = Reason("shutdown")
-KILL: Final = Reason("killed", "kill")  # as a signal: nobody can trap it
-KILLED: Final = Reason("killed")
-NOPROC: Final = Reason("noproc")
+NORMAL: Final = ExitReason("normal")
+SHUTDOWN: Final = ExitReason("shutdown")
+KILL: Final = ExitReason("killed", "kill")  # as a signal: nobody can trap it
+KILLED: Final = ExitReason("killed")
+NOPROC: Final = ExitReason("noproc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Exited:
     """
 
     ref: Ref
-    reason: Reason
+    reason: ExitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Down:
 
     monitor: str
     ref: Ref | None
-    reason: Reason
+    reason: ExitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,10 @@ class Cell(Protocol):
     def send(self, to: Target, message: object) -> None:
         """Lost where there is no such cell; in order between two cells."""
 
-    def signal(self, to: Target, reason: Reason) -> None:
+    def signal(self, to: Target, reason: ExitReason) -> None:
         """Ask a cell to end. `KILL` is no question; `normal` is ignored by who does not trap."""
 
-    def exit(self, reason: Reason) -> None:
+    def exit(self, reason: ExitReason) -> None:
         """End, when the message at hand is done with."""
 
     def link(self, ref: Ref) -> None:
@@ -189,7 +189,7 @@ class Behaviour(Protocol):
     def receive(self, cell: Cell, message: object) -> None:
         """One message."""
 
-    def stop(self, cell: Cell, reason: Reason) -> None:
+    def stop(self, cell: Cell, reason: ExitReason) -> None:
         """The last call, unless the cell is killed: clean up, quickly."""
 
     def summary(self) -> object:
@@ -218,22 +218,22 @@ class OtpError(Exception):
 class StartFailed(OtpError):
     """A cell ended before it was ready."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: ExitReason) -> None:
         super().__init__(f"not started: {reason.kind} {reason.detail}".rstrip())
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Reason]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[ExitReason]]:
         return type(self), (self.reason,)
 
 
 class CallFailed(OtpError):
     """No answer will come: there is no such cell, it ended, or it took too long."""
 
-    def __init__(self, target: Target, reason: Reason) -> None:
+    def __init__(self, target: Target, reason: ExitReason) -> None:
         name = target if isinstance(target, str) else target.label or target.serial
         super().__init__(f"{name}: {reason.kind} {reason.detail}".rstrip())
         self.target = target
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Target, Reason]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[Target, ExitReason]]:
         return type(self), (self.target, self.reason)

@@ -6,7 +6,7 @@ Refusals are values, with the words that OTP has for them. A refusal changes not
 from dataclasses import dataclass
 from typing import Literal
 
-from .cell import Reason, Ref
+from .cell import ExitReason, Ref
 from .spec import ChildSpec, ChildType
 
 ChildState = Literal["running", "starting", "stopping", "restarting", "undefined"]
@@ -94,7 +94,7 @@ Refusal = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ChildRefused:
     why: Refusal
     ref: Ref | None = None
-    reason: Reason | None = None
+    reason: ExitReason | None = None

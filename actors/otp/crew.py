@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from . import report
-from .cell import KILL, SHUTDOWN, Cell, Exited, Reason, Ref, Started
+from .cell import KILL, SHUTDOWN, Cell, Exited, ExitReason, Ref, Started
 from .children import ChildInfo, ChildState, Counts
 from .gen_server import IGNORED
 from .spec import ChildSpec
@@ -58,7 +58,7 @@ class Crew:
     def __init__(self, specs: Iterable[ChildSpec]) -> None:
         self._children = {spec.id: Child(spec) for spec in specs}
         self._by_ref: dict[Ref, Child] = {}
-        self.ended: dict[Ref, Reason] = {}  # of children whose end still waits for its turn
+        self.ended: dict[Ref, ExitReason] = {}  # of children whose end still waits for its turn
         self.waits = 0  # the number of the newest wait
 
     def __iter__(self) -> Iterator[Child]:
@@ -109,7 +109,7 @@ class Crew:
 
     def start_all(
         self, names: Iterable[str], *, again: bool = False
-    ) -> Waiting[tuple[Child, Reason] | None]:
+    ) -> Waiting[tuple[Child, ExitReason] | None]:
         """In order (I1); the first that fails ends it, and says why."""
         for name in names:
             child = self._children[name]
@@ -118,7 +118,7 @@ class Crew:
                 return child, failure
         return None
 
-    def start(self, child: Child, *, again: bool = False) -> Waiting[Reason | None]:
+    def start(self, child: Child, *, again: bool = False) -> Waiting[ExitReason | None]:
         """None where it is up, or found nothing to do; else why it failed."""
         child.restarts += again
         ref = self.cell.spawn(child.spec.start)
@@ -132,7 +132,7 @@ class Crew:
             )
             return None
         if isinstance(event, Overdue):
-            reason = Reason("timeout", f"not ready in {child.spec.start_timeout_ms} ms")
+            reason = ExitReason("timeout", f"not ready in {child.spec.start_timeout_ms} ms")
             yield from self._kill(ref)
         else:
             reason = event.reason
@@ -166,7 +166,7 @@ class Crew:
                 self.cell, "shutdown_error", child.spec, ref, reason, restarts=child.restarts
             )
 
-    def _shut(self, spec: ChildSpec, ref: Ref) -> Waiting[Reason]:
+    def _shut(self, spec: ChildSpec, ref: Ref) -> Waiting[ExitReason]:
         if spec.shutdown == "brutal_kill":
             return (yield from self._kill(ref))
         self.cell.signal(ref, SHUTDOWN)
@@ -176,7 +176,7 @@ class Crew:
             event = yield from self._wait(ref, limit_ms)
         return event.reason if isinstance(event, Exited) else (yield from self._kill(ref))
 
-    def _kill(self, ref: Ref) -> Waiting[Reason]:
+    def _kill(self, ref: Ref) -> Waiting[ExitReason]:
         self.cell.signal(ref, KILL)
         while True:
             event = yield ref
@@ -193,5 +193,5 @@ class Crew:
         finally:
             self.cell.cancel(timer)
 
-    def _blame(self, context: report.Context, child: Child, ref: Ref, reason: Reason) -> None:
+    def _blame(self, context: report.Context, child: Child, ref: Ref, reason: ExitReason) -> None:
         report.blame(self.cell, context, child.spec, ref, reason, restarts=child.restarts)

@@ -19,13 +19,13 @@ from typing import Final
 
 from . import report
 from .calls import Caller
-from .cell import KILL, SHUTDOWN, Exited, Reason, Ref, Start, Started
+from .cell import KILL, SHUTDOWN, Exited, ExitReason, Ref, Start, Started
 from .children import (
     ChildInfo,
+    ChildRefused,
     CountChildren,
     Counts,
     Done,
-    Refused,
     StartChild,
     TerminateChild,
     WhichChildren,
@@ -39,7 +39,7 @@ INTENSITY: Final = 3  # restarts in 5 s, as Elixir has it
 
 
 @dataclass(frozen=True, slots=True)
-class _Overdue:
+class _StartOverdue:
     """A child has not got ready, or not ended, in its time."""
 
     ref: Ref
@@ -56,7 +56,7 @@ class _Member(Child):
     timer: str | None = None
     starter: Caller | None = None
     stoppers: list[Caller] = field(default_factory=list)
-    late: Reason | None = None  # why it was killed in its start
+    late: ExitReason | None = None  # why it was killed in its start
 
 
 def supervise_dynamic(
@@ -87,7 +87,7 @@ class DynamicSupervisor(GenServer):
         self._by_ref: dict[Ref, _Member] = {}
         self._keys = count(1)
         self._window = Window()
-        self._closing: Reason | None = None
+        self._closing: ExitReason | None = None
 
     # --- as a server ------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class DynamicSupervisor(GenServer):
                 self._up(self._by_ref[ref], ref, pid)
             case Exited(ref, reason) if ref in self._by_ref:
                 self._down(self._by_ref.pop(ref), ref, reason)
-            case _Overdue(ref):
+            case _StartOverdue(ref):
                 self._late(ref)
             case _TryAgain(key):
                 self._try_again(key)
@@ -124,7 +124,7 @@ class DynamicSupervisor(GenServer):
                 return super().handle_info(message)
         return None
 
-    def leave(self, reason: Reason) -> None:
+    def leave(self, reason: ExitReason) -> None:
         """Stop all children at once, each in its own time; then end."""
         if self._closing is None:
             self._closing = reason
@@ -158,11 +158,11 @@ class DynamicSupervisor(GenServer):
         try:
             check_children(self.flags, [spec])
         except SpecInvalid as error:
-            return Refused("invalid_spec", reason=Reason("crash", str(error)))
+            return ChildRefused("invalid_spec", reason=ExitReason("crash", str(error)))
         if self.max_children is not None and len(self._members) >= self.max_children:  # I1
-            return Refused("max_children")
+            return ChildRefused("max_children")
         if self._closing is not None:
-            return Refused("start_failed", reason=self._closing)
+            return ChildRefused("start_failed", reason=self._closing)
         member = _Member(spec, key=next(self._keys), starter=caller)
         self._members[member.key] = member
         self._start(member)
@@ -171,7 +171,7 @@ class DynamicSupervisor(GenServer):
     def _terminate(self, ref: object, caller: Caller) -> object:
         member = self._by_ref.get(ref) if isinstance(ref, Ref) else None
         if member is None:
-            return Refused("not_found")
+            return ChildRefused("not_found")
         member.stoppers.append(caller)
         self._stop(member)
         return NO_REPLY
@@ -208,34 +208,34 @@ class DynamicSupervisor(GenServer):
         report.emit(self.cell, row)
         self._answer_starter(member, Done(ref))
 
-    def _down(self, member: _Member, ref: Ref, reason: Reason) -> None:
+    def _down(self, member: _Member, ref: Ref, reason: ExitReason) -> None:
         self._limit(member, ref, None)
         state = member.state
         self._set(member, None)
         if state == "stopping":
             if not report.is_expected(member.spec, reason):
                 self._blame("shutdown_error", member, ref, reason)
-            self._answer_starter(member, Refused("start_failed", reason=reason))
+            self._answer_starter(member, ChildRefused("start_failed", reason=reason))
             self._forget(member)
         elif state == "starting":
             self._not_started(member, ref, member.late or reason)
         else:
             self._after(member, ref, reason)
 
-    def _not_started(self, member: _Member, ref: Ref, reason: Reason) -> None:
+    def _not_started(self, member: _Member, ref: Ref, reason: ExitReason) -> None:
         if reason == IGNORED:
             self._answer_starter(member, Done())
             self._forget(member)
             return
         self._blame("start_error", member, ref, reason)
         if member.starter is not None:
-            self._answer_starter(member, Refused("start_failed", reason=reason))
+            self._answer_starter(member, ChildRefused("start_failed", reason=reason))
             self._forget(member)
             return
         member.state = "restarting"
         self.cell.send(self.cell.me, _TryAgain(member.key))
 
-    def _after(self, member: _Member, ref: Ref, reason: Reason) -> None:
+    def _after(self, member: _Member, ref: Ref, reason: ExitReason) -> None:
         """A child ended by itself."""
         restart = verdict(member.spec.restart, reason) == "restart"
         if restart or not reason.is_clean:
@@ -248,7 +248,7 @@ class DynamicSupervisor(GenServer):
     def _restart(self, member: _Member) -> None:
         self._window = self._window.add(self.cell.now_ms(), self.flags.period_ms)
         if self._window.exceeds(self.flags.intensity):
-            reason = Reason("shutdown", "reached_max_restart_intensity")
+            reason = ExitReason("shutdown", "reached_max_restart_intensity")
             self._blame("gave_up", member, None, reason)
             self._forget(member)
             self.leave(SHUTDOWN)
@@ -266,7 +266,7 @@ class DynamicSupervisor(GenServer):
         if member is None or member.timer is None:
             return
         if member.state == "starting":
-            member.late = Reason("timeout", f"not ready in {member.spec.start_timeout_ms} ms")
+            member.late = ExitReason("timeout", f"not ready in {member.spec.start_timeout_ms} ms")
         self.cell.signal(ref, KILL)
 
     # --- bookkeeping ------------------------------------------------------------------------------
@@ -280,9 +280,9 @@ class DynamicSupervisor(GenServer):
         """One timer per child: what it does next must happen in this time."""
         if member.timer is not None:
             self.cell.cancel(member.timer)
-        member.timer = None if limit_ms is None else self.cell.after(limit_ms, _Overdue(ref))
+        member.timer = None if limit_ms is None else self.cell.after(limit_ms, _StartOverdue(ref))
 
-    def _answer_starter(self, member: _Member, answer: Done | Refused) -> None:
+    def _answer_starter(self, member: _Member, answer: Done | ChildRefused) -> None:
         if member.starter is not None:
             self.reply(member.starter, answer)
             member.starter = None
@@ -298,6 +298,6 @@ class DynamicSupervisor(GenServer):
             super().leave(self._closing)
 
     def _blame(
-        self, context: report.Context, member: _Member, ref: Ref | None, reason: Reason
+        self, context: report.Context, member: _Member, ref: Ref | None, reason: ExitReason
     ) -> None:
         report.blame(self.cell, context, member.spec, ref, reason, restarts=len(self._window.at_ms))

@@ -27,7 +27,7 @@ from typing import Final, assert_never, get_args
 
 from . import report
 from .calls import TIMEOUT_MS, Call, Caller, Calls, Cast, Reply, Then
-from .cell import NORMAL, Cell, Exited, Reason, Target
+from .cell import NORMAL, Cell, Exited, ExitReason, Target
 from .inspection import (
     HELD_MAX,
     GetState,
@@ -43,7 +43,9 @@ from .inspection import (
     Untrace,
 )
 
-IGNORED: Final = Reason("normal", "ignore")  # of a server that found nothing to do in its `init`
+IGNORED: Final = ExitReason(
+    "normal", "ignore"
+)  # of a server that found nothing to do in its `init`
 _INSPECTIONS: Final = get_args(Inspection)
 
 
@@ -71,7 +73,7 @@ class Continue:
 class Stop:
     """End, with a reason; from `handle_call` with an answer before, unless that is NO_REPLY."""
 
-    reason: Reason = NORMAL
+    reason: ExitReason = NORMAL
     reply: object = NO_REPLY
 
 
@@ -107,7 +109,7 @@ class GenServer:
     def handle_continue(self, argument: object) -> Next:
         raise UnknownRequest(f"{type(self).__name__} goes on with {report.shown(argument)}")
 
-    def terminate(self, reason: Reason) -> None: ...
+    def terminate(self, reason: ExitReason) -> None: ...
 
     def state(self) -> object:
         """What `GetState` shows: by default every attribute without an underscore."""
@@ -138,13 +140,13 @@ class GenServer:
         """As `Continue`, from where the return value means something else."""
         self.__next.append(argument)
 
-    def leave(self, reason: Reason) -> None:
+    def leave(self, reason: ExitReason) -> None:
         """End when the message at hand is done with."""
         self.leaving = True
         self.observer.note(self.cell, "exit", reason)
         self.cell.exit(reason)
 
-    def parent_exited(self, reason: Reason) -> None:
+    def parent_exited(self, reason: ExitReason) -> None:
         """The parent ended or wants us to; only heard by a server that traps exits."""
         self.leave(reason)
 
@@ -159,7 +161,7 @@ class GenServer:
         self.__crashed = False
         if self.name is not None and not cell.register(self.name):
             # Past what subclasses do before they leave: none of it has begun.
-            GenServer.leave(self, Reason("crash", f"already_started: {self.name} is taken"))
+            GenServer.leave(self, ExitReason("crash", f"already_started: {self.name} is taken"))
             return False
         self.__guarded("init", self.__begin)
         return False
@@ -189,7 +191,7 @@ class GenServer:
         else:
             self.__guarded(message, self.__handle, message)
 
-    def stop(self, cell: Cell, reason: Reason) -> None:
+    def stop(self, cell: Cell, reason: ExitReason) -> None:
         # Untrapped, a signal gives a server no last word; trapped, only a parent that is gone
         # comes here without its leave.
         if self.leaving or self.__crashed or cell.trap_exits:

@@ -15,7 +15,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from .cell import NORMAL, Cell, Reason, Ref
+from .cell import NORMAL, Cell, ExitReason, Ref
 from .report import shown
 
 HELD_MAX: Final = 10_000
@@ -64,7 +64,7 @@ class Untrace: ...
 class Leave:
     """End with a reason, as if it had decided so itself."""
 
-    reason: Reason = NORMAL
+    reason: ExitReason = NORMAL
 
 
 Inspection = (

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from .cell import Cell, Reason, Ref
+from .cell import Cell, ExitReason, Ref
 from .spec import ChildSpec
 
 Row = dict[str, object]
@@ -44,10 +44,10 @@ def clipped(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-def crash_reason(error: BaseException) -> Reason:
+def crash_reason(error: BaseException) -> ExitReason:
     """Why a cell ended that raised."""
     text = "".join(traceback.format_exception_only(error)).strip()
-    return Reason("crash", clipped(text, TEXT_LENGTH_MAX))
+    return ExitReason("crash", clipped(text, TEXT_LENGTH_MAX))
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def supervisor(
     context: Context,
     child: ChildSpec,
     ref: Ref | None,
-    reason: Reason,
+    reason: ExitReason,
     *,
     restarts: int,
     now_ms: int,
@@ -106,7 +106,7 @@ def blame(
     context: Context,
     child: ChildSpec,
     ref: Ref | None,
-    reason: Reason,
+    reason: ExitReason,
     *,
     restarts: int,
 ) -> None:
@@ -115,7 +115,7 @@ def blame(
     emit(cell, supervisor(cell.me, context, child, ref, reason, restarts=restarts, now_ms=now_ms))
 
 
-def is_expected(child: ChildSpec, reason: Reason) -> bool:
+def is_expected(child: ChildSpec, reason: ExitReason) -> bool:
     """Whether a child that was told to stop ended as it should."""
     if reason.kind == "normal":
         return child.restart != "permanent"
@@ -140,7 +140,7 @@ def _named(ref: Ref) -> Row:
     return {"system": ref.system, "serial": ref.serial, "label": ref.label}
 
 
-def _reason(reason: Reason) -> Row:
+def _reason(reason: ExitReason) -> Row:
     return {"kind": reason.kind, "detail": reason.detail, "code": reason.code}
 
 

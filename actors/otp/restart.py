@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
-from .cell import Reason
+from .cell import ExitReason
 from .spec import AutoShutdown, ChildSpec, Flags, Restart, Strategy
 
 End = Literal["clean", "fault"]
@@ -37,7 +37,7 @@ AFFECTED: Final[dict[Strategy, tuple[str, ...]]] = {
 }
 
 
-def verdict(restart: Restart, reason: Reason) -> Verdict:
+def verdict(restart: Restart, reason: ExitReason) -> Verdict:
     """What becomes of a child that ended by itself."""
     return VERDICTS[restart, "clean" if reason.is_clean else "fault"]
 
@@ -96,7 +96,9 @@ def gives_up(
     assert_never(mode)
 
 
-def plan(flags: Flags, children: Sequence[ChildSpec], failed: str, reason: Reason) -> Group | None:
+def plan(
+    flags: Flags, children: Sequence[ChildSpec], failed: str, reason: ExitReason
+) -> Group | None:
     """What the end of a child would set in motion, were it to happen now; None: nothing."""
     spec = next(child for child in children if child.id == failed)
     if verdict(spec.restart, reason) != "restart":

@@ -20,13 +20,13 @@ from typing import Final
 
 from . import report
 from .calls import Caller
-from .cell import SHUTDOWN, Exited, Reason, Ref, Start, Started
+from .cell import SHUTDOWN, Exited, ExitReason, Ref, Start, Started
 from .children import (
+    ChildRefused,
     CountChildren,
     DeleteChild,
     Done,
     GetChildSpec,
-    Refused,
     RestartChild,
     StartChild,
     TerminateChild,
@@ -88,7 +88,7 @@ class Supervisor(GenServer):
                 return self._crew.counts()
             case GetChildSpec(id=name):
                 child = self._crew.get(name)
-                return Refused("not_found") if child is None else child.spec
+                return ChildRefused("not_found") if child is None else child.spec
             case _:
                 return super().handle_call(request, caller)
 
@@ -102,7 +102,7 @@ class Supervisor(GenServer):
             return super().handle_info(message)
         return None
 
-    def leave(self, reason: Reason) -> None:
+    def leave(self, reason: ExitReason) -> None:
         """Drop all other work and stop the children, then end (I3)."""
         if not self._closing:
             self._queue.clear()
@@ -159,9 +159,11 @@ class Supervisor(GenServer):
         child, reason = failed
         detail = f"failed_to_start_child {child.spec.id}: {reason.kind} {reason.detail}".rstrip()
         # It grows with every level that gives up, and the outermost words say the most.
-        yield from self._close(Reason("shutdown", report.clipped(detail, report.TEXT_LENGTH_MAX)))
+        yield from self._close(
+            ExitReason("shutdown", report.clipped(detail, report.TEXT_LENGTH_MAX))
+        )
 
-    def _close(self, reason: Reason) -> Waiting[None]:
+    def _close(self, reason: ExitReason) -> Waiting[None]:
         self._closing = True
         yield from self._crew.stop_all(reversed(self._crew.names()))
         super().leave(reason)
@@ -189,7 +191,9 @@ class Supervisor(GenServer):
         self._window = self._window.add(self.cell.now_ms(), self.flags.period_ms)
         if self._window.exceeds(self.flags.intensity):
             self._crew.set(child, "undefined")
-            self._blame("gave_up", child, None, Reason("shutdown", "reached_max_restart_intensity"))
+            self._blame(
+                "gave_up", child, None, ExitReason("shutdown", "reached_max_restart_intensity")
+            )
             yield from self._close(SHUTDOWN)
             return
         affected = group(self.flags.strategy, self._crew.specs(), child.spec.id)
@@ -205,7 +209,7 @@ class Supervisor(GenServer):
             yield from self._restart(child)
 
     def _blame(
-        self, context: report.Context, child: Child, ref: Ref | None, reason: Reason
+        self, context: report.Context, child: Child, ref: Ref | None, reason: ExitReason
     ) -> None:
         report.blame(self.cell, context, child.spec, ref, reason, restarts=len(self._window.at_ms))
 
@@ -223,38 +227,38 @@ class Supervisor(GenServer):
                 answer = self._delete(name)
         self.reply(caller, answer)
 
-    def _add(self, spec: ChildSpec) -> Waiting[Done | Refused]:
+    def _add(self, spec: ChildSpec) -> Waiting[Done | ChildRefused]:
         try:
             check_children(self.flags, [spec])
         except SpecInvalid as error:
-            return Refused("invalid_spec", reason=Reason("crash", str(error)))
+            return ChildRefused("invalid_spec", reason=ExitReason("crash", str(error)))
         old = self._crew.get(spec.id)
         if old is not None and old.ref is not None:
-            return Refused("already_started", old.ref)
+            return ChildRefused("already_started", old.ref)
         if old is not None:
-            return Refused("already_present")
+            return ChildRefused("already_present")
         child = self._crew.add(spec)
         failure = yield from self._crew.start(child)
         if failure is not None:
             self._crew.remove(spec.id)
-            return Refused("start_failed", reason=failure)
+            return ChildRefused("start_failed", reason=failure)
         return Done(child.ref)
 
-    def _terminate(self, name: object) -> Waiting[Done | Refused]:
+    def _terminate(self, name: object) -> Waiting[Done | ChildRefused]:
         child = self._crew.get(name)
         if child is None:
-            return Refused("not_found")
+            return ChildRefused("not_found")
         yield from self._crew.stop_all([child.spec.id])
         return Done()
 
-    def _start_again(self, name: str) -> Waiting[Done | Refused]:
+    def _start_again(self, name: str) -> Waiting[Done | ChildRefused]:
         child = self._crew.get(name)
         if child is None or child.state != "undefined":
             return _why_not(child)
         failure = yield from self._crew.start(child)
-        return Done(child.ref) if failure is None else Refused("start_failed", reason=failure)
+        return Done(child.ref) if failure is None else ChildRefused("start_failed", reason=failure)
 
-    def _delete(self, name: str) -> Done | Refused:
+    def _delete(self, name: str) -> Done | ChildRefused:
         child = self._crew.get(name)
         if child is None or child.state != "undefined":
             return _why_not(child)
@@ -262,7 +266,11 @@ class Supervisor(GenServer):
         return Done()
 
 
-def _why_not(child: Child | None) -> Refused:
+def _why_not(child: Child | None) -> ChildRefused:
     if child is None:
-        return Refused("not_found")
-    return Refused("restarting") if child.state == "restarting" else Refused("running", child.ref)
+        return ChildRefused("not_found")
+    return (
+        ChildRefused("restarting")
+        if child.state == "restarting"
+        else ChildRefused("running", child.ref)
+    )

@@ -37,7 +37,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from ..otp.cell import NORMAL, Reason
+from ..otp.cell import NORMAL, ExitReason
 from .guard.descendants import now_ms, watch
 
 GRACE_MS: Final = 5_000
@@ -73,7 +73,7 @@ class Command:
 class Ended:
     """How it ended. Code 0 is `normal`; 126 and 127 with a detail mean that it never began."""
 
-    reason: Reason
+    reason: ExitReason
     began: bool = True
     late: bool = False  # it was ended at `keep_until`
     left: int = 0  # processes that could not be ended
@@ -325,7 +325,7 @@ class ProcessGroup:
                 raise AssertionError(f"a warden said {words}")
 
     def _lose(self, detail: str, code: int, left: int = 0) -> None:
-        reason = Reason("signal", detail, code)
+        reason = ExitReason("signal", detail, code)
         self._end(Ended(reason, began=self.pid is not None, left=left))
 
     def _end(self, ended: Ended) -> None:
@@ -383,16 +383,18 @@ def _paper(data: bytes) -> IO[bytes]:
     return file
 
 
-def _reason(status: int) -> Reason:
+def _reason(status: int) -> ExitReason:
     if status < 0:
-        return Reason("signal", "it cannot be ended", signal.SIGKILL)
+        return ExitReason("signal", "it cannot be ended", signal.SIGKILL)
     if os.WIFSIGNALED(status):
-        return Reason("signal", signal.strsignal(os.WTERMSIG(status)) or "", os.WTERMSIG(status))
+        return ExitReason(
+            "signal", signal.strsignal(os.WTERMSIG(status)) or "", os.WTERMSIG(status)
+        )
     code = os.waitstatus_to_exitcode(status)
-    return Reason("exit", "", code) if code else NORMAL
+    return ExitReason("exit", "", code) if code else NORMAL
 
 
-def _not_begun(command: Command, number: int, where: str) -> Reason:
+def _not_begun(command: Command, number: int, where: str) -> ExitReason:
     what = {"cwd": command.cwd, "exec": command.argv[0]}.get(where, "a new process")
     code = NOT_FOUND if (number, where) == (errno.ENOENT, "exec") else NOT_EXECUTABLE
-    return Reason("exit", f"{what}: {os.strerror(number)}", code)
+    return ExitReason("exit", f"{what}: {os.strerror(number)}", code)

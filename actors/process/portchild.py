@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ..otp.calls import Call, Reply
-from ..otp.cell import Cell, Exited, Reason
+from ..otp.cell import Cell, Exited, ExitReason
 from ..otp.inspection import Statistics
 from .guard.descendants import now_ms
 from .port import Command, Ended, ProcessGroup
@@ -65,7 +65,7 @@ class PortChild:
         self._failures = 0
         self._well_by_ms = 0
         self._has_begun = self._was_well = False
-        self._why: Reason | None = None  # why it is being ended, and so the cell
+        self._why: ExitReason | None = None  # why it is being ended, and so the cell
         self._look_ms = _FIRST_LOOK_MS
         self._started_ms = 0
 
@@ -93,7 +93,7 @@ class PortChild:
             case _:
                 pass  # nobody has anything else to say to a process
 
-    def stop(self, cell: Cell, reason: Reason) -> None:  # noqa: ARG002
+    def stop(self, cell: Cell, reason: ExitReason) -> None:  # noqa: ARG002
         for group in (self._examiner, self._group):
             if group is None:
                 continue
@@ -134,7 +134,7 @@ class PortChild:
             self._well_by_ms = cell.now_ms() + self._health.start_ms
             cell.after(0, _Examine())
 
-    def _end(self, reason: Reason) -> None:
+    def _end(self, reason: ExitReason) -> None:
         assert self._group is not None
         if self._why is None:
             self._why = reason
@@ -177,6 +177,6 @@ class PortChild:
         else:
             pause_ms = min(pause_ms, _STARTING_MS)
         if self._failures >= health.failures_max:
-            self._end(Reason("crash", f"unhealthy: {trouble}"))
+            self._end(ExitReason("crash", f"unhealthy: {trouble}"))
         else:
             cell.after(pause_ms, _Examine())

@@ -71,7 +71,7 @@ class Term(Holding):
 
 @dataclass(slots=True)
 class _Question(OpenRequest):
-    call: client.Call
+    call: client.ClientCall
     then: Then
 
 
@@ -99,7 +99,7 @@ class Rounds(ABC, Generic[T]):
 
     # --- for the shell --------------------------------------------------------------------------
 
-    def asks(self, moment: Moment) -> list[client.Call]:
+    def asks(self, moment: Moment) -> list[client.ClientCall]:
         """What is to be asked now, in flight together."""
         if moment.ms < self._again_ms:
             return []
@@ -182,7 +182,7 @@ class Rounds(ABC, Generic[T]):
             self._polling.looks(moment.ms)
             action, payload = self._look()
             cursor = self._polling.cursor
-            call = client.Call(action, payload | ({"cursor": cursor} if cursor else {}))
+            call = client.ClientCall(action, payload | ({"cursor": cursor} if cursor else {}))
             question = _Question(moment.ms, call, self._listed)
             self._questions.add(self._next_token(), question)
 
@@ -291,7 +291,7 @@ class Rounds(ABC, Generic[T]):
         """Ask for something that is done once, however often it is asked."""
         action, payload = ask
         token = self._next_token()
-        call = client.Call(action, payload | {"requestId": token})
+        call = client.ClientCall(action, payload | {"requestId": token})
         self._questions.add(token, _Question(moment.ms, call, then))
 
     def _next_token(self) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...authority import Unavailable, open_journal
-from ..otp import LATER, Caller, GenServer, Next, Readable, Reason, Stop, Word
+from ..otp import LATER, Caller, ExitReason, GenServer, Next, Readable, Stop, Word
 from ..otp.restart import Window
 from ..process import sidecar_child
 from ..process.guard.descendants import now_ms
@@ -32,7 +32,7 @@ _SILENT_MAX = 3  # looks in a row without an answer
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SidecarLook:
     """What is known of the sidecar, for people: a dictionary."""
 
 
@@ -42,7 +42,7 @@ class _Check:
 
 
 class AuthorityClient(GenServer):
-    """Answers `Look`."""
+    """Answers `SidecarLook`."""
 
     name = NAME
 
@@ -62,7 +62,7 @@ class AuthorityClient(GenServer):
         return LATER
 
     def handle_call(self, request: object, caller: Caller) -> object:
-        if isinstance(request, Look):
+        if isinstance(request, SidecarLook):
             return self._known()
         return super().handle_call(request, caller)
 
@@ -80,7 +80,7 @@ class AuthorityClient(GenServer):
         self._look_again()
         return None
 
-    def terminate(self, reason: Reason) -> None:  # noqa: ARG002
+    def terminate(self, reason: ExitReason) -> None:  # noqa: ARG002
         if self._group is not None:
             self._group.terminate(sidecar_child.STOP_GRACE_MS)
             self._group.wait()
@@ -141,10 +141,10 @@ class AuthorityClient(GenServer):
         self._group.close()
         said = f"the sidecar ended: {ended.reason.kind} {ended.code}; see {sidecar_child.LOG}"
         if self._greeting is None and not self.restarts:
-            return Stop(Reason("crash", self._last_words() or said))
+            return Stop(ExitReason("crash", self._last_words() or said))
         self._window = self._window.add(self.cell.now_ms(), PERIOD_MS)
         if self._window.exceeds(RESTARTS_MAX):
-            return Stop(Reason("crash", f"{said}; {RESTARTS_MAX} restarts were not enough"))
+            return Stop(ExitReason("crash", f"{said}; {RESTARTS_MAX} restarts were not enough"))
         self.restarts += 1
         self._begin()
         return None

@@ -12,7 +12,7 @@ from ...authority import Unavailable
 from ...authority.journal import journal
 from ...contracts import Reason as Failure
 from ..dispatch.orders import Doubt, Wake
-from ..otp import Caller, GenServer, Next, Reason, Word
+from ..otp import Caller, ExitReason, GenServer, Next, Word
 from ..run.evidence_process import (
     JOB_NEWS,
     SPEC_NEWS,
@@ -33,7 +33,7 @@ _IDLE_MS = 250  # between two looks at a journal that stands still
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class EvidenceTurn:
     """How far it is, for people: a dictionary."""
 
 
@@ -43,7 +43,7 @@ class _Turn:
 
 
 class EvidenceCell(GenServer):
-    """Answers `Look`."""
+    """Answers `EvidenceTurn`."""
 
     name = NAME
 
@@ -59,7 +59,7 @@ class EvidenceCell(GenServer):
         return None
 
     def handle_call(self, request: object, caller: Caller) -> object:
-        if isinstance(request, Look):
+        if isinstance(request, EvidenceTurn):
             return self._known()
         return super().handle_call(request, caller)
 
@@ -82,7 +82,7 @@ class EvidenceCell(GenServer):
         self.cell.after(self._pause_ms, _Turn())
         return None
 
-    def terminate(self, reason: Reason) -> None:
+    def terminate(self, reason: ExitReason) -> None:
         if reason.is_clean:
             while self._write():
                 pass

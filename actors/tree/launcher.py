@@ -18,7 +18,16 @@ from typing import Any, Final, Self
 from ...authority import Unavailable
 from ...authority.service import client
 from ..dispatch import orders
-from ..otp import CallFailed, ChildInfo, OtpError, Reason, Ref, Statistics, Target, WhichChildren
+from ..otp import (
+    CallFailed,
+    ChildInfo,
+    ExitReason,
+    OtpError,
+    Ref,
+    Statistics,
+    Target,
+    WhichChildren,
+)
 from ..otp.carriers.process import SystemEnded, Troupe, process_id
 from . import (
     authority_client,
@@ -68,7 +77,7 @@ class Tree:
             raise
         return self
 
-    def wait(self, timeout_ms: int) -> Reason | None:
+    def wait(self, timeout_ms: int) -> ExitReason | None:
         """Why the tree ended by itself; None where it has not by then, or is told to stop."""
         assert self._ref is not None
         try:
@@ -100,8 +109,8 @@ class Tree:
             "isStopping": self.is_told_to_stop,
             "processes": dict(self._system.pids),
             "tree": self._children(tree.NAME),
-            "authority": self._asked(authority_client.NAME, authority_client.Look()),
-            "evidence": self._asked(evidence_writer.NAME, evidence_writer.Look()),
+            "authority": self._asked(authority_client.NAME, authority_client.SidecarLook()),
+            "evidence": self._asked(evidence_writer.NAME, evidence_writer.EvidenceTurn()),
             "dispatcher": self._dispatcher(),
             "jobs": self._job_loop(),
             "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
@@ -122,19 +131,19 @@ class Tree:
     def _dispatcher(self) -> Any:  # noqa: ANN401 - as it answers
         if not self.plan.argv:
             return {"missing": "no workers were asked for"}
-        return self._asked(lease_dispatcher.NAME, lease_dispatcher.Look())
+        return self._asked(lease_dispatcher.NAME, lease_dispatcher.DispatchLook())
 
     def _job_loop(self) -> Any:  # noqa: ANN401 - as it answers
         if not self.plan.kinds:
             return None
-        return self._asked(job_loop.NAME, lease_dispatcher.Look())
+        return self._asked(job_loop.NAME, lease_dispatcher.DispatchLook())
 
     def _specs(self) -> dict[str, Any] | None:
         """Who makes jobs of specs, and who hands them out, where that was asked for."""
         if self.plan.job_files is None:
             return None
         names = {"runner": chain_runner.NAME, "dispatcher": job_dispatcher.NAME}
-        return {role: self._asked(name, lease_loop_cell.Look()) for role, name in names.items()}
+        return {role: self._asked(name, lease_loop_cell.LoopLook()) for role, name in names.items()}
 
     def _told_to_stop(self, drain_ms: int | None) -> None:
         self._drain_ms = drain_ms
@@ -147,7 +156,9 @@ class Tree:
         if self._drain_ms == 0 or self._ref is None or not loops:
             return
         try:
-            stop = orders.Stop(self._drain_ms, "asked to stop when the work at hand is done")
+            stop = orders.StopDispatcher(
+                self._drain_ms, "asked to stop when the work at hand is done"
+            )
             for name in loops:
                 self._system.cast(name, stop)
             grace_ms = STOP_MS + self.plan.grace_ms

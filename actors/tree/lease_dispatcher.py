@@ -32,9 +32,9 @@ from ..otp import (
     Done,
     Down,
     Exited,
+    ExitReason,
     GenServer,
     Next,
-    Reason,
     Ref,
     Start,
     StartChild,
@@ -56,7 +56,7 @@ _TOLD_MAX = 50  # reports that are kept for people
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DispatchLook:
     """What it has in hand, for people: a dictionary."""
 
 
@@ -85,7 +85,7 @@ class _Post:
 
 
 class LeaseDispatcher(GenServer):
-    """Answers `Look`; takes `orders.Stop`, `orders.Wake` and what workers say as casts."""
+    """Answers `DispatchLook`; takes `orders.Stop`, `orders.Wake` and what workers say as casts."""
 
     name = NAME
     crew = WORKER_SUP  # who starts workers
@@ -102,7 +102,7 @@ class LeaseDispatcher(GenServer):
         self._alarms = 0
         self._is_stepping = False
         self._events: deque[Event] = deque()
-        self._ending: Reason | None = None
+        self._ending: ExitReason | None = None
 
     def init(self) -> Next | Word:
         self.cell.trap_exits = True
@@ -125,7 +125,7 @@ class LeaseDispatcher(GenServer):
         return None
 
     def handle_call(self, request: object, caller: Caller) -> object:
-        if isinstance(request, Look):
+        if isinstance(request, DispatchLook):
             return self._known()
         return super().handle_call(request, caller)
 
@@ -135,7 +135,7 @@ class LeaseDispatcher(GenServer):
                 self._exited(message)
             case worker.Begun(name, pid, warden_pid):
                 self._begun(name, [pid, warden_pid])
-            case orders.Wake() | orders.Doubt() | orders.Stop():
+            case orders.Wake() | orders.Doubt() | orders.StopDispatcher():
                 self._step(message)
             case _:
                 return super().handle_cast(message)
@@ -156,12 +156,12 @@ class LeaseDispatcher(GenServer):
                 return super().handle_info(message)
         return None
 
-    def parent_exited(self, reason: Reason) -> None:
+    def parent_exited(self, reason: ExitReason) -> None:
         """Hand everything back first."""
         self._ending = reason
-        self._step(orders.Stop(0, "the tree stops"))
+        self._step(orders.StopDispatcher(0, "the tree stops"))
 
-    def terminate(self, reason: Reason) -> None:  # noqa: ARG002
+    def terminate(self, reason: ExitReason) -> None:  # noqa: ARG002
         self._clerk.close()
 
     def summary(self) -> object:
@@ -186,7 +186,7 @@ class LeaseDispatcher(GenServer):
             return told
 
         for ref in refs:
-            self.ask(ref, worker.Look(), then(ref), _ASK_MS)
+            self.ask(ref, worker.WorkerLook(), then(ref), _ASK_MS)
         if not refs:
             self._resume({})
 
@@ -203,7 +203,7 @@ class LeaseDispatcher(GenServer):
                 self._begun(post.job, [doing.pid, doing.warden_pid])
             elif doing.exited is not None:
                 exits.append((post, doing.exited))
-        self._step(orders.Started(tuple(holders)))
+        self._step(orders.DispatcherStarted(tuple(holders)))
         for post, exited in exits:
             self._step(exited)
             self.cast(post.ref, worker.Heard(exited.worker))
@@ -262,7 +262,7 @@ class LeaseDispatcher(GenServer):
             self.leave(self._ending)
         else:
             code = Exit.FAILED if effect.is_failure else Exit.OK
-            self.leave(Reason("shutdown", effect.reason, code))
+            self.leave(ExitReason("shutdown", effect.reason, code))
 
     def _report(self, what: str, detail: str, issue_id: str | None = None) -> None:
         row: dict[str, Any] = {"kind": "dispatch", "at_ms": self.cell.now_ms(), "what": what}
@@ -330,7 +330,7 @@ class LeaseDispatcher(GenServer):
             self._serve(post)
         self._step(event)
 
-    def _down(self, post: _Post, reason: Reason) -> None:
+    def _down(self, post: _Post, reason: ExitReason) -> None:
         post.is_dead = True
         if post.job is not None:
             self._report("worker died", f"{reason.kind} {reason.detail}".strip(), None)

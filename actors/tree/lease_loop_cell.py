@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..dispatch.orders import Wake
-from ..otp import Caller, Exited, GenServer, Next, Reason, Word, report
+from ..otp import Caller, Exited, ExitReason, GenServer, Next, Word, report
 from ..process.guard.descendants import now_ms
 from ..specs.lease_loop import RoundsReport
 from ..specs.shell import Shift
@@ -22,19 +22,19 @@ _TOLD_MAX = 50  # reports that are kept for people
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LoopLook:
     """What it has in hand and has done, for people: a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
+class _LoopDue:
     """Time for a turn."""
 
     number: int
 
 
 class RoundsCell(GenServer):
-    """Answers `Look`; takes `Wake` as a cast."""
+    """Answers `LoopLook`; takes `Wake` as a cast."""
 
     def __init__(self) -> None:
         self._told: deque[dict[str, Any]] = deque(maxlen=_TOLD_MAX)
@@ -52,7 +52,7 @@ class RoundsCell(GenServer):
         return None
 
     def handle_call(self, request: object, caller: Caller) -> object:
-        if isinstance(request, Look):
+        if isinstance(request, LoopLook):
             known = self._shift.machine.summary(now_ms())
             return known | {"reports": list(self._told)}
         return super().handle_call(request, caller)
@@ -66,7 +66,7 @@ class RoundsCell(GenServer):
 
     def handle_info(self, message: object) -> Next:
         match message:
-            case _Due(number):
+            case _LoopDue(number):
                 if number == self._alarms:
                     self._set_alarm(self._shift.turn())
             case Exited():
@@ -75,7 +75,7 @@ class RoundsCell(GenServer):
                 return super().handle_info(message)
         return None
 
-    def terminate(self, reason: Reason) -> None:
+    def terminate(self, reason: ExitReason) -> None:
         self._shift.stop("it stops" if reason.is_clean else "it fails")
         self._shift.close()
 
@@ -93,4 +93,4 @@ class RoundsCell(GenServer):
         if self._timer is not None:
             self.cell.cancel(self._timer)
         self._alarms += 1
-        self._timer = self.cell.after(max(_LULL_MS, pause_ms), _Due(self._alarms))
+        self._timer = self.cell.after(max(_LULL_MS, pause_ms), _LoopDue(self._alarms))

@@ -17,7 +17,7 @@ import orjson
 
 from ..dispatch.orders import StartWorker, StopWorker, WorkerExited
 from ..leasing.work_kind import HeldLease, without_work
-from ..otp import Caller, Exited, GenServer, Next, Readable, Reason, Word
+from ..otp import Caller, Exited, ExitReason, GenServer, Next, Readable, Word
 from ..process.port import Command, Ended, ProcessGroup, keeper
 from ..run.attempts import Attempt, begun, write_record
 from .plan import Plan
@@ -54,7 +54,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class WorkerLook:
     """What it works on, or has done: a `Doing`."""
 
 
@@ -94,7 +94,7 @@ class WorkerJob:
 
 
 class Worker(GenServer):
-    """Answers `Look`; the rest are casts."""
+    """Answers `WorkerLook`; the rest are casts."""
 
     subject = "issue"  # what is worked on
 
@@ -110,7 +110,7 @@ class Worker(GenServer):
         return None
 
     def handle_call(self, request: object, caller: Caller) -> object:
-        if isinstance(request, Look):
+        if isinstance(request, WorkerLook):
             return self._doing()
         return super().handle_call(request, caller)
 
@@ -149,7 +149,7 @@ class Worker(GenServer):
                 return super().handle_info(message)
         return None
 
-    def terminate(self, reason: Reason) -> None:  # noqa: ARG002
+    def terminate(self, reason: ExitReason) -> None:  # noqa: ARG002
         if self._job is not None:
             self._job.group.terminate()
             self._job.group.wait()

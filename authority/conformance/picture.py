@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ...contracts import BLOCKING_TYPES, Job, JobState, Lease, Spec, is_dispatch, is_spec
+from ...contracts import BLOCKING_TYPES, JobRecord, JobState, Lease, Spec, is_dispatch, is_spec
 from ..journal.journal import SqlTables
 from ..journal.tables import SCHEMA
 from ..law.state import State
@@ -67,7 +67,7 @@ def _spec(spec: Spec) -> dict[str, Any]:
     return _members(spec) | counts
 
 
-def _job(job: Job) -> dict[str, Any]:
+def _job(job: JobRecord) -> dict[str, Any]:
     members = _members(job) | {"status": job.state}
     for name in ("spec_id", "step_key", "completed_by", "reason"):
         members[name] = members[name] or None

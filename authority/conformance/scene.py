@@ -92,7 +92,7 @@ class BadScene(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SceneAnswer:
     """What came back for one request."""
 
     data: bytes
@@ -106,7 +106,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SceneStep:
     """One line through one door; without a line the authority is closed and opened again."""
 
     line: bytes | None
@@ -136,12 +136,12 @@ def make_state(state_dir: Path) -> None:
     create_state_dir(state_dir, NODE)
 
 
-def play(scene: Mapping[str, Any], boundary: str, state_dir: Path) -> list[Answer]:
+def play(scene: Mapping[str, Any], boundary: str, state_dir: Path) -> list[SceneAnswer]:
     """Ask everything in order; the answers, without those of the import."""
     opened = require_boundary(boundary)
     authority = opened(state_dir)
     seen: set[int] = set()
-    answers: list[Answer] = []
+    answers: list[SceneAnswer] = []
     try:
         for line in _import_lines(scene):
             _imported(authority.submit([(line, Door("cli"))])[0], seen)
@@ -185,13 +185,13 @@ def _state_problems(state: State) -> list[str]:
     return [] if dump(again) == image else ["snapshot: the state that it gives back differs"]
 
 
-def _answer(data: bytes, seen: set[int], *, compared: bool) -> Answer:
+def _answer(data: bytes, seen: set[int], *, compared: bool) -> SceneAnswer:
     value = orjson.loads(data)
     seq, effect = value["seq"], value.get("effect", {})
     journaled = effect.get("prev") is not None and seq not in seen
     if journaled:
         seen.add(seq)
-    return Answer(data, journaled, compared)
+    return SceneAnswer(data, journaled, compared)
 
 
 # --- what is asked ------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def _imported(data: bytes, seen: set[int]) -> None:
         raise BadScene(f"import: {answer.value['diagnostic']}")
 
 
-def _batches(scene: Mapping[str, Any]) -> list[list[Step]]:
+def _batches(scene: Mapping[str, Any]) -> list[list[SceneStep]]:
     door = scene.get("door", "mcp")
     steps = [_step(item, door) for item in scene["requests"]]
     if scene.get("together") and any(step.line is None for step in steps):
@@ -220,12 +220,12 @@ def _batches(scene: Mapping[str, Any]) -> list[list[Step]]:
     return [steps] if scene.get("together") else [[step] for step in steps]
 
 
-def _step(item: Mapping[str, Any], door: str) -> Step:
+def _step(item: Mapping[str, Any], door: str) -> SceneStep:
     if not _STEPS & item.keys():
-        return Step(_encoded(item), Door(_transport(door), frozen_clock=True), compared=True)
+        return SceneStep(_encoded(item), Door(_transport(door), frozen_clock=True), compared=True)
     through = Door(_transport(item.get("door", door)), frozen_clock=item.get("frozenClock", True))
     line = None if "restart" in item else _raw(item)
-    return Step(line, through, compared=item.get("compared", True))
+    return SceneStep(line, through, compared=item.get("compared", True))
 
 
 def _raw(item: Mapping[str, Any]) -> bytes:

@@ -20,7 +20,7 @@ from typing import Any
 from ...contracts import canonical, contract_digest, documents, limits
 from . import attempts, faults, verdicts
 from .pointer import ABSENT, find
-from .scene import CONTRACT_DIGEST, Answer, make_state, play, proof, require_boundary, scratch
+from .scene import CONTRACT_DIGEST, SceneAnswer, make_state, play, proof, require_boundary, scratch
 
 ROOT = documents.ROOT / "vectors"
 SHELVES = ("golden", "adversarial", "invariance")
@@ -220,9 +220,9 @@ def _variants(body: Mapping[str, Any], boundary: str) -> Run:
 
 def _differences(
     number: int,
-    answers: Sequence[Answer],
-    others: Sequence[Answer],
-    part: Callable[[Answer], object],
+    answers: Sequence[SceneAnswer],
+    others: Sequence[SceneAnswer],
+    part: Callable[[SceneAnswer], object],
 ) -> list[str]:
     return [
         f"variant {number}: answer {index} is not that of variant 1"
@@ -231,13 +231,13 @@ def _differences(
     ]
 
 
-def _essence(answer: Answer) -> object:
+def _essence(answer: SceneAnswer) -> object:
     """What a verdict is, apart from the door and the moment that it came through."""
     value = answer.value
     return [find(value, pointer) for pointer in _VERDICT]
 
 
-def _played(scene: Mapping[str, Any], boundary: str) -> tuple[list[Answer], str, list[str]]:
+def _played(scene: Mapping[str, Any], boundary: str) -> tuple[list[SceneAnswer], str, list[str]]:
     with scratch() as folder:
         state_dir = Path(folder)
         make_state(state_dir)
@@ -246,7 +246,9 @@ def _played(scene: Mapping[str, Any], boundary: str) -> tuple[list[Answer], str,
     return answers, head, problems
 
 
-def _answer_problems(expected: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) -> list[str]:
+def _answer_problems(
+    expected: Sequence[Mapping[str, Any]], answers: Sequence[SceneAnswer]
+) -> list[str]:
     if len(expected) != len(answers):
         return [f"{len(expected)} answers are expected, {len(answers)} came"]
     return [
@@ -256,7 +258,7 @@ def _answer_problems(expected: Sequence[Mapping[str, Any]], answers: Sequence[An
     ]
 
 
-def _mismatches(expected: Mapping[str, Any], answer: Answer) -> Iterator[str]:
+def _mismatches(expected: Mapping[str, Any], answer: SceneAnswer) -> Iterator[str]:
     value = answer.value
     for name, wanted in expected.items():
         match name:

@@ -22,7 +22,7 @@ from ...contracts import (
 from ..journal.chain import chain_effect, chain_state
 from ..journal.journal import Head, Row, Unavailable
 from ..law.outcome import Accepted, Refused, encode_changes
-from ..law.workers.history import Done, step_id
+from ..law.workers.history import PastStep, step_id
 
 EFFECT_SCHEMA = "premath.host_effect.v0"
 
@@ -136,7 +136,7 @@ def _stamp(stamp: Stamp) -> dict[str, Any]:
     return {"wallMs": stamp.wall_ms, "counter": stamp.counter, "node": stamp.node}
 
 
-def glean(row: Row) -> Done:
+def glean(row: Row) -> PastStep:
     """What a row says; `Unavailable` where its bytes are not what an authority writes."""
     try:
         response = orjson.loads(row.response)
@@ -144,7 +144,7 @@ def glean(row: Row) -> Done:
         effect, step = response["effect"], response.get("step")
         instruction = effect["instructionRef"]
         refs = {instruction} if instruction else set[str]()
-        return Done(
+        return PastStep(
             seq=row.seq,
             wall_ms=row.wall_ms,
             step_id=step_id(row.node, row.seq, effect["action"]),

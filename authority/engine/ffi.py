@@ -30,7 +30,7 @@ else:
     _why_not = None if lib.US_ABI == ABI else f"the C library has ABI {lib.US_ABI}, not {ABI}"
 
 
-class Flaw(IntEnum):
+class KernelFlaw(IntEnum):
     """`enum us_flaw`: why bytes were refused; the first that the reader met."""
 
     NOT_JSON = 1
@@ -55,7 +55,7 @@ class Flaw(IntEnum):
 class Flawed(profile.NotCanonical):
     """C refused the bytes."""
 
-    def __init__(self, flaw: Flaw) -> None:
+    def __init__(self, flaw: KernelFlaw) -> None:
         super().__init__(flaw.name.lower().replace("_", " "))
         self.flaw = flaw
 
@@ -121,7 +121,7 @@ def parse_ms(text: str) -> int | None:
     return wall_ms if wall_ms >= 0 else None
 
 
-class Stop(IntEnum):
+class KernelStop(IntEnum):
     """`enum us_stop`: why a batch ended. From `LINE` on, the line is for the reference."""
 
     END = 0
@@ -159,7 +159,7 @@ class Decided(NamedTuple):
     steps: Bytes  # the rows' lines of the trajectory
     answered: bytes  # the changes that remember answers, with commas between
     answered_count: int
-    stop: Stop
+    stop: KernelStop
 
 
 _ROW_WORDS, _ANSWER_END_WORD = 50, 11  # of 32 bits, in `us_row`
@@ -316,7 +316,7 @@ class Kernel:
             self._steps.lend(batch.steps_len),
             _bytes(self._answered, batch.answered_len),
             batch.answered_count,
-            Stop(batch.stop),
+            KernelStop(batch.stop),
         )
 
 
@@ -326,7 +326,7 @@ def _bytes(data: "CData", size: int) -> bytes:
 
 def _refuse_flaw(result: int) -> None:
     if result < 0:
-        raise MemoryError(f"the kernel is full: {Flaw(-result).name}")
+        raise MemoryError(f"the kernel is full: {KernelFlaw(-result).name}")
 
 
 @cache
@@ -345,5 +345,5 @@ def _text(out: "CData", size: int) -> str:
 
 def _checked(size: int) -> int:
     if size < 0:
-        raise Flawed(Flaw(-size))
+        raise Flawed(KernelFlaw(-size))
     return size

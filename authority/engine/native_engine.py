@@ -65,7 +65,7 @@ from ..law.state import State, apply
 from .answers import Answers
 from .engine import Authority, Proposal, Run
 from .envelope import EFFECT_SCHEMA
-from .ffi import Flawed, Kernel, Lines, Position, Stop
+from .ffi import Flawed, Kernel, KernelStop, Lines, Position
 
 # `enum us_action`, in order.
 HOT = ("issue.claim", "issue.lease_renew", "issue.lease_release", "issue.close")
@@ -101,9 +101,9 @@ class NativeAuthority(Authority):
         self._unsettled = False
         super().__init__(journal, physical_ms)
         self.hot_count = 0
-        self.stops: Counter[Stop] = Counter()  # why lines were cold
+        self.stops: Counter[KernelStop] = Counter()  # why lines were cold
         self._kernel: Kernel | None = open_kernel(journal.node())
-        self._stop = Stop.END  # why C stopped the last time
+        self._stop = KernelStop.END  # why C stopped the last time
         self.from_image = image is not None and self._becomes(image)
         if not self.from_image:
             self.learn()
@@ -176,7 +176,7 @@ class NativeAuthority(Authority):
                 kernel = self._kernel  # it is gone if it could not take the changes
                 taken = 0 if kernel is None else self._hot(kernel, laid_out, at, made)
                 at += taken
-                if at == len(lines) or (taken and self._stop is Stop.OUT_FULL):
+                if at == len(lines) or (taken and self._stop is KernelStop.OUT_FULL):
                     continue
                 # Cold lines often come in crowds, and to try each of them in C costs more than
                 # it takes to decide it.

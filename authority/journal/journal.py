@@ -17,7 +17,7 @@ from ...contracts import FAILURES, Operation, Reason, canonical
 from ..law.outcome import Change, OperationAdmitted, decode_changes
 
 if TYPE_CHECKING:
-    from .relay_message import Post
+    from .relay_message import RelayChannel
 
 GENESIS = "row1_" + "0" * 64  # what the first row is chained to
 STATE_GENESIS = "st1_" + "0" * 64
@@ -213,7 +213,7 @@ class Storage(Journal, Protocol):
         """Whether we may write. Where the folder's lock says so already, it is always true."""
 
     @property
-    def post(self) -> "Post | None":
+    def post(self) -> "RelayChannel | None":
         """How standbys reach the active one, where there can be any."""
 
     def stand_in(self) -> int | None:

@@ -25,7 +25,7 @@ _PASSWORD = re.compile(r"(://[^:/@?#]*):[^@/?#]*@")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
-class Place(NamedTuple):
+class JournalUrl(NamedTuple):
     """A journal in a database."""
 
     url: str  # as libpq takes it
@@ -38,12 +38,12 @@ class Place(NamedTuple):
         return f"{parts.scheme}://{netloc}{parts.path} ({self.schema})"
 
 
-def parsed(url: str) -> Place:
+def parsed(url: str) -> JournalUrl:
     """The place that a URL names; `Unavailable` where it names none."""
     parts = _split(url)
     if parts.scheme not in _SCHEMES:
         raise Unavailable(Reason.JOURNAL_URL_INVALID, f"`{parts.scheme}:` is no journal")
-    kept, schema = [], Place._field_defaults["schema"]
+    kept, schema = [], JournalUrl._field_defaults["schema"]
     for member in filter(None, parts.query.split("&")):
         name, _, value = member.partition("=")
         if name == "schema":
@@ -53,10 +53,10 @@ def parsed(url: str) -> Place:
     if not _SCHEMA.fullmatch(schema):
         raise Unavailable(Reason.JOURNAL_URL_INVALID, f"schema `{schema}`")
     url = f"{parts.scheme}://{parts.netloc}{parts.path}"  # `urlunsplit` drops an empty host
-    return Place("?".join([url, *filter(None, ["&".join(kept)])]), schema)
+    return JournalUrl("?".join([url, *filter(None, ["&".join(kept)])]), schema)
 
 
-def of(state_dir: Path) -> Place | None:
+def of(state_dir: Path) -> JournalUrl | None:
     """The database that a folder's journal is in; None where it is a file of the folder."""
     try:
         written = (state_dir / URL_FILE).read_text("utf-8")
@@ -74,7 +74,7 @@ def given() -> str | None:
     return None if not url else _PASSWORD.sub(r"\1@", url)
 
 
-def completed(url: str) -> Place:
+def completed(url: str) -> JournalUrl:
     """The place that a URL names; with the password, where the environment names it in full."""
     whole = os.environ.get(VARIABLE)
     return parsed(whole if whole and parsed(given() or "") == parsed(url) else url)

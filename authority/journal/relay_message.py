@@ -101,7 +101,7 @@ class Errand:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenErrand:
     """An errand that somebody else's clients wait for."""
 
     asker: str
@@ -110,7 +110,7 @@ class Taken:
     count: int  # lines
 
 
-class Reply(NamedTuple):
+class RelayReply(NamedTuple):
     """What became of an errand: answers, or why it was not read at all."""
 
     asker: str
@@ -142,23 +142,23 @@ class Inbox(Protocol):
     def is_full(self) -> bool:
         """Whether so much is on its way out that no more should be answered for now."""
 
-    def answer(self, replies: Sequence[Reply], *, written: bool) -> None:
+    def answer(self, replies: Sequence[RelayReply], *, written: bool) -> None:
         """These are decided; `written` says that their replies went with the rows."""
 
     def close(self) -> None:
         """Write out what is to be written, and stop."""
 
 
-class Post(Protocol):
+class RelayChannel(Protocol):
     """What a journal that is shared can do beside keeping rows."""
 
     def messenger(self, deliver: Callable[[Errand], None]) -> Messenger:
         """One that calls from a thread of its own."""
 
-    def inbox(self, take: Callable[[list[Taken]], None], *, frozen_clock: bool) -> Inbox:
+    def inbox(self, take: Callable[[list[TakenErrand]], None], *, frozen_clock: bool) -> Inbox:
         """As `messenger`, for the other side."""
 
-    def enclose(self, replies: Sequence[Reply]) -> None:
+    def enclose(self, replies: Sequence[RelayReply]) -> None:
         """Let these be a part of the next commit."""
 
     def settle(self, errands: Sequence[Errand]) -> None:

@@ -16,14 +16,14 @@ from ...contracts import (
     Handover,
     Instance,
     Issue,
-    Job,
+    JobRecord,
     Lease,
     Member,
     Policy,
-    Session,
     Spec,
     Sublease,
     Witness,
+    WorkerSession,
     issue_resource,
 )
 from . import outcome
@@ -44,12 +44,12 @@ class Image(msgspec.Struct, frozen=True):
     # An image from before there were any has none of these.
     fibers: list[Fiber] = []
     handovers: list[Handover] = []
-    sessions: list[Session] = []
+    sessions: list[WorkerSession] = []
     features: list[Feature] = []
     checks: CheckPolicy | None = None
     witnesses: list[Witness] = []
     decisions: list[Decision] = []
-    jobs: list[Job] = []
+    jobs: list[JobRecord] = []
     directives: list[Directive] = []
     members: list[Member] = []
     designation: Designation | None = None

@@ -15,16 +15,16 @@ from msgspec.structs import replace
 from ...contracts import (
     TRANSITIONS,
     Break,
-    Claim,
+    ClaimIssue,
     ClaimNext,
-    Held,
     Issue,
     Lease,
     LeaseState,
     Move,
+    OfHolder,
     Reason,
     Reconcile,
-    Release,
+    ReleaseIssue,
     Renew,
     Stamp,
     Sublease,
@@ -109,7 +109,7 @@ def holder_text(lease: Lease, name: str) -> str:
 # --- the ladder ---------------------------------------------------------------------------------
 
 
-def hold(turn: Turn, request: Held, action: str) -> Lease | Refused:
+def hold(turn: Turn, request: OfHolder, action: str) -> Lease | Refused:
     """The lease, where the request comes from its live holder; else the first reason why not."""
     name = f"issue {request.id}"
     issue = turn.state.issues.get(request.id)
@@ -169,7 +169,7 @@ def fenced(
     return lease
 
 
-def touch(turn: Turn, request: Held, action: str) -> Lease | Refused | None:
+def touch(turn: Turn, request: OfHolder, action: str) -> Lease | Refused | None:
     """As `hold`, for changes that need no lease where there is none and none is presented."""
     outcome = hold(turn, request, action)
     believes = request.lease_id or request.sublease_id or request.fence is not None
@@ -181,7 +181,7 @@ def touch(turn: Turn, request: Held, action: str) -> Lease | Refused | None:
 # --- claims -------------------------------------------------------------------------------------
 
 
-def claim(turn: Turn, request: Claim) -> Outcome:
+def claim(turn: Turn, request: ClaimIssue) -> Outcome:
     """Grant the issue to the first who asks; give its live holder more time; refuse the rest."""
     assignee = request.assignee.strip()
     if not assignee:
@@ -307,7 +307,7 @@ def renew(turn: Turn, request: Renew) -> Outcome:
     return _put(turn, turn.state.issues[request.id], extend(turn, lease, deadline_ms))
 
 
-def release(turn: Turn, request: Release) -> Outcome:
+def release(turn: Turn, request: ReleaseIssue) -> Outcome:
     """Give the work back, open and unassigned."""
     lease = hold(turn, request, "issue.lease_release")
     if isinstance(lease, Refused):

@@ -22,18 +22,18 @@ from ...contracts import (
     Handover,
     Instance,
     Issue,
-    Job,
+    JobRecord,
     Lease,
     Member,
     Operation,
     Policy,
     Quarantine,
     Reason,
-    Session,
     Spec,
     SpecState,
     Sublease,
     Witness,
+    WorkerSession,
 )
 
 # --- changes ------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class HandoverPut(Struct, frozen=True, tag_field="change", tag="handover.put"):
 
 
 class SessionPut(Struct, frozen=True, tag_field="change", tag="session.put"):
-    session: Session
+    session: WorkerSession
 
 
 class SessionDropped(Struct, frozen=True, tag_field="change", tag="session.dropped"):
@@ -120,7 +120,7 @@ class FeaturePut(Struct, frozen=True, tag_field="change", tag="feature.put"):
 class JobPut(Struct, frozen=True, tag_field="change", tag="job.put"):
     """A job is scheduled or moves. What waits for its completion is free without a change."""
 
-    job: Job
+    job: JobRecord
 
 
 class JobQuarantined(Struct, frozen=True, tag_field="change", tag="job.quarantined"):

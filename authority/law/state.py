@@ -40,16 +40,16 @@ from ...contracts import (
     Issue,
     Lease,
     Policy,
-    Session,
     Sublease,
     Witness,
+    WorkerSession,
     is_issue,
     issue_of,
     issue_resource,
     limits,
     rfc3339,
 )
-from .jobs.job_index import Lane, check_lane
+from .jobs.job_index import JobIndex, check_lane
 from .outcome import (
     Answered,
     Change,
@@ -85,7 +85,7 @@ from .outcome import (
 )
 
 
-class Answer(NamedTuple):
+class RememberedAnswer(NamedTuple):
     """What a request id stood for the first time."""
 
     action: str
@@ -137,14 +137,14 @@ class State:
         self.instances: dict[str, dict[str, Instance]] = {}
         self.fibers: dict[str, dict[str, Fiber]] = {}
         self.handovers: dict[str, tuple[Handover, ...]] = {}  # by issue, oldest first
-        self.sessions: dict[str, Session] = {}  # by worker
+        self.sessions: dict[str, WorkerSession] = {}  # by worker
         self.features: dict[str, dict[str, Feature]] = {}
-        self.lane = Lane()
+        self.lane = JobIndex()
         self.policy = Policy()
         self.checks: CheckPolicy | None = None
         self.witnesses: dict[str, Witness] = {}  # by key, the oldest first
         self.decisions: dict[str, Decision] = {}  # by issue
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, RememberedAnswer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
         # Indexes.
         self.blocks: dict[str, set[str]] = {}  # issue -> issues that wait for it
@@ -250,7 +250,7 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
             case DecisionPut(decision):
                 state.decisions[decision.issue_id] = decision
             case Answered(request_id, action, args_digest, seq):
-                _remember(state, request_id, Answer(action, args_digest, seq))
+                _remember(state, request_id, RememberedAnswer(action, args_digest, seq))
             case _:
                 assert_never(change)
 
@@ -385,7 +385,7 @@ def _put_witness(state: State, witness: Witness) -> None:
         del state.witnesses[next(iter(state.witnesses))]
 
 
-def _remember(state: State, request_id: str, answer: Answer) -> None:
+def _remember(state: State, request_id: str, answer: RememberedAnswer) -> None:
     state.answers[request_id] = answer
     state.forgetting.append(request_id)
     while len(state.forgetting) > limits.ANSWERS_MAX:

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from ...contracts import CallerStamp, Stamp
-from .jobs.job_index import Lane
+from .jobs.job_index import JobIndex
 from .state import State
 from .workers.history import Past
 
@@ -30,7 +30,7 @@ class Turn(Struct, frozen=True):
     policy_digest: str = ""  # that its evidence is bound to
 
     @property
-    def lane(self) -> Lane:
+    def lane(self) -> JobIndex:
         return self.state.lane
 
     @property

@@ -12,8 +12,8 @@ from ...contracts import (
     Instance,
     Issue,
     Lease,
-    Session,
     Sublease,
+    WorkerSession,
     issue_of,
     limits,
     rfc3339,
@@ -120,7 +120,7 @@ def handover_view(handover: Handover) -> dict[str, Any]:
     }
 
 
-def session_view(session: Session) -> dict[str, Any]:
+def session_view(session: WorkerSession) -> dict[str, Any]:
     view: dict[str, Any] = {
         "schema": 1,
         "sessionKind": SESSION_KIND,

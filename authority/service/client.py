@@ -38,12 +38,15 @@ _MARKED = b'{"id":'  # how an answer to a request with an `id` begins
 _Answer = TypeVar("_Answer")
 
 
-class Call(NamedTuple):
+class ClientCall(NamedTuple):
     """What to ask."""
 
     action: str
     payload: dict[str, Any]
     context: dict[str, Any] | None = None
+
+
+Call = ClientCall  # as programs know it
 
 
 class _Asking:
@@ -53,7 +56,7 @@ class _Asking:
         self._count = 0
         self._name = uuid.uuid4().hex
 
-    def line(self, call: Call) -> tuple[int, bytes]:
+    def line(self, call: ClientCall) -> tuple[int, bytes]:
         """The number of a request, which comes back as its `id`, and its line."""
         mark, self._count = self._count, self._count + 1
         payload = call.payload
@@ -98,13 +101,15 @@ class Client:
         self, action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """One request, and its answer."""
-        return self.ask_many([Call(action, payload, context)])[0]
+        return self.ask_many([ClientCall(action, payload, context)])[0]
 
-    def ask_many(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
+    def ask_many(self, calls: Sequence[ClientCall]) -> list[dict[str, Any]]:
         """Requests that are in flight together; their answers in the same order."""
         return self.ask_for(orjson.loads, calls)
 
-    def ask_for(self, decode: Callable[[bytes], _Answer], calls: Sequence[Call]) -> list[_Answer]:
+    def ask_for(
+        self, decode: Callable[[bytes], _Answer], calls: Sequence[ClientCall]
+    ) -> list[_Answer]:
         """As `ask_many`, for who wants less than a whole answer, or something else of it.
 
         To read an answer into a dictionary takes longer than anything else here. A
@@ -243,7 +248,7 @@ class AsyncClient:
         """One request, and its answer; others may be in flight."""
         if self._writer is None:
             raise Unreachable(f"{self._homes}: the connection is closed")
-        mark, line = self._asking.line(Call(action, payload, context))
+        mark, line = self._asking.line(ClientCall(action, payload, context))
         if _is_too_long(line):
             refusal: dict[str, Any] = orjson.loads(_too_long())
             return refusal

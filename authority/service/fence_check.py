@@ -46,7 +46,7 @@ _HELLO = b'{"hello":{"protocol":1,"transport":"cli","frozenClock":false}}\n'
 _LINE_BYTES_MAX = 4 * 1024 * 1024  # one issue whole, with all its texts
 
 
-class Standing:
+class FenceStanding:
     """What is known of a fence. `failure` is the class of the guard that says no, if one does."""
 
     __slots__ = ("deadline_ms", "diagnostic", "failure", "fence", "resource")
@@ -83,14 +83,14 @@ def own_resources() -> list[str]:
     return [f"{family}/{name}" for family, name in named if name]
 
 
-def certain(state_dir: str, resource: str, fence: int) -> Standing | None:
+def certain(state_dir: str, resource: str, fence: int) -> FenceStanding | None:
     """A yes, or nothing: whether it is a no, `glance` finds out."""
     return _looked(state_dir, resource, fence, None)[0]
 
 
 def glance(
     state_dir: str | os.PathLike[str], resource: str, fence: int, boundary: str | None = None
-) -> Standing:
+) -> FenceStanding:
     """Look at a resource, as `is_resource` knows them; raise `Unavailable` where nothing is there
     to look at."""
     folder = os.fspath(state_dir)
@@ -100,7 +100,7 @@ def glance(
 
 def _looked(
     folder: str, resource: str, fence: int, boundary: str | None
-) -> tuple[Standing | None, int]:
+) -> tuple[FenceStanding | None, int]:
     """A yes if there is one, and the time that a sidecar goes by."""
     assert is_resource(resource), "the caller has looked"
     if decider(boundary, is_served=True) == "sidecar":
@@ -113,7 +113,7 @@ def _looked(
             raise Unreachable(folder)
     found = _newest(os.path.join(folder, JOURNAL), resource, fence)  # noqa: PTH118
     if found is not None and found[0] == fence and _now_ms(found[2]) <= found[1]:
-        return Standing(resource, fence, found[1]), 0
+        return FenceStanding(resource, fence, found[1]), 0
     return None, 0
 
 
@@ -214,24 +214,24 @@ def _two_lines(channel: Any) -> tuple[bytes, bytes]:  # noqa: ANN401
     return hello, answer
 
 
-def _shown(answer: dict[str, Any], resource: str, fence: int) -> Standing | None:
+def _shown(answer: dict[str, Any], resource: str, fence: int) -> FenceStanding | None:
     *_, record, member = _FAMILIES[resource.partition("/")[0]]
     shown = answer.get(record)
     lease = shown.get(member) if isinstance(shown, dict) else None
     if lease is None or lease["fence"] != fence or lease["state"] != "active":
         return None
     if "deadlineMs" in lease:
-        return Standing(resource, fence, lease["deadlineMs"])
+        return FenceStanding(resource, fence, lease["deadlineMs"])
     from datetime import datetime  # noqa: PLC0415
 
     deadline = datetime.fromisoformat(lease["expiresAt"])
-    return Standing(resource, fence, round(deadline.timestamp() * 1000))
+    return FenceStanding(resource, fence, round(deadline.timestamp() * 1000))
 
 
 # --- in full --------------------------------------------------------------------------------------
 
 
-def _judged(folder: str, resource: str, fence: int, told_ms: int) -> Standing:
+def _judged(folder: str, resource: str, fence: int, told_ms: int) -> FenceStanding:
     """By the whole state, on the ladder of a fenced action. It is most likely a no, and slow."""
     from pathlib import Path  # noqa: PLC0415
 
@@ -246,13 +246,13 @@ def _judged(folder: str, resource: str, fence: int, told_ms: int) -> Standing:
     outcome = _held(state, resource, fence, stamp)
     if isinstance(outcome, Refused):
         words = outcome.diagnostic
-        return Standing(resource, outcome.fence or 0, None, outcome.reason.wire, words)
-    return Standing(resource, fence, outcome.deadline_ms)
+        return FenceStanding(resource, outcome.fence or 0, None, outcome.reason.wire, words)
+    return FenceStanding(resource, fence, outcome.deadline_ms)
 
 
 def _held(state: State, resource: str, fence: int, stamp: Stamp) -> Lease | Refused:
     """As if the one who holds it now had shown that fence: only the fence is in question."""
-    from ...contracts import Held  # noqa: PLC0415
+    from ...contracts import OfHolder  # noqa: PLC0415
     from ..law import lease  # noqa: PLC0415
     from ..law.jobs import job, job_dispatch, spec  # noqa: PLC0415
     from ..law.outcome import Refused  # noqa: PLC0415
@@ -263,7 +263,7 @@ def _held(state: State, resource: str, fence: int, stamp: Stamp) -> Lease | Refu
     held = state.leases.get(resource)
     owner, lease_id = (held.owner, held.lease_id) if held else (None, None)
     if family == "issue":
-        request = Held(id=name, assignee=owner, lease_id=lease_id, fence=fence)
+        request = OfHolder(id=name, assignee=owner, lease_id=lease_id, fence=fence)
         return lease.hold(turn, request, "issue.show")
     find = {"job": job.find, "spec": spec.find, "dispatch": job_dispatch.find}[family]
     found = find(turn, name)

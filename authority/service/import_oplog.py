@@ -23,7 +23,7 @@ class Unsound(ValueError):
     """The log contradicts itself; the message names the operations."""
 
 
-class Taken(Struct, frozen=True):
+class ImportedOplog(Struct, frozen=True):
     """What came of it. `problems` are the diagnostics of what was refused."""
 
     scheduled: int
@@ -35,7 +35,9 @@ class Taken(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-def take_over(office: Office, log: Iterable[Operation], *, with_nodes: bool = False) -> Taken:
+def take_over(
+    office: Office, log: Iterable[Operation], *, with_nodes: bool = False
+) -> ImportedOplog:
     """Submit, schedule, complete and route what the log says; with its nodes, those too.
 
     Done again, it changes nothing.
@@ -76,7 +78,7 @@ def take_over(office: Office, log: Iterable[Operation], *, with_nodes: bool = Fa
     is_known = lane.designation is not None and lane.designation.node == named
     wanted = [{"node": named}] if named and not is_known else []
     designated = _asked(office, "coordinator.designate", wanted)
-    return Taken(
+    return ImportedOplog(
         scheduled=made + sum(bool(each.get("changed")) for each in answers),
         completed=completed,
         routes=sum(bool(each.get("changed")) for each in routes),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from ...contracts import Door, Transport
-    from .client import Call, Client
+    from .client import Client, ClientCall
     from .local import Evidence, Office, WhileStandby
 
 BOUNDARIES = ("reference", "native", "sidecar")
@@ -153,7 +153,7 @@ class LocalClient:
     ) -> dict[str, Any]:
         return self._office.ask_many([(action, payload, context)], self._door)[0]
 
-    def ask_many(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
+    def ask_many(self, calls: Sequence[ClientCall]) -> list[dict[str, Any]]:
         return self._office.ask_many(calls, self._door)
 
     def relay(self, lines: Sequence[bytes]) -> list[bytes]:

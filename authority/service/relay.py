@@ -15,7 +15,16 @@ from typing import Protocol, TypeVar
 
 from ...contracts import Door, Reason, limits
 from ..engine.answers import Answers
-from ..journal.relay_message import Errand, Inbox, Messenger, Reply, Run, Taken, bounded, parcels
+from ..journal.relay_message import (
+    Errand,
+    Inbox,
+    Messenger,
+    RelayReply,
+    Run,
+    TakenErrand,
+    bounded,
+    parcels,
+)
 from .local import Office
 
 
@@ -42,7 +51,7 @@ class Relay:
         self._inbox: Inbox | None = None
         self._settling = False
         self._askers: dict[int, list[tuple[Asker, int]]] = {}  # of errands, by their `id()`
-        self._taken: deque[Taken] = deque()
+        self._taken: deque[TakenErrand] = deque()
 
     # --- as a standby -------------------------------------------------------------------------
 
@@ -134,7 +143,7 @@ class Relay:
                 lambda taken: _call(loop, self._take, taken), frozen_clock=self._frozen_clock
             )
 
-    def _take(self, taken: list[Taken]) -> None:
+    def _take(self, taken: list[TakenErrand]) -> None:
         self._taken.extend(taken)
         self._wake()
 
@@ -143,27 +152,27 @@ class Relay:
         """Whether errands are to be decided."""
         return bool(self._taken) and self._inbox is not None and not self._inbox.is_full
 
-    def share(self, *, alone: bool) -> list[Taken]:
+    def share(self, *, alone: bool) -> list[TakenErrand]:
         """The next errands, as many as may be in a batch (I2)."""
         room = limits.BATCH_MAX if alone else limits.BATCH_MAX // 2
-        share: list[Taken] = []
+        share: list[TakenErrand] = []
         while self.waits and (not share or self._taken[0].count <= room):
             share.append(self._taken.popleft())
             room -= share[-1].count
         return share
 
-    def enclose(self, share: Sequence[Taken], answers: Answers, at: int) -> list[Reply]:
+    def enclose(self, share: Sequence[TakenErrand], answers: Answers, at: int) -> list[RelayReply]:
         """The replies to errands whose answers begin there; they go with the rows, if any."""
         replies, seq = [], self._office.authority.head.seq
         for each in share:
             lines = bounded(answers.run(at, at + each.count), seq)
-            replies.append(Reply(each.asker, each.number, None, lines))
+            replies.append(RelayReply(each.asker, each.number, None, lines))
             at += each.count
         if replies and self._post is not None:
             self._post.enclose(replies)
         return replies
 
-    def committed(self, replies: Sequence[Reply], *, written: bool) -> None:
+    def committed(self, replies: Sequence[RelayReply], *, written: bool) -> None:
         """They may leave; those that went with rows have left."""
         if replies and self._post is not None and self._inbox is not None:
             self._post.enclose(())
@@ -177,7 +186,7 @@ class Relay:
             self._messenger.leave()
 
 
-def runs_of(share: Sequence[Taken]) -> list[Run]:
+def runs_of(share: Sequence[TakenErrand]) -> list[Run]:
     return [run for each in share for run in each.runs]
 
 

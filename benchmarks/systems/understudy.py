@@ -26,7 +26,7 @@ from tests.services import postgres
 from tests.services.server import Server
 from tests.services.shared import url_of
 from understudy.authority import Office, Unavailable, create_state_dir
-from understudy.authority.service.client import Call, Client
+from understudy.authority.service.client import Client, ClientCall
 from understudy.contracts import Door, limits, parse
 
 PROGRAM = Path(sys.executable).with_name("understudy")
@@ -140,7 +140,7 @@ class Worker:
             payload = {"id": key, "assignee": self._owner, "leaseId": f"lease-{key}", **asked}
             if fences is not None:
                 payload["fence"] = fences[at]
-            calls.append(Call(action, payload))
+            calls.append(ClientCall(action, payload))
         answers = self._client.ask_for(_decode, calls)
         for answer in answers:
             if answer.result != "accepted":

@@ -98,7 +98,7 @@ class StateView(Part, frozen=True, kw_only=True):
     source_refs: tuple[str, ...] = ()
 
 
-class Evidence(Part, frozen=True, kw_only=True):
+class TurnEvidence(Part, frozen=True, kw_only=True):
     call_spec: CallSpec
     tool_requests: tuple[ToolRequest, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
@@ -115,7 +115,7 @@ class Evidence(Part, frozen=True, kw_only=True):
 # --- evidence -----------------------------------------------------------------------------------
 
 
-def turn_flaws(evidence: Evidence, normal: dict[str, Any]) -> Iterator[Reason]:
+def turn_flaws(evidence: TurnEvidence, normal: dict[str, Any]) -> Iterator[Reason]:
     join, context = normal["joinState"], normal["contextState"]
     for member, reason in (
         ("missingResultCallIds", Reason.JOIN_RESULT_MISSING),
@@ -164,7 +164,7 @@ def _first(*texts: object) -> str:
 # --- the normal form ----------------------------------------------------------------------------
 
 
-def normalized(evidence: Evidence) -> dict[str, Any]:
+def normalized(evidence: TurnEvidence) -> dict[str, Any]:
     """Sorted, trimmed, none twice, with a digest of every part. `ValueError` where two rows of one
     id contradict each other."""
     spec = _members(evidence.call_spec)

@@ -16,7 +16,7 @@ from msgspec import Meta
 from .. import limits
 from ..reason import Reason
 from ..records.harness import normal_refs
-from .agent_turn import CallSpec, Evidence, Handoff, Part, Word, normalized, turn_flaws
+from .agent_turn import CallSpec, Handoff, Part, TurnEvidence, Word, normalized, turn_flaws
 
 JOIN_CHECK_KIND = "premath.harness.join_check.v1"
 GOVERNANCE_CLAIM = "profile.doctrine_inf_governance.v0"
@@ -66,7 +66,7 @@ class Section(Part, frozen=True, kw_only=True):
 
 
 class JoinInput(Part, frozen=True, kw_only=True):
-    evidence: Evidence | None = None
+    evidence: TurnEvidence | None = None
     governance_profile: Governance | None = None
     protocol_constraints: ProtocolConstraints | None = None
     handoff_constraints: HandoffConstraints | None = None

@@ -36,7 +36,7 @@ class Handover(Struct, frozen=True, kw_only=True):
     checkpoint: Checkpoint
 
 
-class Session(Struct, frozen=True, kw_only=True):
+class WorkerSession(Struct, frozen=True, kw_only=True):
     """Where one worker stands. Every worker has its own."""
 
     worker: str

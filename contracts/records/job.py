@@ -61,7 +61,7 @@ class Quarantine(Struct, frozen=True, kw_only=True):
     artifacts: tuple[Artifact, ...]
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class JobRecord(Struct, frozen=True, kw_only=True):
     """One scheduled piece of work. Its lease, while it is claimed, lies on `job/<id>`."""
 
     job_id: str

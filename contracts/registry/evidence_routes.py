@@ -19,7 +19,7 @@ NORMALIZER_REF = "normalizerId"
 POLICY_REF = "policyDigest"
 
 
-class Route(Struct, frozen=True):
+class EvidenceRoute(Struct, frozen=True):
     """One way into `Ev`. The references name the members of an effect that bind it."""
 
     route_id: str
@@ -27,7 +27,7 @@ class Route(Struct, frozen=True):
     policy_ref: str
 
 
-Routes = Mapping[str, tuple[Route, ...]]  # by the action that they take
+Routes = Mapping[str, tuple[EvidenceRoute, ...]]  # by the action that they take
 
 
 def factor(row: Mapping[str, Any], routes: Routes) -> str | Reason:
@@ -54,11 +54,11 @@ def evidence_routes() -> Routes:
 
 def parse_routes(document: object) -> Routes:
     """The routes by action. What is malformed gives no route, so that its rows are refused."""
-    table: dict[str, tuple[Route, ...]] = {}
+    table: dict[str, tuple[EvidenceRoute, ...]] = {}
     for row in _rows(document):
         binding = row.get("binding")
         binding = binding if isinstance(binding, dict) else {}
-        route = Route(
+        route = EvidenceRoute(
             _text(row.get("routeId")),
             _text(binding.get("normalizerIdRef")),
             _text(binding.get("policyDigestRef")),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 
-class Route(Struct, frozen=True):
+class FamilyRoute(Struct, frozen=True):
     """One route family as it has to be. An operation without an action is not a host action."""
 
     family: str
@@ -17,9 +17,9 @@ class Route(Struct, frozen=True):
 
 def _route(
     family: str, world: str, morphism_row: str, morphisms: str, operations: dict[str, str | None]
-) -> Route:
+) -> FamilyRoute:
     names = frozenset("dm." + name for name in morphisms.split())
-    return Route(family, world, morphism_row, names, operations)
+    return FamilyRoute(family, world, morphism_row, names, operations)
 
 
 ROUTES = (

@@ -25,7 +25,7 @@ _DIGITS_MAX = 16  # of the greatest fence
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["guard"] and _is_current(words[1:]):
+    if words[:1] == ["guard"] and _say_current(words[1:]):
         sys.exit(0)
     if words[:1] == ["mcp"] and (given := _plain(words[1:], _MCP_OPTIONS)) is not None:
         from ..mcp import pump  # noqa: PLC0415 - where an agent launches it
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run(words)
 
 
-def _is_current(words: list[str]) -> bool:
+def _say_current(words: list[str]) -> bool:
     """Whether `guard` has said a plain yes. Anything else is said, at leisure, by the command."""
     as_json = "--json" in words
     given = _plain([word for word in words if word != "--json"], _OPTIONS)
@@ -78,7 +78,7 @@ def _folder(given: dict[str, str]) -> str:
     return given.get("--state-dir") or os.environ.get("UNDERSTUDY_STATE_DIR") or ".premath"
 
 
-def yes(standing: fence_check.Standing, *, as_json: bool) -> bytes:
+def yes(standing: fence_check.FenceStanding, *, as_json: bool) -> bytes:
     """What `guard` says of a fence that is current."""
     if not as_json:
         left_ms = max(0, (standing.deadline_ms or 0) - time.time_ns() // 1_000_000)

@@ -85,10 +85,10 @@ class Session:
             classes = ", ".join(answer["failureClasses"])
             click.echo(f"error: {answer['diagnostic']} ({classes})", err=True)
         if answer["result"] != "accepted":
-            raise Leave(FAILURES[BY_WIRE[answer["failureClasses"][0]]].exit)
+            raise LeaveCommand(FAILURES[BY_WIRE[answer["failureClasses"][0]]].exit)
 
 
-class Leave(Exception):
+class LeaveCommand(Exception):
     """End the command with this exit code; everything has been said."""
 
     def __init__(self, code: int) -> None:
@@ -151,7 +151,7 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
     as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     try:
         cli.main(arguments, prog_name="understudy", standalone_mode=False)
-    except Leave as leave:
+    except LeaveCommand as leave:
         return leave.code
     except Unavailable as error:
         failure = FAILURES[error.reason]

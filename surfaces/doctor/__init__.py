@@ -6,23 +6,23 @@ from pathlib import Path
 
 from ...authority.journal import journal_url
 from . import database, folder, journal, machine, tree
-from .finding import Finding, Status, looked
+from .finding import DoctorFinding, Status, looked
 
-__all__ = ["Finding", "Status", "examine"]
+__all__ = ["DoctorFinding", "Status", "examine"]
 
 
-def _journal(state_dir: Path) -> Iterator[Finding]:
+def _journal(state_dir: Path) -> Iterator[DoctorFinding]:
     """Wherever it is."""
     shared = journal_url.of(state_dir)
     return journal.written(state_dir) if shared is None else database.written(state_dir, shared)
 
 
-def examine(state_dir: Path, wanted: str | None = None) -> Iterator[Finding]:
+def examine(state_dir: Path, wanted: str | None = None) -> Iterator[DoctorFinding]:
     """Every finding, in order; `wanted` is the boundary mode that was asked for."""
     absent = folder.missing(state_dir)
     sidecars = [] if absent else list(looked("sidecar", partial(folder.served, state_dir, wanted)))
     served = any(each.facts.get("running") for each in sidecars)
-    checks: dict[str, Callable[[], Iterable[Finding]]] = {
+    checks: dict[str, Callable[[], Iterable[DoctorFinding]]] = {
         "program": machine.program,
         "boundary": partial(machine.boundary, wanted, served=served),
         "contract": machine.contract,

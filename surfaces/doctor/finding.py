@@ -8,7 +8,7 @@ Status = Literal["ok", "note", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One check's word. A note is worth knowing; a problem has to be mended."""
 
     check: str
@@ -29,10 +29,10 @@ class Finding:
         }
 
 
-def looked(check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+def looked(check: str, look: Callable[[], Iterable[DoctorFinding]]) -> Iterator[DoctorFinding]:
     """What a check finds; one that cannot look is a finding, and the next one still looks."""
     try:
         yield from look()
     except Exception as error:  # noqa: BLE001 - whatever is broken, that is what we are here for
         remedy = "this should not happen: please report it"
-        yield Finding(check, "problem", f"it cannot be looked at: {error!r}", remedy)
+        yield DoctorFinding(check, "problem", f"it cannot be looked at: {error!r}", remedy)

@@ -15,14 +15,14 @@ from ...authority import SOCKET, TRAJECTORY
 from ...authority.journal import state_files
 from ...authority.service import sidecar, sockets
 from ...contracts import Reason, contract_digest
-from .finding import Finding, Status
+from .finding import DoctorFinding, Status
 
 _GREETING_SECONDS = 2.0  # a sidecar greets at once, or it is stopped
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def missing(folder: Path) -> Finding | None:
+def missing(folder: Path) -> DoctorFinding | None:
     """Why there is nothing to look at, if there is not."""
     denied = Reason.STATE_DIR_DENIED.wire
     try:
@@ -31,21 +31,21 @@ def missing(folder: Path) -> Finding | None:
         has_evidence = (folder / TRAJECTORY).exists()
     except OSError as error:
         remedy = "give it to the user who works here, or name another one with --state-dir"
-        return Finding("state", "problem", f"{folder}: {error.strerror}", remedy, denied)
+        return DoctorFinding("state", "problem", f"{folder}: {error.strerror}", remedy, denied)
     if folder.exists() and not folder.is_dir():
         remedy = "name a directory with --state-dir"
-        return Finding("state", "problem", f"{folder} is no directory", remedy, denied)
+        return DoctorFinding("state", "problem", f"{folder} is no directory", remedy, denied)
     if has_evidence:
         words = f"{folder} has evidence and no journal"
         remedy = (
             f"restore {state_files.JOURNAL} from a backup, together with its -wal, if it has one"
         )
-        return Finding("state", "problem", words, remedy, Reason.STATE_DIR_MISSING.wire)
+        return DoctorFinding("state", "problem", words, remedy, Reason.STATE_DIR_MISSING.wire)
     words = f"there is no journal in {folder}"
-    return Finding("state", "note", words, "`understudy init` makes one")
+    return DoctorFinding("state", "note", words, "`understudy init` makes one")
 
 
-def reach(folder: Path) -> Iterator[Finding]:
+def reach(folder: Path) -> Iterator[DoctorFinding]:
     """Whether anybody else can read or write it. What lies in a private folder is private."""
     found = folder.stat()
     mode = stat.S_IMODE(found.st_mode)
@@ -53,10 +53,12 @@ def reach(folder: Path) -> Iterator[Finding]:
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         remedy = f"give it to the user who works here: chown {os.geteuid()} {folder}"
         failure = Reason.STATE_DIR_DENIED.wire
-        yield Finding("state", "problem", f"{folder} is not ours to use", remedy, failure, facts)
+        yield DoctorFinding(
+            "state", "problem", f"{folder} is not ours to use", remedy, failure, facts
+        )
         return
     if not mode & _OTHERS:
-        yield Finding("state", "ok", f"{folder} is its owner's alone", facts=facts)
+        yield DoctorFinding("state", "ok", f"{folder} is its owner's alone", facts=facts)
         return
     files = [each for each in folder.iterdir() if not each.is_symlink()]
     writable = sorted(each.name for each in files if each.stat().st_mode & _OTHERS_WRITE)
@@ -65,26 +67,26 @@ def reach(folder: Path) -> Iterator[Finding]:
     if mode & _OTHERS_WRITE or writable:
         words = f"others can write in {folder} (mode {mode:04o}), and so take any lease"
         failure = Reason.STATE_DIR_DENIED.wire
-        yield Finding("state", "problem", words, remedy, failure, facts)
+        yield DoctorFinding("state", "problem", words, remedy, failure, facts)
     else:
         words = f"others can look into {folder} (mode {mode:04o})"
-        yield Finding("state", "note", words, remedy, facts=facts)
+        yield DoctorFinding("state", "note", words, remedy, facts=facts)
 
 
-def lock(folder: Path) -> Iterator[Finding]:
+def lock(folder: Path) -> Iterator[DoctorFinding]:
     """Who writes here. Taking the lock is not needed to see that it is held."""
     holder = holder_of(folder)
     if holder is None:
-        yield Finding("lock", "ok", "nobody holds it", facts={"pid": None})
+        yield DoctorFinding("lock", "ok", "nobody holds it", facts={"pid": None})
         return
     facts = {"pid": holder, "state": identity.state_of(holder)}
     words = f"process {holder or '?'} holds it"
     if facts["state"] == "T":
         words += ", and is stopped"
         failure = Reason.AUTHORITY_BUSY.wire
-        yield Finding("lock", "problem", words, f"kill -CONT {holder}", failure, facts)
+        yield DoctorFinding("lock", "problem", words, f"kill -CONT {holder}", failure, facts)
     else:
-        yield Finding("lock", "ok", words, facts=facts)
+        yield DoctorFinding("lock", "ok", words, facts=facts)
 
 
 def holder_of(folder: Path) -> int | None:
@@ -106,7 +108,7 @@ def holder_of(folder: Path) -> int | None:
 # --- the sidecar ----------------------------------------------------------------------------------
 
 
-def served(folder: Path, wanted: str | None) -> Iterator[Finding]:
+def served(folder: Path, wanted: str | None) -> Iterator[DoctorFinding]:
     """Whether a sidecar answers, and whether it is one of ours."""
     path, unreachable = folder / SOCKET, Reason.SIDECAR_UNREACHABLE.wire
     if not (path.exists() or path.is_symlink()):
@@ -114,36 +116,36 @@ def served(folder: Path, wanted: str | None) -> Iterator[Finding]:
         facts = {"running": False}
         if wanted == "sidecar":
             remedy = "start one with `understudy authority serve`"
-            yield Finding("sidecar", "problem", words, remedy, unreachable, facts)
+            yield DoctorFinding("sidecar", "problem", words, remedy, unreachable, facts)
         else:
-            yield Finding("sidecar", "ok", words, facts=facts)
+            yield DoctorFinding("sidecar", "ok", words, facts=facts)
         return
     try:
         hello = _greeting(folder)
     except TimeoutError:
         words = "something takes connections on the socket, and says nothing"
         remedy = "is it stopped? `kill -CONT`, or end it and start it again"
-        yield Finding("sidecar", "problem", words, remedy, unreachable, {"running": True})
+        yield DoctorFinding("sidecar", "problem", words, remedy, unreachable, {"running": True})
     except (EOFError, ValueError) as error:
         words = f"something answers on the socket, but does not greet us: {error}"
         remedy = "it may be stopping, or have no room for more connections: look again"
-        yield Finding("sidecar", "problem", words, remedy, unreachable, {"running": True})
+        yield DoctorFinding("sidecar", "problem", words, remedy, unreachable, {"running": True})
     except OSError as error:
         words = f"none runs; {SOCKET} was left by one that died ({error.strerror})"
         remedy = "nothing to do: the next `understudy authority serve` replaces it"
         status: Status = "problem" if wanted == "sidecar" else "note"
-        yield Finding("sidecar", status, words, remedy, unreachable, {"running": False})
+        yield DoctorFinding("sidecar", status, words, remedy, unreachable, {"running": False})
     else:
         yield _greeted(hello)
 
 
-def _greeted(hello: dict[str, Any]) -> Finding:
+def _greeted(hello: dict[str, Any]) -> DoctorFinding:
     said = hello.get("hello")
     if not isinstance(said, dict):
         words = f"it speaks another protocol than ours, which is {sidecar.PROTOCOL}"
         remedy = "stop it, and start the one that belongs to this command"
         failure = Reason.PROTOCOL_MISMATCH.wire
-        return Finding("sidecar", "problem", words, remedy, failure, {"running": True})
+        return DoctorFinding("sidecar", "problem", words, remedy, failure, {"running": True})
     names = ("pid", "protocol", "boundary", "contractDigest", "node")
     facts = {"running": True} | {name: said.get(name) for name in names}
     words = f"process {said.get('pid')} serves, with {said.get('boundary')} decisions"
@@ -154,8 +156,8 @@ def _greeted(hello: dict[str, Any]) -> Finding:
         words += ", by another contract than ours"
         remedy = "stop it, and start it again with the version that is installed"
         failure = Reason.CONTRACT_DRIFT.wire
-        return Finding("sidecar", "problem", words, remedy, failure, facts)
-    return Finding("sidecar", "ok", words, facts=facts)
+        return DoctorFinding("sidecar", "problem", words, remedy, failure, facts)
+    return DoctorFinding("sidecar", "ok", words, facts=facts)
 
 
 def _greeting(folder: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from ...authority import (
 from ...authority.engine import engine
 from ...authority.journal import sqlite, state_files
 from ...contracts import Reason, limits
-from .finding import Finding
+from .finding import DoctorFinding
 from .folder import holder_of
 
 _LOOKS_MAX = 3
@@ -54,7 +54,7 @@ class StillJournal(sqlite.SqliteJournal):
         self._db.close()
 
 
-def written(folder: Path) -> Iterator[Finding]:
+def written(folder: Path) -> Iterator[DoctorFinding]:
     """Everything that lies in the state directory, looked at as one."""
     for _ in range(_LOOKS_MAX):
         before = _moment(folder)
@@ -69,12 +69,12 @@ def _moment(folder: Path) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
-def _looked(folder: Path) -> Iterator[Finding]:
+def _looked(folder: Path) -> Iterator[DoctorFinding]:
     log, memory = (folder / f"{state_files.JOURNAL}{suffix}" for suffix in ("-wal", "-shm"))
     if log.exists() and log.stat().st_size and not memory.exists():
         words = f"{log.name} is there and {memory.name} is not, as in a copy; it was not looked at"
         remedy = "the next command that writes takes the log in; then look again"
-        yield Finding("journal", "note", words, remedy)
+        yield DoctorFinding("journal", "note", words, remedy)
         return
     busy = holder_of(folder) is not None
     evidence = end_of(folder / TRAJECTORY)  # first: it is never ahead of the journal
@@ -84,10 +84,10 @@ def _looked(folder: Path) -> Iterator[Finding]:
             yield followed(journal, evidence, busy=busy)
             head_seq = journal.last_seq()
     except Unavailable as error:
-        yield Finding("journal", "problem", str(error), _RESTORE, error.reason.wire)
+        yield DoctorFinding("journal", "problem", str(error), _RESTORE, error.reason.wire)
     except (apsw.Error, ValueError, LookupError, TypeError) as error:
         words, failure = f"it cannot be read: {error}", Reason.JOURNAL_CORRUPT.wire
-        yield Finding("journal", "problem", words, _RESTORE, failure)
+        yield DoctorFinding("journal", "problem", words, _RESTORE, failure)
     else:
         yield shown(folder / TABLES, head_seq, busy=busy)
 
@@ -105,7 +105,7 @@ def _opened(folder: Path, *, still: bool) -> Iterator[Storage]:
 # --- the journal ----------------------------------------------------------------------------------
 
 
-def recovered(journal: Storage, log: Path | None = None) -> Iterator[Finding]:
+def recovered(journal: Storage, log: Path | None = None) -> Iterator[DoctorFinding]:
     """What a start would meet: the newest snapshot, and every row after it."""
     snapshot = journal.snapshot()
     _, head, last = engine.recover(journal)
@@ -123,40 +123,40 @@ def recovered(journal: Storage, log: Path | None = None) -> Iterator[Finding]:
     words = f"{head.seq} rows, the last is {head.digest}"
     if unfolded:
         words += f"; {unfolded} bytes of its log are still to be folded in"
-    yield Finding("journal", "ok", words, facts=facts)
+    yield DoctorFinding("journal", "ok", words, facts=facts)
     yield _snapshot(snapshot is not None and not snapshot.sound, head.seq, saved)
     yield _clock(last.wall_ms if last is not None else 0)
 
 
-def _snapshot(damaged: bool, rows: int, saved: int) -> Finding:
+def _snapshot(damaged: bool, rows: int, saved: int) -> DoctorFinding:
     facts = {"seq": saved, "rowsSince": rows - saved}
     if damaged:
         words = "it is damaged, and not used; every start folds all rows"
         remedy = "nothing to do: the next one replaces it"
-        return Finding("snapshot", "note", words, remedy, facts=facts)
+        return DoctorFinding("snapshot", "note", words, remedy, facts=facts)
     words = f"{rows - saved} rows are younger than the newest"
     if rows - saved > limits.SNAPSHOT_ROWS_MAX:
         remedy = "starts are slow: run a sidecar for a moment, and stop it with SIGTERM"
-        return Finding("snapshot", "note", words, remedy, facts=facts)
-    return Finding("snapshot", "ok", words, facts=facts)
+        return DoctorFinding("snapshot", "note", words, remedy, facts=facts)
+    return DoctorFinding("snapshot", "ok", words, facts=facts)
 
 
-def _clock(wall_ms: int) -> Finding:
+def _clock(wall_ms: int) -> DoctorFinding:
     """Stamps never go back; a journal from the future makes leases last longer."""
     ahead_ms = wall_ms - time.time_ns() // 1_000_000
     facts = {"lastWallMs": wall_ms, "aheadMs": max(0, ahead_ms)}
     if ahead_ms <= limits.CLOCK_DRIFT_MS_MAX:
-        return Finding("clock", "ok", "it is not behind the journal's", facts=facts)
+        return DoctorFinding("clock", "ok", "it is not behind the journal's", facts=facts)
     words = f"it is {ahead_ms / 1000:.0f} s behind the journal's last row"
     remedy = "set the clock right; until then no lease runs out"
-    return Finding("clock", "note", words, remedy, facts=facts)
+    return DoctorFinding("clock", "note", words, remedy, facts=facts)
 
 
 # --- the trajectory -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidenceLook:
     """The end of the trajectory."""
 
     seq: int | None  # None: its last line is no evidence of ours
@@ -164,16 +164,16 @@ class Evidence:
     torn: bool
 
 
-def end_of(path: Path) -> Evidence:
+def end_of(path: Path) -> EvidenceLook:
     whole, _, rest = _tail(path).rpartition(b"\n")
     last = whole.rpartition(b"\n")[2]
     if not last:
-        return Evidence(0, GENESIS, torn=bool(rest))
+        return EvidenceLook(0, GENESIS, torn=bool(rest))
     try:
         step = orjson.loads(last)
-        return Evidence(int(step["effect"]["seq"]), str(step["digest"]), torn=bool(rest))
+        return EvidenceLook(int(step["effect"]["seq"]), str(step["digest"]), torn=bool(rest))
     except (ValueError, LookupError, TypeError):
-        return Evidence(None, "", torn=bool(rest))
+        return EvidenceLook(None, "", torn=bool(rest))
 
 
 def _tail(path: Path) -> bytes:
@@ -190,44 +190,44 @@ def _tail(path: Path) -> bytes:
     return tail
 
 
-def followed(journal: Storage, evidence: Evidence, *, busy: bool) -> Finding:
+def followed(journal: Storage, evidence: EvidenceLook, *, busy: bool) -> DoctorFinding:
     head_seq = journal.last_seq()
     behind = None if evidence.seq is None else head_seq - evidence.seq
     facts = {"seq": evidence.seq, "behind": behind, "torn": evidence.torn}
     failure = Reason.TRAJECTORY_MISMATCH.wire
     if evidence.seq is None:
         words = "its last line is none of ours"
-        return Finding("trajectory", "problem", words, _REBUILD, failure, facts)
+        return DoctorFinding("trajectory", "problem", words, _REBUILD, failure, facts)
     if evidence.seq > head_seq:
         words = f"it knows row {evidence.seq}, and the journal ends with row {head_seq}"
         remedy = "the journal lost rows, as an old backup does: find the newer one"
-        return Finding("trajectory", "problem", words, remedy, failure, facts)
+        return DoctorFinding("trajectory", "problem", words, remedy, failure, facts)
     row = journal.row(evidence.seq) if evidence.seq else None
     if evidence.digest != (row.digest if row else GENESIS):
         words = f"row {evidence.seq} is another one there than in the journal"
         remedy = f"`understudy verify` finds the first that differs; {_REBUILD}"
-        return Finding("trajectory", "problem", words, remedy, failure, facts)
+        return DoctorFinding("trajectory", "problem", words, remedy, failure, facts)
     if busy:
         words = f"it is {behind} rows behind a process that is at work"
-        return Finding("trajectory", "ok", words, facts=facts)
+        return DoctorFinding("trajectory", "ok", words, facts=facts)
     if behind or evidence.torn:
         torn = ", and its last line is torn" if evidence.torn else ""
         remedy = "nothing to do: the next command that writes fills it in"
-        return Finding(
+        return DoctorFinding(
             "trajectory", "note", f"it is {behind} rows behind{torn}", remedy, facts=facts
         )
     words = f"it ends where the journal ends; `understudy verify` looks at all {head_seq} lines"
-    return Finding("trajectory", "ok", words, facts=facts)
+    return DoctorFinding("trajectory", "ok", words, facts=facts)
 
 
 # --- the tables -----------------------------------------------------------------------------------
 
 
-def shown(path: Path, head_seq: int, *, busy: bool) -> Finding:
+def shown(path: Path, head_seq: int, *, busy: bool) -> DoctorFinding:
     """How far the SQL tables in a file are."""
     if not path.exists():
         facts = {"seq": 0, "behind": head_seq}
-        return Finding("tables", "ok", "there are none yet", facts=facts)
+        return DoctorFinding("tables", "ok", "there are none yet", facts=facts)
     still = "" if path.with_name(f"{path.name}-wal").exists() else "?immutable=1"
     uri = f"file:{quote(os.fsencode(path.absolute()))}{still}"
     try:
@@ -236,22 +236,22 @@ def shown(path: Path, head_seq: int, *, busy: bool) -> Finding:
     except (apsw.Error, TypeError, ValueError) as error:
         if busy and isinstance(error, apsw.SQLError | apsw.BusyError):
             facts = {"seq": 0, "behind": head_seq}
-            return Finding("tables", "ok", "the process at work is making them", facts=facts)
-        return Finding("tables", "problem", f"they cannot be read: {error}", _REBUILD)
+            return DoctorFinding("tables", "ok", "the process at work is making them", facts=facts)
+        return DoctorFinding("tables", "problem", f"they cannot be read: {error}", _REBUILD)
     return tables_at(seq, head_seq, busy=busy)
 
 
-def tables_at(seq: int, head_seq: int, *, busy: bool) -> Finding:
+def tables_at(seq: int, head_seq: int, *, busy: bool) -> DoctorFinding:
     """Whoever writes brings them up to date, while it runs and when it stops."""
     facts = {"seq": seq, "behind": head_seq - seq}
     if seq > head_seq and not busy:
         words = f"they show row {seq}, and the journal ends with row {head_seq}"
-        return Finding("tables", "problem", words, _REBUILD, facts=facts)
+        return DoctorFinding("tables", "problem", words, _REBUILD, facts=facts)
     if busy:
         words = f"they show row {seq}, and follow when the process at work has time"
-        return Finding("tables", "ok", words, facts=facts)
+        return DoctorFinding("tables", "ok", words, facts=facts)
     if seq < head_seq:
         remedy = f"nothing to do: they follow when somebody writes, or asks them; or {_REBUILD}"
         words = f"they are {head_seq - seq} rows behind"
-        return Finding("tables", "note", words, remedy, facts=facts)
-    return Finding("tables", "ok", "they show what the journal says", facts=facts)
+        return DoctorFinding("tables", "note", words, remedy, facts=facts)
+    return DoctorFinding("tables", "ok", "they show what the journal says", facts=facts)

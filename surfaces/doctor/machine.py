@@ -13,21 +13,21 @@ from ... import __version__
 from ...authority import decider
 from ...authority.engine import ffi
 from ...contracts import Reason, contract_digest, limits, startup_check
-from .finding import Finding
+from .finding import DoctorFinding
 
 FREE_BYTES_LOW = 1024**3  # less than this is worth knowing
 FREE_BYTES_MIN = 64 * 1024**2  # less than this, and the next checkpoint may fail
 SPARE_FILES = 64  # descriptors of a sidecar that are no connections, generously
 
 
-def program() -> Iterator[Finding]:
+def program() -> Iterator[DoctorFinding]:
     python = platform.python_version()
     words = f"understudy {__version__}, {platform.python_implementation()} {python}"
     facts = {"version": __version__, "python": python, "platform": platform.platform()}
-    yield Finding("program", "ok", words, facts=facts)
+    yield DoctorFinding("program", "ok", words, facts=facts)
 
 
-def boundary(wanted: str | None, *, served: bool) -> Iterator[Finding]:
+def boundary(wanted: str | None, *, served: bool) -> Iterator[DoctorFinding]:
     """Who decides here, and why; and who would, if a sidecar was started."""
     why_not, compiler = ffi.why_not(), _compiler()
     mode = decider(wanted, is_served=served)
@@ -35,7 +35,7 @@ def boundary(wanted: str | None, *, served: bool) -> Iterator[Finding]:
     words = f"{mode}: {_WHY[wanted is not None, mode]}"
     if why_not is None:
         words += f"; C is there, with ABI {ffi.ABI}, and sidecars use it"
-        yield Finding("boundary", "ok", words, facts=facts)
+        yield DoctorFinding("boundary", "ok", words, facts=facts)
         return
     words += f"; there is no C, and sidecars do without, with the same bytes: {why_not}"
     remedy = "install understudy again, and see what the compiler says"
@@ -45,7 +45,7 @@ def boundary(wanted: str | None, *, served: bool) -> Iterator[Finding]:
     elif "ABI" in why_not:
         remedy = "the library was left by another version: install understudy again"
     serious = wanted == "native" or "ABI" in why_not
-    yield Finding("boundary", "problem" if serious else "note", words, remedy, facts=facts)
+    yield DoctorFinding("boundary", "problem" if serious else "note", words, remedy, facts=facts)
 
 
 _WHY = {
@@ -62,47 +62,49 @@ def _compiler() -> str | None:
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
-def contract() -> Iterator[Finding]:
+def contract() -> Iterator[DoctorFinding]:
     """Whether the published documents are those that were published."""
     report = startup_check()
     facts = {"contractDigest": contract_digest(), "failureClasses": report["failureClasses"]}
     if report["result"] == "accepted":
-        yield Finding("contract", "ok", f"it is what it was ({contract_digest()})", facts=facts)
+        yield DoctorFinding(
+            "contract", "ok", f"it is what it was ({contract_digest()})", facts=facts
+        )
         return
     words = f"it is not what was published: {', '.join(report['failureClasses'])}"
     remedy = "`understudy check` names each deviation; install understudy again"
     failure = Reason.CONTRACT_DRIFT.wire
-    yield Finding("contract", "problem", words, remedy, failure, facts)
+    yield DoctorFinding("contract", "problem", words, remedy, failure, facts)
 
 
-def sqlite() -> Iterator[Finding]:
+def sqlite() -> Iterator[DoctorFinding]:
     facts = {"sqlite": apsw.sqlite_lib_version(), "apsw": apsw.apsw_version()}
     words = f"SQLite {apsw.sqlite_lib_version()}, apsw {apsw.apsw_version()}"
-    yield Finding("sqlite", "ok", words, facts=facts)
+    yield DoctorFinding("sqlite", "ok", words, facts=facts)
 
 
-def files() -> Iterator[Finding]:
+def files() -> Iterator[DoctorFinding]:
     """How many connections a sidecar that is started from here can have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = limits.CONNECTIONS_MAX + SPARE_FILES
     facts = {"soft": _number(soft), "hard": _number(hard), "wanted": wanted}
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         words = f"a sidecar may have all its {limits.CONNECTIONS_MAX} connections"
-        yield Finding("files", "ok", words, facts=facts)
+        yield DoctorFinding("files", "ok", words, facts=facts)
         return
     words = (
         f"{soft} open files are allowed: a sidecar has room for about "
         f"{max(1, soft - SPARE_FILES)} of {limits.CONNECTIONS_MAX} connections"
     )
     remedy = f"`ulimit -n {wanted}` before it is started, if so many are wanted"
-    yield Finding("files", "note", words, remedy, facts=facts)
+    yield DoctorFinding("files", "note", words, remedy, facts=facts)
 
 
 def _number(limit: int) -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def disk(folder: Path) -> Iterator[Finding]:
+def disk(folder: Path) -> Iterator[DoctorFinding]:
     """Room for the journal; where there is no folder yet, in the one that it would be made in."""
     place = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
     found = os.statvfs(place)
@@ -113,8 +115,8 @@ def disk(folder: Path) -> Iterator[Finding]:
     if free < FREE_BYTES_MIN or (found.f_files and not found.f_favail):
         if found.f_files and not found.f_favail:
             words += ", and no inode is"
-        yield Finding("disk", "problem", words, remedy, facts=facts)
+        yield DoctorFinding("disk", "problem", words, remedy, facts=facts)
     elif free < FREE_BYTES_LOW:
-        yield Finding("disk", "note", words, remedy, facts=facts)
+        yield DoctorFinding("disk", "note", words, remedy, facts=facts)
     else:
-        yield Finding("disk", "ok", words, facts=facts)
+        yield DoctorFinding("disk", "ok", words, facts=facts)

@@ -315,7 +315,7 @@ class World:
         tree.paused_until_ms = -1
         left = [each.holder for each in tree.workers.values()]
         left += [holder for holder, _ in tree.unburied.values()]
-        self._tell(place, orders.Started(tuple(left)))
+        self._tell(place, orders.DispatcherStarted(tuple(left)))
         for _, exited in list(tree.unburied.values()):
             self._tell(place, exited)
 

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from understudy.actors.otp.cell import Behaviour, Exited, Reason, Ref, Start, Target
+from understudy.actors.otp.cell import Behaviour, Exited, ExitReason, Ref, Start, Target
 
 
 class Solo:
@@ -17,7 +17,7 @@ class Solo:
         self.parent: Ref | None = Ref("test", "parent")
         self.trap_exits = False
         self.is_ready = False
-        self.reason: Reason | None = None
+        self.reason: ExitReason | None = None
         self._behaviour = behaviour
         self._timers: list[tuple[int, int, object]] = []
         self._serial = itertools.count()
@@ -40,7 +40,7 @@ class Solo:
         if self._behaviour.start(self):
             self.ready()
 
-    def told_to_end(self, reason: Reason) -> None:
+    def told_to_end(self, reason: ExitReason) -> None:
         """What a supervisor does."""
         assert self.parent is not None
         if self.trap_exits:
@@ -54,7 +54,7 @@ class Solo:
         assert not self.is_ready, "once"
         self.is_ready = True
 
-    def exit(self, reason: Reason) -> None:
+    def exit(self, reason: ExitReason) -> None:
         self.reason = self.reason or reason
 
     def after(self, delay_ms: int, message: object) -> str:
@@ -74,7 +74,7 @@ class Solo:
     def send(self, to: Target, message: object) -> None:
         self._never(to, message)
 
-    def signal(self, to: Target, reason: Reason) -> None:
+    def signal(self, to: Target, reason: ExitReason) -> None:
         self._never(to, reason)
 
     def link(self, ref: Ref) -> None:

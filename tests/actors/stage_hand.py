@@ -63,7 +63,7 @@ class StageHand:
 
     def started(self) -> "StageHand":
         """Past the start, with nothing left from before."""
-        self.tell(orders.Started())
+        self.tell(orders.DispatcherStarted())
         self.tell(orders.Held(self.one(orders.AskHeld).token, (), is_whole=True))
         self.tell(orders.Diagnosed(self.one(orders.AskDiagnostics).token, (), ()))
         return self

@@ -79,7 +79,7 @@ def test_a_claim_brings_the_lease_and_the_whole_issue(clerk: Clerk, operator: Cl
     assert claimed(clerk, "a") == event, "asked again, it is answered again"
     assert len(journal_rows(clerk._state_dir)) == rows
     refused = clerk.perform([orders.Claim("t2", "a", "w2", 30)])
-    assert [type(each) for each in refused] == [orders.Refused]
+    assert [type(each) for each in refused] == [orders.RequestRefused]
     assert refused[0].failure_class == "lease_contention_active"  # type: ignore[union-attr]
 
 
@@ -88,7 +88,7 @@ def test_a_grant_that_was_lost_since_is_none(clerk: Clerk, operator: Client) -> 
     claimed(clerk, "a")
     operator.ask("issue.lease_break", {"id": "a", "reason": "no sign of life"})
     [event] = clerk.perform([orders.Claim("t1", "a", "w1", 30)])
-    assert isinstance(event, orders.Refused)
+    assert isinstance(event, orders.RequestRefused)
     assert event.failure_class == "lease_fence_stale"
 
 
@@ -100,7 +100,7 @@ def test_many_are_renewed_at_once_and_each_is_answered(clerk: Clerk, operator: C
     renewals = tuple(orders.Renewal(f"r{each.name}", each, 30) for each in holders)
     renewed, refused = clerk.perform([orders.RenewMany(renewals)])
     assert renewed == orders.Renewed(("ra", "rc"))
-    assert isinstance(refused, orders.Refused)
+    assert isinstance(refused, orders.RequestRefused)
     assert (refused.token, refused.failure_class) == ("rb", "lease_missing")
 
 
@@ -112,7 +112,7 @@ def test_work_is_closed_released_filed_and_blocked_under_the_fence(
     done, back, bad = (claimed(clerk, each, f"t{each}", f"w{each}").holder for each in "abc")
     events = clerk.perform(
         [
-            orders.Close("close", done),
+            orders.CloseWork("close", done),
             orders.Report("nothing", "for the authority"),
             orders.Release("release", back),
             orders.Discover("file", bad, "c.escalation-1", "look at c", "why", ("escalation",)),
@@ -126,8 +126,8 @@ def test_work_is_closed_released_filed_and_blocked_under_the_fence(
     assert filed["dependencies"] == [
         {"issueId": "c.escalation-1", "dependsOnId": "c", "type": "discovered-from"}
     ]
-    zombie = clerk.perform([orders.Close("again", back)])
-    assert zombie == [orders.Refused("again", "lease_missing", zombie[0].detail)]  # type: ignore[union-attr]
+    zombie = clerk.perform([orders.CloseWork("again", back)])
+    assert zombie == [orders.RequestRefused("again", "lease_missing", zombie[0].detail)]  # type: ignore[union-attr]
     for row in journal_rows(clerk._state_dir)[3:]:
         assert orjson.loads(row[3])["effect"]["transport"] == "coordinator"
 
@@ -194,7 +194,10 @@ def test_without_a_sidecar_nothing_is_answered_and_with_one_again_all_is(
         assert clerk.perform([]) == []
         with Serve(state_dir) as running:
             running.ready()
-            assert [type(each) for each in clerk.perform(asks)] == [orders.Listed, orders.Refused]
+            assert [type(each) for each in clerk.perform(asks)] == [
+                orders.Listed,
+                orders.RequestRefused,
+            ]
             running.kill()
             assert clerk.perform(asks) == unanswered
         with Serve(state_dir) as running:
@@ -206,7 +209,7 @@ def test_without_a_sidecar_nothing_is_answered_and_with_one_again_all_is(
 def test_an_answer_that_decides_nothing_is_none(failure: str) -> None:
     answer = {"failureClasses": [failure], "diagnostic": "not now"}
     holder = HeldLease("a", "w", "l", 1)
-    for ask in (orders.AskReady("t"), orders.Close("t", holder)):
+    for ask in (orders.AskReady("t"), orders.CloseWork("t", holder)):
         assert Issues().events_of(ask, [answer]) == [orders.Unanswered("t")]
     renew = orders.RenewMany((orders.Renewal("t", holder, 30),))
     assert Issues().events_of(renew, [answer]) == [orders.Unanswered("t")]
@@ -219,7 +222,7 @@ def test_where_the_policy_wants_evidence_the_instruction_is_brought_along(
     assert operator.ask("policy.set", {"mutation": "instruction-linked"})["result"] == "accepted"
     with Clerk(serve.state_dir) as bare:
         [event] = bare.perform([orders.Claim("t1", "a", "w1", 30)])
-        assert isinstance(event, orders.Refused)
+        assert isinstance(event, orders.RequestRefused)
         assert event.failure_class == "mutation.use_evidence_missing"
     with Clerk(serve.state_dir, instruction_ref="instr://night-run") as clerk:
         holder = claimed(clerk, "a", "t2").holder
@@ -248,7 +251,7 @@ class Shell(threading.Thread):
         self._random = Random(name)
         self._end = end
         self._news = threading.Condition()
-        self._events: list[orders.Event] = [orders.Started()]
+        self._events: list[orders.Event] = [orders.DispatcherStarted()]
         self.started: list[orders.StartWorker] = []
         self.claims = 0
         self.stopped: orders.Stopped | None = None
@@ -296,7 +299,7 @@ class Shell(threading.Thread):
         return self._random.randint(0, 1_000)
 
     def finish(self) -> None:
-        self.say(orders.Stop())
+        self.say(orders.StopDispatcher())
         self.join(PATIENCE_SECONDS)
         if self.failure is not None:
             raise self.failure

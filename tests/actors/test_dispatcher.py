@@ -63,21 +63,21 @@ def test_a_worker_is_gone_before_its_lease_however_fast_the_other_clock(
 
 def test_nothing_is_looked_for_before_it_is_known_what_an_earlier_run_left() -> None:
     hand = StageHand()
-    hand.tell(orders.Started())
+    hand.tell(orders.DispatcherStarted())
     assert hand.one(orders.AskHeld).prefixes == ("tree/",)
     assert hand.passes(60_000) == hand.take(orders.AskHeld), "it asks again, and for nothing else"
 
 
 def test_dependencies_are_diagnosed_before_the_first_look() -> None:
     hand = StageHand()
-    hand.tell(orders.Started())
+    hand.tell(orders.DispatcherStarted())
     effects = hand.tell(orders.Held(hand.one(orders.AskHeld).token, (), is_whole=True))
     assert [type(each) for each in effects] == [orders.AskDiagnostics, orders.AskReady]
 
 
 def test_unsound_dependencies_are_reported_once_and_not_worked_around() -> None:
     hand = StageHand()
-    hand.tell(orders.Started())
+    hand.tell(orders.DispatcherStarted())
     hand.tell(orders.Held(hand.one(orders.AskHeld).token, (), is_whole=True))
     found = ((("a", "b", "a"),), (("c", "nothing"),))
     hand.tell(orders.Diagnosed(hand.one(orders.AskDiagnostics).token, *found))
@@ -113,7 +113,7 @@ def test_a_list_is_used_up_before_another_is_asked_for(hand: StageHand) -> None:
     holders = [hand.grants(each) for each in claims]
     for holder in holders:
         hand.exits(holder, 0)
-        hand.tell(orders.Settled(hand.one(orders.Close).token))
+        hand.tell(orders.Settled(hand.one(orders.CloseWork).token))
     assert [each.issue_id for each in hand.take(orders.Claim)] == ["c", "d"]
     assert hand.take(orders.AskReady) == []
 
@@ -168,7 +168,7 @@ def test_whoever_meets_others_waits_and_looks_further_down_the_list() -> None:
     hand.lists(*"abcdefgh")
     claim = hand.one(orders.Claim)
     assert claim.issue_id == "a"
-    hand.tell(orders.Refused(claim.token, "lease_contention_active", "issue a: bob"))
+    hand.tell(orders.RequestRefused(claim.token, "lease_contention_active", "issue a: bob"))
     assert hand.take(orders.AskReady) == []
     hand.passes(60)
     hand.lists(*"bcdefgh")
@@ -182,7 +182,7 @@ def test_an_old_list_is_thrown_away(hand: StageHand) -> None:
         hand.tell(orders.Unanswered(claim.token))
     hand.passes(25_000)
     late = hand.take(orders.Claim)
-    hand.tell(orders.Refused(late[-1].token, "lease_contention_active", ""))
+    hand.tell(orders.RequestRefused(late[-1].token, "lease_contention_active", ""))
     hand.passes(1_000)
     assert hand.take(orders.AskReady), "c was listed too long ago"
 
@@ -308,7 +308,7 @@ def test_a_worker_that_lost_its_lease_is_stopped_and_nothing_is_written_for_it(
     hand.passes(TTL_MS // 3)
     token = hand.one(orders.RenewMany).renewals[0].token
     hand.effects.clear()
-    hand.tell(orders.Refused(token, failure_class, "somebody newer"))
+    hand.tell(orders.RequestRefused(token, failure_class, "somebody newer"))
     assert hand.one(orders.StopWorker).worker == holder.owner
     hand.passes(1_000)
     hand.exits(holder, code, was_stopped=True)
@@ -321,7 +321,7 @@ def test_a_worker_that_lost_its_lease_is_stopped_and_nothing_is_written_for_it(
 def test_an_issue_is_not_claimed_again_while_its_old_worker_lives(hand: StageHand) -> None:
     holder = hand.running()
     hand.passes(TTL_MS // 3)
-    hand.tell(orders.Refused(hand.one(orders.RenewMany).renewals[0].token, "lease_missing"))
+    hand.tell(orders.RequestRefused(hand.one(orders.RenewMany).renewals[0].token, "lease_missing"))
     for look in hand.take(orders.AskReady)[-1:]:
         hand.tell(orders.Listed(look.token, LISTED, (), is_whole=True))
     assert hand.take(orders.Claim) == []
@@ -337,7 +337,7 @@ def test_a_refusal_that_says_nothing_of_the_lease_does_not_stop_the_worker(
     hand.running()
     hand.passes(TTL_MS // 3)
     token = hand.one(orders.RenewMany).renewals[0].token
-    hand.tell(orders.Refused(token, "mutation.use_evidence_missing", "issue.lease_renew"))
+    hand.tell(orders.RequestRefused(token, "mutation.use_evidence_missing", "issue.lease_renew"))
     assert hand.take(orders.StopWorker) == []
     hand.passes(TIMING.again_ms)
     hand.one(orders.RenewMany)
@@ -349,7 +349,7 @@ def test_a_refusal_that_says_nothing_of_the_lease_does_not_stop_the_worker(
 def test_a_worker_that_ends_well_closes_its_issue(hand: StageHand) -> None:
     holder = hand.running()
     hand.exits(holder, 0)
-    close = hand.one(orders.Close)
+    close = hand.one(orders.CloseWork)
     assert (close.holder, close.token) == (holder, f"tree.close.a.{holder.fence}")
     assert hand.dispatcher.summary(0)["free"] == 1, "until it is answered"
     hand.tell(orders.Settled(close.token))
@@ -442,8 +442,8 @@ def test_work_that_is_done_without_its_witness_is_blocked_and_not_begun_again(
 ) -> None:
     holder = hand.running()
     hand.exits(holder, 0)
-    token = hand.one(orders.Close).token
-    hand.tell(orders.Refused(token, "issue_close_unattested", "nothing is decided"))
+    token = hand.one(orders.CloseWork).token
+    hand.tell(orders.RequestRefused(token, "issue_close_unattested", "nothing is decided"))
     assert escalated(hand, holder, filed=False) == "blocked"
 
 
@@ -474,7 +474,7 @@ def test_what_an_earlier_run_filed_is_not_filed_again(hand: StageHand) -> None:
     hand.exits(holder, 1)
     read = hand.one(orders.AskIssues)
     hand.tell(orders.Shown(read.token, (story(),)))
-    hand.tell(orders.Refused(hand.one(orders.Discover).token, "issue_id_exists"))
+    hand.tell(orders.RequestRefused(hand.one(orders.Discover).token, "issue_id_exists"))
     assert hand.one(orders.Amend).status == "blocked"
 
 
@@ -485,7 +485,7 @@ def test_a_lease_that_is_lost_on_the_way_out_is_let_go_of(
     holder = hand.running()
     hand.exits(holder, 0)
     hand.effects.clear()
-    hand.tell(orders.Refused(f"tree.close.a.{holder.fence}", failure_class))
+    hand.tell(orders.RequestRefused(f"tree.close.a.{holder.fence}", failure_class))
     assert hand.take(orders.Release) == []
     assert hand.dispatcher.summary(0)["terms"] == []
 
@@ -493,8 +493,12 @@ def test_a_lease_that_is_lost_on_the_way_out_is_let_go_of(
 def test_an_issue_that_cannot_be_closed_is_given_back(hand: StageHand) -> None:
     holder = hand.running()
     hand.exits(holder, 0)
-    hand.tell(orders.Refused(hand.one(orders.Close).token, "mutation.use_evidence_missing"))
-    hand.tell(orders.Refused(hand.one(orders.Release).token, "mutation.use_evidence_missing"))
+    hand.tell(
+        orders.RequestRefused(hand.one(orders.CloseWork).token, "mutation.use_evidence_missing")
+    )
+    hand.tell(
+        orders.RequestRefused(hand.one(orders.Release).token, "mutation.use_evidence_missing")
+    )
     assert hand.dispatcher.summary(0)["terms"] == []
 
 
@@ -526,10 +530,10 @@ def test_what_is_not_answered_is_asked_again_under_its_own_name(hand: StageHand)
     holder = hand.grants(claim)
     assert hand.one(orders.StartWorker).until_ms == TIMING.until_ms(asked_ms), "from the first time"
     hand.exits(holder, 0)
-    close = hand.one(orders.Close)
+    close = hand.one(orders.CloseWork)
     hand.tell(orders.Unanswered(close.token))
     hand.passes(250)
-    assert hand.one(orders.Close) == close
+    assert hand.one(orders.CloseWork) == close
 
 
 def test_a_grant_that_comes_too_late_starts_nobody(hand: StageHand) -> None:
@@ -549,10 +553,14 @@ def test_a_second_answer_changes_nothing(hand: StageHand) -> None:
     again = orders.Claimed(claim.token, holder, 1, {"id": "a"})
     hand.tell(again)
     hand.exits(holder, 0)
-    close = hand.one(orders.Close)
+    close = hand.one(orders.CloseWork)
     hand.tell(orders.Settled(close.token))
     hand.effects.clear()
-    for event in (again, orders.Settled(close.token), orders.Refused(close.token, "lease_missing")):
+    for event in (
+        again,
+        orders.Settled(close.token),
+        orders.RequestRefused(close.token, "lease_missing"),
+    ):
         assert hand.tell(event) == []
 
 
@@ -567,7 +575,9 @@ def test_a_claim_of_an_earlier_run_that_is_granted_late_is_laid_down(hand: Stage
 
 def test_whoever_may_not_even_look_stops_and_says_why(hand: StageHand) -> None:
     token = hand.one(orders.AskReady).token
-    hand.tell(orders.Refused(token, "control_plane_host_action_transport_forbidden", "issue.ready"))
+    hand.tell(
+        orders.RequestRefused(token, "control_plane_host_action_transport_forbidden", "issue.ready")
+    )
     stopped = hand.one(orders.Stopped)
     assert stopped.is_failure
     assert "transport_forbidden" in stopped.reason
@@ -581,7 +591,7 @@ OLD = HeldLease("a", "tree/r0/4", "lease4", 4)
 def resumed(*leases: orders.HeldIssue, is_whole: bool = True) -> StageHand:
     """A dispatcher that was told of one living worker."""
     hand = StageHand()
-    hand.tell(orders.Started((OLD,), dead=("ghost/",)))
+    hand.tell(orders.DispatcherStarted((OLD,), dead=("ghost/",)))
     ask = hand.one(orders.AskHeld)
     assert ask.prefixes == ("tree/", "ghost/")
     hand.tell(orders.Held(ask.token, leases, is_whole))
@@ -607,7 +617,7 @@ def test_how_long_an_adopted_worker_may_go_on_is_what_the_authority_says() -> No
 
 def test_until_the_authority_answers_an_adopted_worker_has_little_time() -> None:
     hand = StageHand()
-    hand.tell(orders.Started((OLD,)))
+    hand.tell(orders.DispatcherStarted((OLD,)))
     hand.passes(TTL_MS // 6 - 1)
     assert hand.take(orders.StopWorker) == []
     hand.passes(1)
@@ -625,7 +635,7 @@ def test_a_list_that_is_cut_off_proves_nothing() -> None:
     hand.exits(OLD, 1)
     assert hand.one(orders.Release).holder == OLD
     hand = StageHand()
-    hand.tell(orders.Started((OLD,)))
+    hand.tell(orders.DispatcherStarted((OLD,)))
     hand.exits(OLD, 1)
     hand.tell(orders.Held(hand.one(orders.AskHeld).token, (), is_whole=False))
     assert hand.one(orders.Release).holder == OLD
@@ -649,14 +659,14 @@ def test_a_lapsed_lease_of_an_earlier_run_is_found_as_such() -> None:
 
 def test_the_end_of_a_worker_that_nobody_heard_is_heard_after_the_restart() -> None:
     hand = StageHand()
-    hand.tell(orders.Started((OLD,)))
+    hand.tell(orders.DispatcherStarted((OLD,)))
     hand.exits(OLD, 0)
-    assert hand.one(orders.Close).holder == OLD
+    assert hand.one(orders.CloseWork).holder == OLD
 
 
 def test_a_failure_waits_until_it_is_known_how_often_it_was_tried() -> None:
     hand = StageHand()
-    hand.tell(orders.Started((OLD,)))
+    hand.tell(orders.DispatcherStarted((OLD,)))
     hand.exits(OLD, 1)
     hand.passes(60_000)
     assert not hand.asks(orders.Release, orders.StopWorker)
@@ -677,7 +687,7 @@ def test_a_worker_that_an_earlier_run_told_to_end_has_not_succeeded() -> None:
 def test_a_stop_ends_workers_gives_leases_back_and_says_so() -> None:
     hand = StageHand().started()
     holder = hand.running()
-    hand.tell(orders.Stop())
+    hand.tell(orders.StopDispatcher())
     hand.one(orders.StopWorker)
     assert hand.take(orders.Stopped) == []
     hand.exits(holder, 0, was_stopped=True)
@@ -691,22 +701,22 @@ def test_a_stop_ends_workers_gives_leases_back_and_says_so() -> None:
 def test_a_stop_that_drains_lets_workers_end_and_claims_nothing() -> None:
     hand = StageHand().started()
     holder = hand.running()
-    hand.tell(orders.Stop(drain_ms=3_000, reason="down"))
+    hand.tell(orders.StopDispatcher(drain_ms=3_000, reason="down"))
     hand.take(orders.AskReady)
     hand.passes(2_999)
     assert not hand.asks(orders.StopWorker, orders.Claim)
     hand.exits(holder, 0)
-    hand.tell(orders.Settled(hand.one(orders.Close).token))
+    hand.tell(orders.Settled(hand.one(orders.CloseWork).token))
     assert hand.one(orders.Stopped).reason == "down"
 
 
 def test_a_drain_has_an_end_and_a_second_stop_can_make_it_shorter() -> None:
     hand = StageHand().started()
     hand.running()
-    hand.tell(orders.Stop(drain_ms=None))
+    hand.tell(orders.StopDispatcher(drain_ms=None))
     hand.passes(1_000)
     assert hand.take(orders.StopWorker) == []
-    hand.tell(orders.Stop(drain_ms=500))
+    hand.tell(orders.StopDispatcher(drain_ms=500))
     hand.passes(499)
     assert hand.take(orders.StopWorker) == []
     hand.passes(1)
@@ -717,7 +727,7 @@ def test_a_claim_that_is_granted_during_a_stop_is_given_back() -> None:
     hand = StageHand().started()
     hand.lists("a")
     claim = hand.one(orders.Claim)
-    hand.tell(orders.Stop())
+    hand.tell(orders.StopDispatcher())
     assert hand.take(orders.Stopped) == [], "it may be ours already"
     hand.grants(claim)
     assert hand.take(orders.StartWorker) == []
@@ -728,7 +738,7 @@ def test_a_claim_that_is_granted_during_a_stop_is_given_back() -> None:
 def test_a_stop_does_not_wait_for_ever_for_an_authority_that_is_away() -> None:
     hand = StageHand().started()
     holder = hand.running()
-    hand.tell(orders.Stop())
+    hand.tell(orders.StopDispatcher())
     hand.exits(holder, None, signal=15, was_stopped=True)
     hand.passes(9_999)
     assert hand.take(orders.Stopped) == []
@@ -738,7 +748,7 @@ def test_a_stop_does_not_wait_for_ever_for_an_authority_that_is_away() -> None:
 
 def test_time_that_goes_back_is_our_own_mistake() -> None:
     dispatcher = Dispatcher(Settings("tree", "r1", 1), retry_policy())
-    dispatcher.step(orders.Started(), 10, lambda: 0)
+    dispatcher.step(orders.DispatcherStarted(), 10, lambda: 0)
     with pytest.raises(AssertionError):
         dispatcher.step(orders.Tick(), 9, lambda: 0)
 

@@ -19,7 +19,7 @@ from tests.surfaces.process import UNDERSTUDY, Program, Serve, Words, journal_ro
 from understudy.actors.run import evidence_process
 from understudy.actors.run.evidence_process import EvidenceWriter, follow, stirs
 from understudy.authority import TRAJECTORY, Office, Unavailable, create_state_dir, open_journal
-from understudy.authority.service.client import Call, Client
+from understudy.authority.service.client import Client, ClientCall
 from understudy.authority.views import trajectory
 from understudy.contracts import Reason, limits
 from understudy.surfaces.cli.main import cli
@@ -262,11 +262,11 @@ class Load:
             self._failure = error
 
 
-def _pair(number: int) -> list[Call]:
+def _pair(number: int) -> list[ClientCall]:
     issue = {"id": f"i{number}"}
     return [
-        Call("issue.add", issue | {"title": "t"}),
-        Call("issue.claim", issue | {"assignee": "ann"}),
+        ClientCall("issue.add", issue | {"title": "t"}),
+        ClientCall("issue.claim", issue | {"assignee": "ann"}),
     ]
 
 

@@ -93,7 +93,7 @@ def test_all_workers_of_a_node_claim_under_its_name_and_have_their_own_among_us(
     assert (event.issue["payload"], event.issue["lease"]["owner"]) == ({"x": 1}, "w1")
     assert mesh.claims("a") == event, "asked again, it is answered again"
     mesh.one(orders.Release("t2", event.holder))
-    assert isinstance(mesh.one(orders.Claim("t1", "a", "w1/r/1", 30)), orders.Refused)
+    assert isinstance(mesh.one(orders.Claim("t1", "a", "w1/r/1", 30)), orders.RequestRefused)
 
 
 def test_a_renewal_is_a_claim_with_the_fence(mesh: Mesh) -> None:
@@ -106,7 +106,7 @@ def test_a_renewal_is_a_claim_with_the_fence(mesh: Mesh) -> None:
     assert (lease["renewals"], lease["fence"]) == (1, holder.fence)
     mesh.time.passes(60_001)
     (lost,) = mesh.ask(orders.RenewMany((orders.Renewal("r2", holder, 60),)))
-    assert isinstance(lost, orders.Refused)
+    assert isinstance(lost, orders.RequestRefused)
     assert lost.failure_class == "job_claim_lapsed"
 
 
@@ -117,7 +117,7 @@ def test_a_renewal_that_comes_after_an_expiry_is_no_new_claim(mesh: Mesh) -> Non
     lease = mesh.job("a")["lease"]
     mesh.one(orders.Expire("e1", "a", lease["claim"], lease["fence"]))
     (lost,) = mesh.ask(orders.RenewMany((orders.Renewal("r1", holder, 60),)))
-    assert isinstance(lost, orders.Refused)
+    assert isinstance(lost, orders.RequestRefused)
     assert (lost.token, lost.failure_class) == ("r1", "lease_missing")
     assert mesh.job("a")["state"] == "pending"
 
@@ -132,7 +132,7 @@ def test_lapsed_claims_of_our_kinds_are_expired_before_they_are_claimed(mesh: Me
     assert isinstance(event, orders.Listed)
     (lapse,) = event.lapses
     assert lapse.issue_id == "a"
-    assert isinstance(mesh.one(orders.Claim("c1", "a", "w1/r/1", 30)), orders.Refused)
+    assert isinstance(mesh.one(orders.Claim("c1", "a", "w1/r/1", 30)), orders.RequestRefused)
     expire = orders.Expire("e1", "a", lapse.claim, lapse.fence)
     assert mesh.one(expire) == orders.Settled("e1")
     again = orders.Expire("e2", "a", lapse.claim, lapse.fence)
@@ -144,12 +144,12 @@ def test_what_was_produced_goes_with_the_completion(mesh: Mesh) -> None:
     mesh.says("route.set", kind="k.", audited=True)
     mesh.schedule("a")
     holder = mesh.claims("a").holder
-    refused = mesh.one(orders.Close("c1", holder))
-    assert isinstance(refused, orders.Refused)
+    refused = mesh.one(orders.CloseWork("c1", holder))
+    assert isinstance(refused, orders.RequestRefused)
     assert refused.failure_class == "job_snapshot_missing"
     plain = {"artifactId": "x", "artifactType": "y"}
     mesh.says("route.set", kind="k.")
-    assert mesh.one(orders.Close("c2", holder, (plain,))) == orders.Settled("c2")
+    assert mesh.one(orders.CloseWork("c2", holder, (plain,))) == orders.Settled("c2")
     assert (mesh.job("a")["state"], mesh.job("a")["artifacts"]) == ("completed", [plain])
 
 
@@ -160,7 +160,7 @@ def test_a_yield_says_why_and_another_reason_is_another_request(mesh: Mesh) -> N
     assert mesh.job("a")["reason"] == "exit code 3"
     assert mesh.one(orders.Release("t", holder, "exit code 3")) == orders.Settled("t")
     other = mesh.one(orders.Release("t", holder, "it was lost"))
-    assert isinstance(other, orders.Refused)
+    assert isinstance(other, orders.RequestRefused)
     assert other.failure_class == "lease_missing"
 
 
@@ -237,7 +237,7 @@ def test_a_loop_claims_no_more_than_it_has_workers_and_leaves_other_kinds(mesh: 
     mesh.schedule("odd", kind="odd")
     mesh.schedule("a", "b", "c")
     loop = Loop(mesh)
-    loop.tell(orders.Started())
+    loop.tell(orders.DispatcherStarted())
     assert loop.starts() == ["a", "b"]
     loop.tell(orders.WorkerExited("w1/r1/3", 0), orders.Tick())
     assert mesh.says("job.roster", query="claimed")["count"] == 2
@@ -249,7 +249,7 @@ def test_what_an_earlier_run_left_is_yielded_and_what_strangers_left_is_expired(
     mesh.says("job.claim", jobId="b", worker="gone", leaseDurationMs=30_000)
     mesh.time.passes(25_000)
     loop = Loop(mesh)
-    loop.tell(orders.Started())
+    loop.tell(orders.DispatcherStarted())
     assert (mesh.job("a")["state"], mesh.job("b")["state"]) == ("pending", "claimed")
     assert "did not outlive" in mesh.job("a")["reason"]
     loop.passes(5_100)
@@ -260,7 +260,7 @@ def test_what_an_earlier_run_left_is_yielded_and_what_strangers_left_is_expired(
 def test_a_handler_that_fails_yields_with_its_reason_and_rests(mesh: Mesh) -> None:
     mesh.schedule("a")
     loop = Loop(mesh)
-    loop.tell(orders.Started())
+    loop.tell(orders.DispatcherStarted())
     name = loop.started().holder.owner
     loop.tell(orders.WorkerExited(name, 3, detail="no\nluck"))
     assert mesh.job("a")["reason"] == "job_failed: exit code 3: no luck"
@@ -274,7 +274,7 @@ def test_a_handler_that_fails_yields_with_its_reason_and_rests(mesh: Mesh) -> No
 def test_rubbish_in_the_file_of_artefacts_is_a_failed_attempt(mesh: Mesh) -> None:
     mesh.schedule("a")
     loop = Loop(mesh)
-    loop.tell(orders.Started())
+    loop.tell(orders.DispatcherStarted())
     name = loop.started().holder.owner
     wrong = ("job_artifact_invalid",)
     loop.tell(orders.WorkerExited(name, 0, failure_classes=wrong, unsound="line 2: no object"))
@@ -286,7 +286,7 @@ def test_a_completion_without_its_snapshot_is_a_failed_attempt_and_rests(mesh: M
     mesh.says("route.set", kind="k.", audited=True)
     mesh.schedule("a")
     loop = Loop(mesh)
-    loop.tell(orders.Started())
+    loop.tell(orders.DispatcherStarted())
     loop.tell(orders.WorkerExited(loop.started().holder.owner, 0))
     assert mesh.job("a")["state"] == "pending"
     assert mesh.job("a")["reason"].startswith("job_snapshot_missing: ")
@@ -298,7 +298,7 @@ def test_a_completion_without_its_snapshot_is_a_failed_attempt_and_rests(mesh: M
 def test_the_last_attempt_leaves_it_blocked_and_says_so(mesh: Mesh) -> None:
     mesh.schedule("a")
     loop = Loop(mesh)
-    loop.tell(orders.Started())
+    loop.tell(orders.DispatcherStarted())
     for attempt in range(1, limits.JOB_ATTEMPTS_MAX + 1):
         for _ in range(60):
             if loop.starts():
@@ -317,7 +317,7 @@ def test_who_may_not_claim_does_not_ask_again_and_again(mesh: Mesh) -> None:
     mesh.schedule("a")
     mesh.says("node.register", node="w2", capabilities=["job.claim"])
     loop = Loop(mesh)
-    loop.tell(orders.Started())
+    loop.tell(orders.DispatcherStarted())
     assert loop.reports() == [("claim refused", "a")]
     refused = 0
     for _ in range(50):
@@ -329,9 +329,9 @@ def test_who_may_not_claim_does_not_ask_again_and_again(mesh: Mesh) -> None:
 def test_a_stop_yields_what_is_worked_on(mesh: Mesh) -> None:
     mesh.schedule("a")
     loop = Loop(mesh)
-    loop.tell(orders.Started())
+    loop.tell(orders.DispatcherStarted())
     name = loop.started().holder.owner
-    loop.tell(orders.Stop())
+    loop.tell(orders.StopDispatcher())
     loop.tell(orders.WorkerExited(name, 0, was_stopped=True))
     assert (mesh.job("a")["state"], mesh.job("a")["reason"]) == ("pending", "the dispatcher stops")
     assert isinstance(loop.seen[-1], orders.Stopped)
@@ -340,7 +340,7 @@ def test_a_stop_yields_what_is_worked_on(mesh: Mesh) -> None:
 def test_a_job_that_was_expired_meanwhile_is_stopped_and_not_held(mesh: Mesh) -> None:
     mesh.schedule("a")
     loop = Loop(mesh)
-    loop.tell(orders.Started())
+    loop.tell(orders.DispatcherStarted())
     start = loop.started()
     mesh.time.passes(30_001)  # the loop was frozen
     lease = mesh.job("a")["lease"]

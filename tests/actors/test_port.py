@@ -16,7 +16,7 @@ import pytest
 
 from tests.actors.litter import Mark
 from tests.patience import PATIENCE_SECONDS, eventually
-from understudy.actors.otp.cell import NORMAL, Reason
+from understudy.actors.otp.cell import NORMAL, ExitReason
 from understudy.actors.process import port
 from understudy.actors.process.guard import descendants
 from understudy.actors.process.guard.spool import HEAD_BYTES, PIECE_BYTES, PIECES_MAX
@@ -75,14 +75,14 @@ def ended(group: ProcessGroup) -> Ended:
     ("words", "reason", "code"),
     [
         ("exit 0", NORMAL, 0),
-        ("exit 3", Reason("exit", "", 3), 3),
-        ("exit 75", Reason("exit", "", 75), 75),
-        ("kill -9 $$", Reason("signal", "Killed", 9), 137),
-        ("kill -TERM $$", Reason("signal", "Terminated", 15), 143),
+        ("exit 3", ExitReason("exit", "", 3), 3),
+        ("exit 75", ExitReason("exit", "", 75), 75),
+        ("kill -9 $$", ExitReason("signal", "Killed", 9), 137),
+        ("kill -TERM $$", ExitReason("signal", "Terminated", 15), 143),
     ],
 )
 def test_an_end_is_told_with_its_code_or_signal(
-    mark: Mark, words: str, reason: Reason, code: int
+    mark: Mark, words: str, reason: ExitReason, code: int
 ) -> None:
     end = ended(made(mark, "sh", "-c", words))
     assert (end.reason, end.code, end.began, end.left) == (reason, code, True, 0)
@@ -172,7 +172,7 @@ def test_who_heeds_a_signal_gets_the_time_to(mark: Mark, tmp_path: Path) -> None
     group = made(mark, "sh", "-c", words, log=log)
     eventually(lambda: log.exists() and log.read_text())
     group.terminate(grace_ms=PATIENCE_MS)
-    assert ended(group).reason == Reason("exit", "", 7)
+    assert ended(group).reason == ExitReason("exit", "", 7)
     assert log.read_text().endswith("bye\n")
 
 
@@ -185,7 +185,7 @@ def test_a_stopped_command_can_be_terminated(mark: Mark, tmp_path: Path) -> None
 
 def test_what_a_command_leaves_behind_does_not_outlive_it(mark: Mark, tmp_path: Path) -> None:
     group = troubled(mark, "leaver", tmp_path / "log", grace_ms=100)
-    assert ended(group).reason == Reason("exit", "", 3), "its own code, not that of the rest"
+    assert ended(group).reason == ExitReason("exit", "", 3), "its own code, not that of the rest"
     assert mark.alive() == []
 
 
@@ -315,7 +315,7 @@ def test_a_keeper_leaves_with_its_last_group(mark: Mark) -> None:
 OWNER = """
 import sys
 from pathlib import Path
-from understudy.actors.otp.port import Command, ProcessGroup
+from understudy.actors.process.port import Command, ProcessGroup
 groups = [
     ProcessGroup(Command([sys.executable, "-I", "-S", sys.argv[1], kind], grace_ms=100,
                          log=Path(sys.argv[2]) / kind))
@@ -406,9 +406,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
     """A keeper as it is where there are process groups and nothing else."""
     before, needle = port._BOOT, "from guard.keeper"
     assert needle in before
-    elsewhere = (
-        f"import ward.kin; ward.kin.LINUX = False; del __import__('os').pidfd_open; {needle}"
-    )
+    elsewhere = f"import guard.descendants; guard.descendants.LINUX = False; del __import__('os').pidfd_open; {needle}"
     monkeypatch.setattr(port, "_BOOT", before.replace(needle, elsewhere))
     own = Keeper()
     yield own
@@ -435,8 +433,8 @@ def test_elsewhere_a_group_ends_with_its_owner(mark: Mark, tmp_path: Path) -> No
     needle = "from understudy.actors.process.port import"
     boot = "from guard.keeper"
     elsewhere = (
-        "from understudy.actors.otp import port\n"
-        f"port._BOOT = port._BOOT.replace({boot!r}, 'import ward.kin; ward.kin.LINUX = False; '"
+        "from understudy.actors.process import port\n"
+        f"port._BOOT = port._BOOT.replace({boot!r}, 'import guard.descendants; guard.descendants.LINUX = False; '"
         f"\n    'del __import__(\"os\").pidfd_open; {boot}')\n{needle}"
     )
     words = OWNER.replace(needle, elsewhere)

@@ -11,7 +11,7 @@ from tests.actors.solo import Solo
 from tests.actors.test_port import TROUBLE
 from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
 from tests.patience import PATIENCE_SECONDS
-from understudy.actors.otp.cell import NORMAL, SHUTDOWN, Exited, Reason, Ref, Start
+from understudy.actors.otp.cell import NORMAL, SHUTDOWN, Exited, ExitReason, Ref, Start
 from understudy.actors.process.port import Command
 from understudy.actors.process.portchild import Health, PortChild
 
@@ -29,11 +29,11 @@ def begun(
     ("words", "reason"),
     [
         ("exit 0", NORMAL),
-        ("exit 3", Reason("exit", "", 3)),
-        ("kill -9 $$", Reason("signal", "Killed", 9)),
+        ("exit 3", ExitReason("exit", "", 3)),
+        ("kill -9 $$", ExitReason("signal", "Killed", 9)),
     ],
 )
-def test_a_cell_ends_as_its_process_does(mark: Mark, words: str, reason: Reason) -> None:
+def test_a_cell_ends_as_its_process_does(mark: Mark, words: str, reason: ExitReason) -> None:
     cell, _ = begun(mark, "sh", "-c", words)
     cell.run(PATIENCE_SECONDS)
     assert cell.reason == reason
@@ -73,8 +73,8 @@ def test_the_end_of_a_stranger_is_ignored_if_it_was_clean(mark: Mark) -> None:
     cell.after(0, Exited(Ref("test", "other"), NORMAL))
     cell.after(0, "hello")
     cell.run(PATIENCE_SECONDS)
-    assert cell.reason == Reason("exit", "", 4)
-    crash = Reason("crash", "oops")
+    assert cell.reason == ExitReason("exit", "", 4)
+    crash = ExitReason("crash", "oops")
     cell, _ = begun(mark, "sleep", "1000")
     cell.after(0, Exited(Ref("test", "other"), crash))
     cell.run(PATIENCE_SECONDS)
@@ -111,7 +111,7 @@ def test_a_health_check_that_is_good_makes_the_cell_ready(mark: Mark, tmp_path: 
     assert ready.exists()
     ready.unlink()
     cell.run(PATIENCE_SECONDS)
-    assert cell.reason == Reason("crash", "unhealthy: the check ended with exit 1")
+    assert cell.reason == ExitReason("crash", "unhealthy: the check ended with exit 1")
     assert mark.alive() == []
 
 

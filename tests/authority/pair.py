@@ -20,7 +20,7 @@ from understudy.authority.law.state import State, apply, check_invariants
 from understudy.authority.law.turn import Turn
 from understudy.authority.views.replay import replay
 from understudy.contracts.records.records import Lease, Stamp, issue_resource
-from understudy.contracts.requests.shapes import Held
+from understudy.contracts.requests.shapes import OfHolder
 
 Pick: TypeAlias = Callable[[Sequence[Any]], Any]
 Payload: TypeAlias = dict[str, Any]
@@ -336,7 +336,7 @@ class Pair:
         stamp = Stamp(self.desk.authority.head.seq + 1, self.desk.time.wall_ms, 0, "n1")
         passing: dict[str, set[int]] = {}
         for shown in self.shown:
-            request = Held(
+            request = OfHolder(
                 id=shown["id"],
                 assignee=shown["assignee"],
                 lease_id=shown["leaseId"],

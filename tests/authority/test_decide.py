@@ -12,7 +12,7 @@ from tests.together import together
 from understudy.authority.law.decide import decide, looks_back
 from understudy.authority.law.outcome import Accepted, Outcome, Refused
 from understudy.authority.law.state import State
-from understudy.authority.law.workers.history import Done
+from understudy.authority.law.workers.history import PastStep
 from understudy.contracts.reason import Reason
 from understudy.contracts.records.records import Stamp
 from understudy.contracts.requests.host_actions import host_actions
@@ -148,7 +148,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 }
 
 
-class Hidden(Sequence[Done]):
+class Hidden(Sequence[PastStep]):
     """A past that notices who looks at it."""
 
     def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - as a sequence has it

@@ -21,7 +21,7 @@ from understudy.authority.law.outcome import JobPut
 from understudy.authority.law.state import State, apply, check_invariants
 from understudy.contracts import (
     CallerStamp,
-    Job,
+    JobRecord,
     Operation,
     Request,
     Roster,
@@ -296,7 +296,7 @@ def a_lane(count: int) -> State:
     """Jobs of ten kinds; every other one waits."""
     state = State()
     apply(state, [
-        JobPut(Job(
+        JobPut(JobRecord(
             job_id=f"j{place}", kind=f"k.{place % 10}", author="n1", scheduled_seq=place + 1,
             scheduled_ms=place, last_op=f"schedule/j{place}",
             causal_deps=("complete/never",) if place % 2 else (),

@@ -8,7 +8,7 @@ from tests.surfaces.process import Serve
 from understudy.authority import BoundaryMissing, LocalClient, open_authority, open_office
 from understudy.authority.engine import ffi
 from understudy.authority.journal.state_dir import create_state_dir
-from understudy.authority.service.client import Call, Client, Unreachable
+from understudy.authority.service.client import Client, ClientCall, Unreachable
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_c_decides_where_it_is_asked_for_and_there(
 
 def test_requests_that_are_asked_together_are_answered_in_order(state_dir: Path) -> None:
     with open_authority(state_dir, "cli") as found:
-        calls = [Call("issue.add", {"id": name, "title": name}) for name in ("a", "b")]
-        calls.append(Call("issue.show", {"id": "a"}))
+        calls = [ClientCall("issue.add", {"id": name, "title": name}) for name in ("a", "b")]
+        calls.append(ClientCall("issue.show", {"id": "a"}))
         first, second, shown = found.ask_many(calls)
         assert (first["seq"], second["seq"]) == (1, 2)
         assert shown["issue"]["id"] == "a"

@@ -20,7 +20,7 @@ from understudy.authority.law.jobs.oplog import fold, image
 from understudy.authority.law.outcome import Accepted, JobPut, LeasePut, OperationAdmitted, SpecPut
 from understudy.authority.law.state import State, apply, check_invariants
 from understudy.contracts import (
-    Job,
+    JobRecord,
     Lease,
     Operation,
     Reason,
@@ -338,7 +338,7 @@ def a_lane(count: int) -> State:
             spec_id=name, author="n", digest="d", steps=steps, created=1,
             submitted_seq=place + 1, submitted_ms=place,
         )  # fmt: skip
-        job = Job(
+        job = JobRecord(
             job_id=f"{name}:a", kind="k", author="n", scheduled_seq=place + 1, scheduled_ms=place,
             last_op="x", spec_id=name, step_key="a",
         )  # fmt: skip

@@ -21,7 +21,7 @@ from understudy.authority.journal.tables.changes import statements
 from understudy.authority.journal.tables.schema import ISSUE
 from understudy.authority.law.outcome import JobPut
 from understudy.authority.law.state import State
-from understudy.contracts import Job, rfc3339
+from understudy.contracts import JobRecord, rfc3339
 from understudy.contracts.records.records import Issue
 
 MOMENT = rfc3339.record_text(START_MS)
@@ -85,7 +85,7 @@ def test_a_step_has_one_job_and_the_table_says_so(tmp_path: Path) -> None:
             tables._db.execute(query, cells)
 
 
-def _double(state: State) -> Job:
+def _double(state: State) -> JobRecord:
     job = next(each for each in state.lane.jobs.values() if each.spec_id)
     return replace(job, job_id="another")
 

@@ -471,43 +471,43 @@ Below = Annotated[int, Meta(ge=-1, le=limits.INTEGER_MAX)]
 Scope = Annotated[tuple[shapes.Name, ...], Meta(max_length=limits.CAPABILITIES_MAX + 1)]
 
 
-class WideName(shapes.Claim, frozen=True, kw_only=True):
+class WideName(shapes.ClaimIssue, frozen=True, kw_only=True):
     assignee: Wide = ""
 
 
-class NarrowName(shapes.Claim, frozen=True, kw_only=True):
+class NarrowName(shapes.ClaimIssue, frozen=True, kw_only=True):
     assignee: Narrow = ""
 
 
-class LastNewline(shapes.Claim, frozen=True, kw_only=True):
+class LastNewline(shapes.ClaimIssue, frozen=True, kw_only=True):
     id: Loose
 
 
-class Delete(shapes.Claim, frozen=True, kw_only=True):
+class Delete(shapes.ClaimIssue, frozen=True, kw_only=True):
     assignee: Open = ""
 
 
-class NullName(shapes.Claim, frozen=True, kw_only=True):
+class NullName(shapes.ClaimIssue, frozen=True, kw_only=True):
     assignee: shapes.Name | None = ""  # type: ignore[assignment]
 
 
-class NeededName(shapes.Claim, frozen=True, kw_only=True):
+class NeededName(shapes.ClaimIssue, frozen=True, kw_only=True):
     assignee: shapes.Name
 
 
-class SpareId(shapes.Claim, frozen=True, kw_only=True):
+class SpareId(shapes.ClaimIssue, frozen=True, kw_only=True):
     id: shapes.Id = "a"
 
 
-class NegativeFence(shapes.Claim, frozen=True, kw_only=True):
+class NegativeFence(shapes.ClaimIssue, frozen=True, kw_only=True):
     fence: Below | None = None
 
 
-class AnyTtl(shapes.Claim, frozen=True, kw_only=True):
+class AnyTtl(shapes.ClaimIssue, frozen=True, kw_only=True):
     lease_ttl_seconds: int | bool | None = None
 
 
-class AnyMember(shapes.Claim, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class AnyMember(shapes.ClaimIssue, frozen=True, kw_only=True, forbid_unknown_fields=False):
     pass
 
 

@@ -22,7 +22,7 @@ import orjson
 from tests.authority.sidecar.peer import Peer
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import ROOT, Program
-from understudy.authority.service.client import AsyncClient, Call, Client
+from understudy.authority.service.client import AsyncClient, Client, ClientCall
 
 ISSUES = tuple(f"i{number}" for number in range(6))
 BROKEN = ISSUES[0]  # the one that an operator meddles with
@@ -32,7 +32,7 @@ START_MS = 4_000_000_000_000  # ahead of any clock
 TTLS = (30, 60, 300, 3_600)
 
 Answer = dict[str, Any]
-Career = Generator[Call, Answer, None]
+Career = Generator[ClientCall, Answer, None]
 
 
 def told(ns: float) -> float:
@@ -47,9 +47,9 @@ def career(name: str, seed: str) -> Career:
     """Claim, renew, change, look and release, close or forget, for ever; answers are sent in."""
     chance, numbers = random.Random(seed), count()
 
-    def call(action: str, issue: str, **payload: object) -> Call:
+    def call(action: str, issue: str, **payload: object) -> ClientCall:
         named = {"id": issue, "requestId": f"{name}-{next(numbers)}"} | payload
-        return Call(action, {"id": issue} if action == "issue.show" else named)
+        return ClientCall(action, {"id": issue} if action == "issue.show" else named)
 
     while True:
         issue, ttl = chance.choice(ISSUES), {"leaseTtlSeconds": chance.choice(TTLS)}
@@ -87,7 +87,7 @@ class Log:
     def over(self) -> bool:
         return self._stop.exists()
 
-    def asks(self, who: str, call: Call, *, timely: bool = False) -> dict[str, Any]:
+    def asks(self, who: str, call: ClientCall, *, timely: bool = False) -> dict[str, Any]:
         """Write a call down; the entry has its mark, and the time that it brings along."""
         at = time.monotonic_ns()
         entry: dict[str, Any] = {"mark": next(self._marks), "who": who, "at": at}

@@ -22,7 +22,7 @@ from understudy.actors.specs.job_files import Courier
 from understudy.actors.specs.lease_loop import Post
 from understudy.actors.specs.runner import ChainRunner
 from understudy.actors.specs.shell import Round, Shift
-from understudy.authority.service.client import Call, Client
+from understudy.authority.service.client import Client, ClientCall
 
 TTL_MS = 30_000
 ROLES = ("runner", "dispatcher", "completer")
@@ -69,9 +69,9 @@ def complete(name: str, state_dir: Path, is_over: Callable[[], bool]) -> None:
             listed = client.ask("job.roster", {"query": "pending", "limit": 256})["jobs"]
             free = [each["jobId"] for each in listed if "dispatched" in each]
             payload = {"worker": name, "leaseDurationMs": 86_400_000}
-            claims = [Call("job.claim", payload | {"jobId": each}) for each in free]
+            claims = [ClientCall("job.claim", payload | {"jobId": each}) for each in free]
             granted = [each["job"] for each in client.ask_many(claims) if "job" in each]
-            ends = [Call("job.complete", _held(name, each)) for each in granted]
+            ends = [ClientCall("job.complete", _held(name, each)) for each in granted]
             client.ask_many(ends)
             if not free:
                 time.sleep(_PAUSE_SECONDS)

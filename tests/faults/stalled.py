@@ -21,7 +21,7 @@ from understudy.actors.specs.job_files import Courier
 from understudy.actors.specs.lease_loop import Post
 from understudy.actors.specs.runner import ChainRunner
 from understudy.actors.specs.shell import Round, Shift
-from understudy.authority.service.client import Call, Client
+from understudy.authority.service.client import Client, ClientCall
 
 TTL_MS = 30_000
 
@@ -54,7 +54,7 @@ def arm(moment: str) -> None:
         rename(*args, **options)
         kill()
 
-    def ask(self: Client, calls: list[Call]) -> list[dict[str, Any]]:
+    def ask(self: Client, calls: list[ClientCall]) -> list[dict[str, Any]]:
         if any(each.action == "spec.materialize" for each in calls):
             stop()
         return ask_many(self, calls)

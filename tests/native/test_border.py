@@ -24,11 +24,11 @@ def test_every_flaw_has_the_number_of_the_header() -> None:
     enum = re.search(r"enum us_flaw \{(.*?)\};", declared(), re.DOTALL)
     assert enum is not None
     numbers = {name: int(number) for name, number in re.findall(r"US_(\w+) = (\d+)", enum[1])}
-    assert numbers == {"SOUND": 0} | {flaw.name: flaw.value for flaw in ffi.Flaw}
+    assert numbers == {"SOUND": 0} | {flaw.name: flaw.value for flaw in ffi.KernelFlaw}
 
 
 def test_every_stop_has_the_number_of_the_header() -> None:
-    assert numbers("us_stop", "US_STOP_") == {stop.name: stop.value for stop in ffi.Stop}
+    assert numbers("us_stop", "US_STOP_") == {stop.name: stop.value for stop in ffi.KernelStop}
 
 
 def test_every_reason_of_c_has_the_number_of_the_contract() -> None:

@@ -13,7 +13,7 @@ from tests.long import tried
 from tests.native.test_kernel import Pair
 from tests.native.walk import Walk
 from understudy.authority import Office, create_state_dir
-from understudy.authority.engine.ffi import Flaw, Flawed, Stop
+from understudy.authority.engine.ffi import Flawed, KernelFlaw, KernelStop
 from understudy.authority.engine.native_engine import NativeAuthority, open_kernel
 from understudy.authority.service.native_local import NativeOffice
 from understudy.contracts.requests.request import Door
@@ -85,20 +85,20 @@ def test_an_image_of_an_older_head_is_not_believed(pair: Pair) -> None:
     pair.native = restarted(pair, image)
     assert not pair.native.from_image
     pair.hot("issue.claim", id="ab", assignee="bob")
-    pair.cold(Stop.REPEAT, "issue.claim", id="a", assignee="ada", requestId="r")
+    pair.cold(KernelStop.REPEAT, "issue.claim", id="a", assignee="ada", requestId="r")
     pair.prove()
 
 
 def test_an_image_of_another_node_is_foreign(pair: Pair) -> None:
     with pytest.raises(Flawed) as refused:
         open_kernel("n2").become(image_of(pair))
-    assert refused.value.flaw is Flaw.IMAGE_FOREIGN
+    assert refused.value.flaw is KernelFlaw.IMAGE_FOREIGN
 
 
 def test_a_start_from_an_image_remembers_request_ids(pair: Pair) -> None:
     pair.native = restarted(pair, image_of(pair))
     assert pair.native.from_image
-    pair.cold(Stop.REPEAT, "issue.claim", id="a", assignee="ada", requestId="r")
+    pair.cold(KernelStop.REPEAT, "issue.claim", id="a", assignee="ada", requestId="r")
     pair.hot("issue.claim", id="b", assignee="ada", requestId="s")
     pair.prove()
 
@@ -114,7 +114,7 @@ def test_there_is_an_image_before_the_first_line_and_after_the_last(pair: Pair) 
 def test_an_image_of_another_version_is_foreign(pair: Pair, version_at: int) -> None:
     image = bytearray(image_of(pair))
     image[version_at] += 1
-    refused(pair, signed(bytes(image)), Flaw.IMAGE_FOREIGN)
+    refused(pair, signed(bytes(image)), KernelFlaw.IMAGE_FOREIGN)
 
 
 def signed(image: bytes) -> bytes:
@@ -123,7 +123,7 @@ def signed(image: bytes) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def refused(pair: Pair, image: bytes, flaw: Flaw) -> None:
+def refused(pair: Pair, image: bytes, flaw: KernelFlaw) -> None:
     """The image is refused for this reason, and what the kernel knew it knows still."""
     kernel = open_kernel("n1")
     before = kernel.image()
@@ -157,7 +157,7 @@ def test_every_length_but_its_own_is_damage(pair: Pair) -> None:
         for each in (other, signed(other) if length > CHECKSUM else b""):
             with pytest.raises(Flawed) as found:
                 kernel.become(each)
-            assert found.value.flaw is Flaw.IMAGE_DAMAGED
+            assert found.value.flaw is KernelFlaw.IMAGE_DAMAGED
 
 
 @tried(300)

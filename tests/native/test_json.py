@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.long import tried
 from tests.together import together
 from understudy.authority.engine import ffi
-from understudy.authority.engine.ffi import Flaw
+from understudy.authority.engine.ffi import KernelFlaw
 from understudy.contracts import canonical, documents, limits
 
 N = limits.INTEGER_MAX
@@ -43,7 +43,7 @@ def agree(data: bytes) -> bytes | None:
     return expected
 
 
-def flaw_of(data: bytes, room_size: int | None = None) -> Flaw | None:
+def flaw_of(data: bytes, room_size: int | None = None) -> KernelFlaw | None:
     try:
         ffi.canonical(data, room_size)
     except ffi.Flawed as refused:
@@ -88,97 +88,97 @@ SOUND = [
 ]
 
 FLAWED = [
-    (b"", Flaw.NOT_JSON),
-    (b" ", Flaw.NOT_JSON),
-    (b"\xef\xbb\xbf0", Flaw.NOT_JSON),
-    (b"\x0c0", Flaw.NOT_JSON),
-    (b"\xc2\xa00", Flaw.NOT_JSON),
-    (b"0\x00", Flaw.NOT_JSON),
-    (b"0 0", Flaw.NOT_JSON),
-    (b"nul", Flaw.NOT_JSON),
-    (b"truex", Flaw.NOT_JSON),
-    (b"NaN", Flaw.NOT_JSON),
-    (b"nan", Flaw.NOT_JSON),
-    (b"-Infinity", Flaw.NOT_JSON),
-    (b"+1", Flaw.NOT_JSON),
-    (b"-", Flaw.NOT_JSON),
-    (b"--1", Flaw.NOT_JSON),
-    (b"01", Flaw.NOT_JSON),
-    (b"-01", Flaw.NOT_JSON),
-    (b"00", Flaw.NOT_JSON),
-    (b".5", Flaw.NOT_JSON),
-    (b"0x1", Flaw.NOT_JSON),
-    (b"1_0", Flaw.NOT_JSON),
-    (b"1.0", Flaw.NOT_INTEGER),
-    (b"1.", Flaw.NOT_INTEGER),
-    (b"1e2", Flaw.NOT_INTEGER),
-    (b"1E2", Flaw.NOT_INTEGER),
-    (b"-0.0", Flaw.NOT_INTEGER),
-    (b"-0e0", Flaw.NOT_INTEGER),
-    (b"1e400", Flaw.NOT_INTEGER),
-    (str(N + 1).encode(), Flaw.INTEGER_BEYOND),
-    (str(-N - 1).encode(), Flaw.INTEGER_BEYOND),
-    (b"18446744073709551615", Flaw.INTEGER_BEYOND),
-    (b"18446744073709551616", Flaw.INTEGER_BEYOND),
-    (b"9" * 5000, Flaw.INTEGER_BEYOND),
-    (b"[", Flaw.NOT_JSON),
-    (b"]", Flaw.NOT_JSON),
-    (b"[1", Flaw.NOT_JSON),
-    (b"[1,]", Flaw.NOT_JSON),
-    (b"[,1]", Flaw.NOT_JSON),
-    (b"[1 2]", Flaw.NOT_JSON),
-    (b"[1}", Flaw.NOT_JSON),
-    (b"[1]]", Flaw.NOT_JSON),
-    (b'{"a":1', Flaw.NOT_JSON),
-    (b'{"a":1,}', Flaw.NOT_JSON),
-    (b'{"a":1]', Flaw.NOT_JSON),
-    (b'{"a"}', Flaw.NOT_JSON),
-    (b'{"a",1}', Flaw.NOT_JSON),
-    (b'{"a":}', Flaw.NOT_JSON),
-    (b"{a:1}", Flaw.NOT_JSON),
-    (b"{1:1}", Flaw.NOT_JSON),
-    (b"'a'", Flaw.NOT_JSON),
-    (b"// 1\n1", Flaw.NOT_JSON),
-    (b'"', Flaw.NOT_JSON),
-    (b'"\\"', Flaw.NOT_JSON),
-    (b'"\\', Flaw.NOT_JSON),
-    (b'"a\nb"', Flaw.NOT_JSON),
-    (b'"a\x00b"', Flaw.NOT_JSON),
-    (b'"\\x41"', Flaw.NOT_JSON),
-    (b'"\\\x00"', Flaw.NOT_JSON),
-    (b'"\\u12"', Flaw.NOT_JSON),
-    (b'"\\u12g4"', Flaw.NOT_JSON),
-    (b'"\\U0041"', Flaw.NOT_JSON),
-    (b'"\\\xc3\xa9"', Flaw.NOT_JSON),
-    (b'"\xff"', Flaw.NOT_UTF8),
-    (b'"\x80"', Flaw.NOT_UTF8),
-    (b'"\xc0\x80"', Flaw.NOT_UTF8),
-    (b'"\xc1\xbf"', Flaw.NOT_UTF8),
-    (b'"\xe0\x9f\xbf"', Flaw.NOT_UTF8),
-    (b'"\xed\xa0\x80"', Flaw.NOT_UTF8),
-    (b'"\xf0\x8f\xbf\xbf"', Flaw.NOT_UTF8),
-    (b'"\xf4\x90\x80\x80"', Flaw.NOT_UTF8),
-    (b'"\xf5\x80\x80\x80"', Flaw.NOT_UTF8),
-    (b'"\xe2\x82"', Flaw.NOT_UTF8),
-    (b'"\xe2\x82', Flaw.NOT_UTF8),
-    (b'"\\ud800"', Flaw.TEXT_SURROGATE),
-    (b'"\\udc00"', Flaw.TEXT_SURROGATE),
-    (b'"\\ud83dA"', Flaw.TEXT_SURROGATE),
-    (b'"\\ud83d\\n"', Flaw.TEXT_SURROGATE),
-    (b'"\\ud83d\\u0041"', Flaw.TEXT_SURROGATE),
-    (b'"\\ud83d\\ud83d"', Flaw.TEXT_SURROGATE),
-    (b'"\\ude00\\ud83d"', Flaw.TEXT_SURROGATE),
-    (b'"\\u0000"', Flaw.TEXT_NUL),
-    (b'{"\\u0000":1}', Flaw.TEXT_NUL),
-    (b'{"\xc3\xa9":1}', Flaw.KEY_NOT_ASCII),
-    (b'{"\\u00e9":1}', Flaw.KEY_NOT_ASCII),
-    (b'{"a":1,"a":1}', Flaw.KEY_TWICE),
-    (b'{"a":1,"\\u0061":1}', Flaw.KEY_TWICE),
-    (b'{"b":1,"a":2,"b":3}', Flaw.KEY_TWICE),
-    (b'{"a":":b","a":1}', Flaw.KEY_TWICE),
-    (b'{"a" :1,"a":1}', Flaw.KEY_TWICE),
-    (b'{"":1,"":1}', Flaw.KEY_TWICE),
-    (b'[{"x":{"a":1,"b":2,"a":3}}]', Flaw.KEY_TWICE),
+    (b"", KernelFlaw.NOT_JSON),
+    (b" ", KernelFlaw.NOT_JSON),
+    (b"\xef\xbb\xbf0", KernelFlaw.NOT_JSON),
+    (b"\x0c0", KernelFlaw.NOT_JSON),
+    (b"\xc2\xa00", KernelFlaw.NOT_JSON),
+    (b"0\x00", KernelFlaw.NOT_JSON),
+    (b"0 0", KernelFlaw.NOT_JSON),
+    (b"nul", KernelFlaw.NOT_JSON),
+    (b"truex", KernelFlaw.NOT_JSON),
+    (b"NaN", KernelFlaw.NOT_JSON),
+    (b"nan", KernelFlaw.NOT_JSON),
+    (b"-Infinity", KernelFlaw.NOT_JSON),
+    (b"+1", KernelFlaw.NOT_JSON),
+    (b"-", KernelFlaw.NOT_JSON),
+    (b"--1", KernelFlaw.NOT_JSON),
+    (b"01", KernelFlaw.NOT_JSON),
+    (b"-01", KernelFlaw.NOT_JSON),
+    (b"00", KernelFlaw.NOT_JSON),
+    (b".5", KernelFlaw.NOT_JSON),
+    (b"0x1", KernelFlaw.NOT_JSON),
+    (b"1_0", KernelFlaw.NOT_JSON),
+    (b"1.0", KernelFlaw.NOT_INTEGER),
+    (b"1.", KernelFlaw.NOT_INTEGER),
+    (b"1e2", KernelFlaw.NOT_INTEGER),
+    (b"1E2", KernelFlaw.NOT_INTEGER),
+    (b"-0.0", KernelFlaw.NOT_INTEGER),
+    (b"-0e0", KernelFlaw.NOT_INTEGER),
+    (b"1e400", KernelFlaw.NOT_INTEGER),
+    (str(N + 1).encode(), KernelFlaw.INTEGER_BEYOND),
+    (str(-N - 1).encode(), KernelFlaw.INTEGER_BEYOND),
+    (b"18446744073709551615", KernelFlaw.INTEGER_BEYOND),
+    (b"18446744073709551616", KernelFlaw.INTEGER_BEYOND),
+    (b"9" * 5000, KernelFlaw.INTEGER_BEYOND),
+    (b"[", KernelFlaw.NOT_JSON),
+    (b"]", KernelFlaw.NOT_JSON),
+    (b"[1", KernelFlaw.NOT_JSON),
+    (b"[1,]", KernelFlaw.NOT_JSON),
+    (b"[,1]", KernelFlaw.NOT_JSON),
+    (b"[1 2]", KernelFlaw.NOT_JSON),
+    (b"[1}", KernelFlaw.NOT_JSON),
+    (b"[1]]", KernelFlaw.NOT_JSON),
+    (b'{"a":1', KernelFlaw.NOT_JSON),
+    (b'{"a":1,}', KernelFlaw.NOT_JSON),
+    (b'{"a":1]', KernelFlaw.NOT_JSON),
+    (b'{"a"}', KernelFlaw.NOT_JSON),
+    (b'{"a",1}', KernelFlaw.NOT_JSON),
+    (b'{"a":}', KernelFlaw.NOT_JSON),
+    (b"{a:1}", KernelFlaw.NOT_JSON),
+    (b"{1:1}", KernelFlaw.NOT_JSON),
+    (b"'a'", KernelFlaw.NOT_JSON),
+    (b"// 1\n1", KernelFlaw.NOT_JSON),
+    (b'"', KernelFlaw.NOT_JSON),
+    (b'"\\"', KernelFlaw.NOT_JSON),
+    (b'"\\', KernelFlaw.NOT_JSON),
+    (b'"a\nb"', KernelFlaw.NOT_JSON),
+    (b'"a\x00b"', KernelFlaw.NOT_JSON),
+    (b'"\\x41"', KernelFlaw.NOT_JSON),
+    (b'"\\\x00"', KernelFlaw.NOT_JSON),
+    (b'"\\u12"', KernelFlaw.NOT_JSON),
+    (b'"\\u12g4"', KernelFlaw.NOT_JSON),
+    (b'"\\U0041"', KernelFlaw.NOT_JSON),
+    (b'"\\\xc3\xa9"', KernelFlaw.NOT_JSON),
+    (b'"\xff"', KernelFlaw.NOT_UTF8),
+    (b'"\x80"', KernelFlaw.NOT_UTF8),
+    (b'"\xc0\x80"', KernelFlaw.NOT_UTF8),
+    (b'"\xc1\xbf"', KernelFlaw.NOT_UTF8),
+    (b'"\xe0\x9f\xbf"', KernelFlaw.NOT_UTF8),
+    (b'"\xed\xa0\x80"', KernelFlaw.NOT_UTF8),
+    (b'"\xf0\x8f\xbf\xbf"', KernelFlaw.NOT_UTF8),
+    (b'"\xf4\x90\x80\x80"', KernelFlaw.NOT_UTF8),
+    (b'"\xf5\x80\x80\x80"', KernelFlaw.NOT_UTF8),
+    (b'"\xe2\x82"', KernelFlaw.NOT_UTF8),
+    (b'"\xe2\x82', KernelFlaw.NOT_UTF8),
+    (b'"\\ud800"', KernelFlaw.TEXT_SURROGATE),
+    (b'"\\udc00"', KernelFlaw.TEXT_SURROGATE),
+    (b'"\\ud83dA"', KernelFlaw.TEXT_SURROGATE),
+    (b'"\\ud83d\\n"', KernelFlaw.TEXT_SURROGATE),
+    (b'"\\ud83d\\u0041"', KernelFlaw.TEXT_SURROGATE),
+    (b'"\\ud83d\\ud83d"', KernelFlaw.TEXT_SURROGATE),
+    (b'"\\ude00\\ud83d"', KernelFlaw.TEXT_SURROGATE),
+    (b'"\\u0000"', KernelFlaw.TEXT_NUL),
+    (b'{"\\u0000":1}', KernelFlaw.TEXT_NUL),
+    (b'{"\xc3\xa9":1}', KernelFlaw.KEY_NOT_ASCII),
+    (b'{"\\u00e9":1}', KernelFlaw.KEY_NOT_ASCII),
+    (b'{"a":1,"a":1}', KernelFlaw.KEY_TWICE),
+    (b'{"a":1,"\\u0061":1}', KernelFlaw.KEY_TWICE),
+    (b'{"b":1,"a":2,"b":3}', KernelFlaw.KEY_TWICE),
+    (b'{"a":":b","a":1}', KernelFlaw.KEY_TWICE),
+    (b'{"a" :1,"a":1}', KernelFlaw.KEY_TWICE),
+    (b'{"":1,"":1}', KernelFlaw.KEY_TWICE),
+    (b'[{"x":{"a":1,"b":2,"a":3}}]', KernelFlaw.KEY_TWICE),
 ]
 
 
@@ -188,9 +188,11 @@ def test_a_document_inside_the_profile_is_written_as_the_reference_writes_it(dat
 
 
 @together(("data", "flaw"), FLAWED)
-def test_a_document_outside_the_profile_is_refused_for_what_it_is(data: bytes, flaw: Flaw) -> None:
+def test_a_document_outside_the_profile_is_refused_for_what_it_is(
+    data: bytes, flaw: KernelFlaw
+) -> None:
     assert agree(data) is None
-    assert flaw_of(data) in {flaw, Flaw.NODES_FULL}
+    assert flaw_of(data) in {flaw, KernelFlaw.NODES_FULL}
 
 
 @pytest.mark.parametrize(("left", "right"), [(b"[", b"]"), (b'{"a":', b"}")])
@@ -198,7 +200,7 @@ def test_nesting_ends_at_its_maximum(left: bytes, right: bytes) -> None:
     depth = limits.JSON_DEPTH_MAX
     assert agree(left * depth + b"0" + right * depth) is not None
     assert agree(left * (depth + 1) + b"0" + right * (depth + 1)) is None
-    assert flaw_of(left * (depth + 1) + b"0" + right * (depth + 1)) is Flaw.TOO_DEEP
+    assert flaw_of(left * (depth + 1) + b"0" + right * (depth + 1)) is KernelFlaw.TOO_DEEP
 
 
 # --- without end of a range ---------------------------------------------------------------------
@@ -359,14 +361,14 @@ def test_a_room_for_one_node_less_is_a_refusal_of_its_own() -> None:
     data = b"[" + b"0," * 99 + b"0]"
     enough = 101 * 26
     assert flaw_of(data, enough) is None
-    assert flaw_of(data, enough - 2) is Flaw.NODES_FULL
-    assert flaw_of(data, 0) is Flaw.NODES_FULL
+    assert flaw_of(data, enough - 2) is KernelFlaw.NODES_FULL
+    assert flaw_of(data, 0) is KernelFlaw.NODES_FULL
 
 
 def test_a_room_too_small_for_the_unescaped_text_is_a_refusal_of_its_own() -> None:
     data = b'["\\u0041\\u0041\\u0041"]'
     assert flaw_of(data) is None
-    assert flaw_of(data, 2 * 26) is Flaw.TEXT_FULL
+    assert flaw_of(data, 2 * 26) is KernelFlaw.TEXT_FULL
 
 
 @given(values)

@@ -14,7 +14,7 @@ from tests.fakes.journal import MemoryJournal
 from tests.fakes.policy import passed, policy
 from tests.native.walk import Walk
 from understudy.authority.engine.engine import Authority
-from understudy.authority.engine.ffi import Kernel, Stop
+from understudy.authority.engine.ffi import Kernel, KernelStop
 from understudy.authority.engine.native_engine import NativeAuthority
 from understudy.authority.law.image import dump
 from understudy.authority.law.state import check_invariants
@@ -62,7 +62,7 @@ class Pair:
         assert self.native.hot_count == before + 1, self.native._stop
         return answer
 
-    def cold(self, stop: Stop, action: str, /, **payload: object) -> dict[str, Any]:
+    def cold(self, stop: KernelStop, action: str, /, **payload: object) -> dict[str, Any]:
         """As `ask`, for what the reference must have decided, and for this reason."""
         before = self.native.hot_count
         answer = self.ask(action, **payload)
@@ -171,7 +171,9 @@ def test_every_guard_is_hot_and_the_same(
     given = payload if request_id is None else payload | {"requestId": request_id}
     ends_beyond_ascii = str(given.get("assignee", "")).strip()[-1:] > "\x7f"
     answer = (
-        pair.cold(Stop.TEXT, action, **given) if ends_beyond_ascii else pair.hot(action, **given)
+        pair.cold(KernelStop.TEXT, action, **given)
+        if ends_beyond_ascii
+        else pair.hot(action, **given)
     )
     assert answer["failureClasses"] == ([refusal] if refusal else [])
     pair.prove()
@@ -194,31 +196,35 @@ def test_on_the_tick_of_its_deadline_a_lease_holds_and_one_later_it_does_not(pai
 @pytest.mark.parametrize(
     ("stop", "action", "payload"),
     [
-        (Stop.ACTION, "issue.show", {"id": "free"}),
-        (Stop.MEMBER, "issue.close", {"id": "free", "color": "red"}),
-        (Stop.MEMBER, "issue.close", {"id": None}),
-        (Stop.MEMBER, "issue.close", {}),
-        (Stop.MEMBER, "issue.close", HOLDER | {"subleaseId": "s"}),
-        (Stop.MEMBER, "issue.claim", {"id": "free", "assignee": None}),
-        (Stop.MEMBER, "issue.claim", {"id": "free", "assignee": "ada", "fence": -1}),
-        (Stop.MEMBER, "issue.claim", {"id": "free", "assignee": "ada", "leaseTtlSeconds": "9"}),
-        (Stop.MEMBER, "issue.lease_release", HOLDER | {"leaseTtlSeconds": 60}),
-        (Stop.TEXT, "issue.claim", {"id": "-free", "assignee": "ada"}),
-        (Stop.TEXT, "issue.claim", {"id": "x" * 129, "assignee": "ada"}),
-        (Stop.TEXT, "issue.claim", {"id": "free", "assignee": "x" * 65}),
-        (Stop.TEXT, "issue.claim", {"id": "free", "assignee": 'a"b'}),
-        (Stop.TEXT, "issue.claim", {"id": "free", "assignee": "a\x7fb"}),
-        (Stop.TEXT, "issue.claim", {"id": "free", "assignee": "ada\u3000"}),
-        (Stop.TEXT, "issue.claim", {"id": "free", "assignee": "ada", "leaseId": "x" * 225}),
-        (Stop.TEXT, "issue.close", {"id": "free", "reason": "x" * 1025}),
-        (Stop.TEXT, "issue.close", {"id": "free", "requestId": ""}),
-        (Stop.TEXT, "issue.close", {"id": "free", "requestId": "x" * 257}),
-        (Stop.WAITING, "issue.claim", {"id": "needs", "assignee": "ada"}),
-        (Stop.WAITING, "issue.close", {"id": "needed"}),
+        (KernelStop.ACTION, "issue.show", {"id": "free"}),
+        (KernelStop.MEMBER, "issue.close", {"id": "free", "color": "red"}),
+        (KernelStop.MEMBER, "issue.close", {"id": None}),
+        (KernelStop.MEMBER, "issue.close", {}),
+        (KernelStop.MEMBER, "issue.close", HOLDER | {"subleaseId": "s"}),
+        (KernelStop.MEMBER, "issue.claim", {"id": "free", "assignee": None}),
+        (KernelStop.MEMBER, "issue.claim", {"id": "free", "assignee": "ada", "fence": -1}),
+        (
+            KernelStop.MEMBER,
+            "issue.claim",
+            {"id": "free", "assignee": "ada", "leaseTtlSeconds": "9"},
+        ),
+        (KernelStop.MEMBER, "issue.lease_release", HOLDER | {"leaseTtlSeconds": 60}),
+        (KernelStop.TEXT, "issue.claim", {"id": "-free", "assignee": "ada"}),
+        (KernelStop.TEXT, "issue.claim", {"id": "x" * 129, "assignee": "ada"}),
+        (KernelStop.TEXT, "issue.claim", {"id": "free", "assignee": "x" * 65}),
+        (KernelStop.TEXT, "issue.claim", {"id": "free", "assignee": 'a"b'}),
+        (KernelStop.TEXT, "issue.claim", {"id": "free", "assignee": "a\x7fb"}),
+        (KernelStop.TEXT, "issue.claim", {"id": "free", "assignee": "ada\u3000"}),
+        (KernelStop.TEXT, "issue.claim", {"id": "free", "assignee": "ada", "leaseId": "x" * 225}),
+        (KernelStop.TEXT, "issue.close", {"id": "free", "reason": "x" * 1025}),
+        (KernelStop.TEXT, "issue.close", {"id": "free", "requestId": ""}),
+        (KernelStop.TEXT, "issue.close", {"id": "free", "requestId": "x" * 257}),
+        (KernelStop.WAITING, "issue.claim", {"id": "needs", "assignee": "ada"}),
+        (KernelStop.WAITING, "issue.close", {"id": "needed"}),
     ],
 )
 def test_what_is_not_plainly_hot_is_cold(
-    pair: Pair, stop: Stop, action: str, payload: dict[str, object]
+    pair: Pair, stop: KernelStop, action: str, payload: dict[str, object]
 ) -> None:
     pair.cold(stop, action, **payload)
     pair.prove()
@@ -237,7 +243,7 @@ def test_lines_that_just_fit_are_hot(pair: Pair) -> None:
     line = canonical.encode({"action": "issue.close", "payload": {"id": "free"}})
     before = pair.native.hot_count
     pair.submit([(line.ljust(16_385), Door("mcp"))])
-    assert (pair.native.hot_count, pair.native._stop) == (before, Stop.LINE)
+    assert (pair.native.hot_count, pair.native._stop) == (before, KernelStop.LINE)
     pair.submit([(line.ljust(16_384), Door("mcp"))])
     assert pair.native.hot_count == before + 1
 
@@ -246,27 +252,27 @@ def test_doors_that_are_too_weak_are_cold(pair: Pair) -> None:
     weak: tuple[Transport, ...] = ("cli", "local-repl")
     for door in weak:
         assert pair.ask("issue.lease_renew", door, **HOLDER)["result"] == "rejected"
-        assert pair.native._stop is Stop.DOOR
+        assert pair.native._stop is KernelStop.DOOR
         pair.hot("issue.claim", door, id="held", assignee="ada")
     pair.hot("issue.lease_renew", "coordinator", **HOLDER)
 
 
 def test_a_request_id_is_hot_once(pair: Pair) -> None:
     first = pair.hot("issue.close", id="free", requestId="r")
-    assert pair.cold(Stop.REPEAT, "issue.close", id="free", requestId="r") == first
-    answer = pair.cold(Stop.REPEAT, "issue.close", id="late", requestId="r")
+    assert pair.cold(KernelStop.REPEAT, "issue.close", id="free", requestId="r") == first
+    answer = pair.cold(KernelStop.REPEAT, "issue.close", id="late", requestId="r")
     assert answer["failureClasses"] == ["request_id_conflict"]
     pair.ask("issue.add", "cli", id="later", title="t", requestId="s")
-    pair.cold(Stop.REPEAT, "issue.close", id="late", requestId="s")
+    pair.cold(KernelStop.REPEAT, "issue.close", id="late", requestId="s")
 
 
 def test_what_hangs_on_a_lease_makes_it_cold(pair: Pair) -> None:
     pair.ask("instance.open", **HOLDER, instanceId="i")
-    pair.cold(Stop.ISSUE, "issue.lease_renew", **HOLDER)
+    pair.cold(KernelStop.ISSUE, "issue.lease_renew", **HOLDER)
     pair.ask("instance.close", **HOLDER, instanceId="i")
     pair.hot("issue.lease_renew", **HOLDER)
     pair.ask("sublease.grant", **HOLDER, holder="sub", capabilityScope=["issue.close"])
-    pair.cold(Stop.ISSUE, "issue.close", **HOLDER)
+    pair.cold(KernelStop.ISSUE, "issue.close", **HOLDER)
     pair.prove()
 
 
@@ -274,27 +280,27 @@ def test_a_torn_record_is_cold_and_others_see_it(pair: Pair) -> None:
     pair.ask("issue.update", **HOLDER, newAssignee="eve")
     answer = pair.hot("issue.claim", id="free", assignee="bob")
     assert answer["leaseProjection"]["contendedIssueIds"] == ["held"]
-    pair.cold(Stop.ISSUE, "issue.lease_renew", **HOLDER)
+    pair.cold(KernelStop.ISSUE, "issue.lease_renew", **HOLDER)
     pair.hot("issue.lease_renew", **HOLDER)
     pair.prove()
 
 
 def test_a_closed_blocker_lets_the_other_go(pair: Pair) -> None:
-    pair.cold(Stop.WAITING, "issue.close", id="needed")
+    pair.cold(KernelStop.WAITING, "issue.close", id="needed")
     pair.hot("issue.claim", id="needs", assignee="ada")
     pair.prove()
 
 
 def test_a_strict_policy_makes_everything_cold(pair: Pair) -> None:
     pair.ask("policy.set", "cli", mutation="instruction-linked")
-    pair.cold(Stop.POLICY, "issue.close", id="free")
+    pair.cold(KernelStop.POLICY, "issue.close", id="free")
 
 
 def test_the_last_event_of_a_millisecond_is_hot_and_the_next_is_not(pair: Pair) -> None:
     for each in (pair.law, pair.native):
         each._clock._counter = limits.COUNTER_MAX - 1
     pair.ask("issue.add", "cli", id="tick", title="t")
-    pair.cold(Stop.CLOCK, "issue.claim", id="tick", assignee="ada")
+    pair.cold(KernelStop.CLOCK, "issue.claim", id="tick", assignee="ada")
     pair.hot("issue.claim", id="free", assignee="ada")
 
 
@@ -310,7 +316,7 @@ def test_as_many_stale_leases_as_an_answer_lists_are_hot() -> None:
     answer = pair.hot("issue.claim", id="i-65", assignee="ada", leaseTtlSeconds=30)
     assert len(answer["leaseProjection"]["staleIssueIds"]) == 64
     pair.time.passes(30_001)
-    pair.cold(Stop.PROJECTION, "issue.claim", id="i-0", assignee="ada")
+    pair.cold(KernelStop.PROJECTION, "issue.claim", id="i-0", assignee="ada")
     pair.hot("issue.close", id="none")
     pair.prove()
 
@@ -344,7 +350,7 @@ def test_a_start_from_a_journal_goes_on_where_it_ended(pair: Pair) -> None:
     pair.ask("issue.add", "cli", id="new", title="t")  # whoever writes first takes over
     pair.hot("issue.lease_renew", **HOLDER)
     pair.hot("issue.close", id="new")
-    pair.cold(Stop.REPEAT, "issue.claim", id="free", assignee="bob", requestId="r")
+    pair.cold(KernelStop.REPEAT, "issue.claim", id="free", assignee="bob", requestId="r")
     pair.prove()
 
 
@@ -386,9 +392,11 @@ def test_an_issue_is_the_references_while_it_has_fibers_and_orphans() -> None:
     lease = pair.hot("issue.claim", id="a", assignee="ada")["issue"]["lease"]
     held = {"id": "a", "assignee": "ada", "leaseId": lease["leaseId"], "fence": lease["fence"]}
     pair.ask("fiber.spawn", **held, taskRef="t", fiberId="f")
-    assert pair.cold(Stop.ISSUE, "issue.close", **held)["failureClasses"] == ["fiber_scope_open"]
-    pair.cold(Stop.ISSUE, "issue.lease_renew", **held)
-    answer = pair.cold(Stop.ISSUE, "issue.lease_release", **held)
+    assert pair.cold(KernelStop.ISSUE, "issue.close", **held)["failureClasses"] == [
+        "fiber_scope_open"
+    ]
+    pair.cold(KernelStop.ISSUE, "issue.lease_renew", **held)
+    answer = pair.cold(KernelStop.ISSUE, "issue.lease_release", **held)
     assert answer["orphanedFibers"] == ["f"]
     for who in ("ada", "bob"):  # a term of its own each; the second has forgotten the orphan
         lease = pair.ask("issue.claim", id="a", assignee=who)["issue"]["lease"]
@@ -411,12 +419,12 @@ def test_where_closing_requires_a_witness_closing_alone_is_cold() -> None:
         held = {"id": issue_id, "assignee": "ada"}
         held |= {"leaseId": lease["leaseId"], "fence": lease["fence"]}
         pair.hot("issue.lease_renew", **held)
-        refused = pair.cold(Stop.WAITING, "issue.close", **held)
+        refused = pair.cold(KernelStop.WAITING, "issue.close", **held)
         assert refused["failureClasses"] == ["issue_close_unattested"]
     paths = {"changedPaths": ["a.txt"], "results": passed("lint")}
     witness = pair.ask("required.witness", "cli", **paths, **held)["witness"]
     pair.ask("required.witness_decide", witness=witness)
-    assert pair.cold(Stop.WAITING, "issue.close", **held)["result"] == "accepted"
+    assert pair.cold(KernelStop.WAITING, "issue.close", **held)["result"] == "accepted"
     pair.ask("policy.set", "cli", checks=policy())
     pair.hot("issue.close", id="a", assignee="ada", fence=5, leaseId="other")
     pair.prove()

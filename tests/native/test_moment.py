@@ -130,4 +130,4 @@ def test_what_no_clock_of_ours_shows_has_no_text(wall_ms: int) -> None:
     for spell in (ffi.answer_text, ffi.record_text):
         with pytest.raises(ffi.Flawed) as refused:
             spell(wall_ms)
-        assert refused.value.flaw is ffi.Flaw.MOMENT_INVALID
+        assert refused.value.flaw is ffi.KernelFlaw.MOMENT_INVALID

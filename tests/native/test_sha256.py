@@ -42,4 +42,4 @@ def test_digests_are_spelled_as_the_contract_spells_them(prefix: str) -> None:
 def test_a_prefix_beyond_its_maximum_is_refused() -> None:
     with pytest.raises(ffi.Flawed) as refused:
         ffi.digest("x" * 16, b"")
-    assert refused.value.flaw is ffi.Flaw.OUT_FULL
+    assert refused.value.flaw is ffi.KernelFlaw.OUT_FULL

@@ -22,7 +22,7 @@ from tests.surfaces.process import Dispatch, Serve, understudy
 from understudy.authority import SOCKET, TABLES, TRAJECTORY, Office, Unavailable
 from understudy.authority.engine import ffi
 from understudy.contracts import Reason, contract_digest, limits
-from understudy.surfaces.doctor import Finding, examine, folder, journal, machine
+from understudy.surfaces.doctor import DoctorFinding, examine, folder, journal, machine
 
 CHECKS = [
     "program", "boundary", "contract", "sqlite", "files", "disk", "state", "lock", "sidecar",
@@ -30,7 +30,7 @@ CHECKS = [
 ]  # fmt: skip
 
 
-def found(state_dir: Path, check: str, wanted: str | None = None) -> Finding:
+def found(state_dir: Path, check: str, wanted: str | None = None) -> DoctorFinding:
     """The one word of a check."""
     [finding] = [each for each in examine(state_dir, wanted) if each.check == check]
     return finding
@@ -126,7 +126,7 @@ def test_any_path_will_do(tmp_path: Path, path: bytes) -> None:
 def test_a_check_that_cannot_look_is_a_problem_and_the_others_look(
     worked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> Iterator[Finding]:
+    def broken() -> Iterator[DoctorFinding]:
         raise ZeroDivisionError
 
     monkeypatch.setattr(machine, "sqlite", broken)

@@ -18,7 +18,7 @@ from tests.surfaces.conftest import Run
 from tests.surfaces.process import Dispatch, Serve, journal_rows
 from understudy.authority import Office, create_state_dir
 from understudy.authority.engine import ffi
-from understudy.authority.service.client import AsyncClient, Call, Client
+from understudy.authority.service.client import AsyncClient, Client, ClientCall
 from understudy.authority.service.native_local import NativeOffice
 from understudy.contracts import Door, limits
 
@@ -54,7 +54,7 @@ MOVES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("dep.remove", {"dependsOnId": "y"}, ("dep", "remove", "x", "y")),
 ]  # fmt: skip
 CALLS = [
-    Call(action, ADA | more | {"requestId": f"r{place}"})
+    ClientCall(action, ADA | more | {"requestId": f"r{place}"})
     for place, (action, more, _) in enumerate(MOVES)
 ]
 

@@ -74,9 +74,9 @@ def add(state_dir: Path, *titles: str, **links: str) -> list[str]:
 
 def schedule(state_dir: Path, jobs: Iterable[dict[str, Any]]) -> None:
     """Jobs, many at a time."""
-    from understudy.authority.service.client import Call, Client  # noqa: PLC0415
+    from understudy.authority.service.client import Client, ClientCall  # noqa: PLC0415
 
-    calls = [Call("job.schedule", each) for each in jobs]
+    calls = [ClientCall("job.schedule", each) for each in jobs]
     with Serve(state_dir) as serve:
         serve.ready()
         with Client(state_dir, "cli", retry_seconds=PATIENCE_SECONDS) as client:

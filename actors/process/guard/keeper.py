@@ -43,7 +43,7 @@ _FILE_BYTES = 4  # of an `int`
 _CLOEXEC = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
 
 
-class Keeper:
+class WardenKeeper:
     """Runs in a process of its own. `run` returns when the owner and all wardens are gone."""
 
     def __init__(self, control: int, owner_pid: int) -> None:
@@ -208,4 +208,4 @@ def _read(paper: int) -> dict[str, Any]:
 def main() -> None:
     gc.disable()  # nothing here goes in circles, and a collection would copy pages into each fork
     control, owner_pid = map(int, sys.argv[1:])
-    Keeper(control, owner_pid).run()
+    WardenKeeper(control, owner_pid).run()

@@ -82,7 +82,7 @@ class Warden:
             self._spool = Spool(self._order["log"])
         if not self._start():
             return
-        while not self._is_over():
+        while not self._reap_all():
             self._hear(self._poll.poll(self._pause_ms()))
             self._turn()
         self._finish()
@@ -263,7 +263,8 @@ class Warden:
             if not descendants.LINUX or self._status is None:
                 descendants.send_group(self._leader, signal.SIGKILL)
 
-    def _is_over(self) -> bool:
+    def _reap_all(self) -> bool:
+        """Reap what has ended, and end what the leader left behind; whether nothing is left."""
         ended, childless = descendants.reap()
         for pid, status in ended:
             self._told.discard(pid)
@@ -271,7 +272,7 @@ class Warden:
                 self._status = status
         alone = childless if descendants.LINUX else self._group_is_gone()
         if not alone and self._status is not None:
-            self._end(self._grace_ms)  # what the leader left behind does not outlive it
+            self._end(self._grace_ms)
         return alone or (self._phase == "killing" and descendants.now_ms() >= self._give_up_at_ms)
 
     def _group_is_gone(self) -> bool:

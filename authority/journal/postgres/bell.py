@@ -7,7 +7,7 @@ from contextlib import suppress
 import psycopg
 from psycopg import sql
 
-from ..journal_url import Place
+from ..journal_url import JournalUrl
 from .link import Link, connect
 
 ANSWER_SECONDS = 4.0  # without a byte; somebody's patience runs meanwhile
@@ -17,7 +17,7 @@ _CONNECT_SECONDS = 2
 class Bell:
     """Rung by `NOTIFY` on its channel, and by `ring` from any thread."""
 
-    def __init__(self, place: Place, channel: str) -> None:
+    def __init__(self, place: JournalUrl, channel: str) -> None:
         self._place, self._channel = place, channel
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._db: Link | None = None

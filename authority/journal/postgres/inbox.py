@@ -17,8 +17,8 @@ import psycopg
 
 from ....contracts import Garbage, limits
 from ..journal import Unavailable
-from ..journal_url import Place
-from ..relay_message import Reply, Taken, unpacked
+from ..journal_url import JournalUrl
+from ..relay_message import RelayReply, TakenErrand, unpacked
 from .bell import Bell
 from .link import Link
 from .messenger import channel
@@ -60,13 +60,18 @@ class PostgresInbox:
     """See `Inbox` for the promises."""
 
     def __init__(
-        self, place: Place, me: str, take: Callable[[list[Taken]], None], *, frozen_clock: bool
+        self,
+        place: JournalUrl,
+        me: str,
+        take: Callable[[list[TakenErrand]], None],
+        *,
+        frozen_clock: bool,
     ) -> None:
         self._me, self._take, self._frozen_clock = me, take, frozen_clock
         self._bell = Bell(place, channel(place.schema))
         self._known: set[_Key] = set()  # the thread's alone, as is `_done`
         self._done: list[_Key] = []
-        self._answered: deque[tuple[Sequence[Reply], bool]] = deque()
+        self._answered: deque[tuple[Sequence[RelayReply], bool]] = deque()
         self._owed_bytes = self._paid_bytes = 0  # of replies; each is counted in one thread
         self._swept_s = 0.0
         self._stopping = threading.Event()
@@ -77,7 +82,7 @@ class PostgresInbox:
     def is_full(self) -> bool:
         return self._owed_bytes - self._paid_bytes > limits.REPLY_BYTES_MAX
 
-    def answer(self, replies: Sequence[Reply], *, written: bool) -> None:
+    def answer(self, replies: Sequence[RelayReply], *, written: bool) -> None:
         if not written:
             self._owed_bytes += _size(replies)
         self._answered.append((replies, written))
@@ -150,25 +155,25 @@ class PostgresInbox:
         ]
 
     def _take_in(self, found: Iterable[tuple[str, int, bytes | None]]) -> None:
-        taken: list[Taken] = []
+        taken: list[TakenErrand] = []
         for asker, number, body in found:
             if (asker, number) in self._known:
                 continue
             self._known.add((asker, number))
             runs = unpacked(body, frozen_clock=self._frozen_clock)
             if isinstance(runs, Garbage):
-                self._answered.append(([Reply(asker, number, runs.reason.value, b"")], False))
+                self._answered.append(([RelayReply(asker, number, runs.reason.value, b"")], False))
                 self._bell.ring()
             else:
-                taken.append(Taken(asker, number, runs, sum(len(lines) for _, lines in runs)))
+                taken.append(TakenErrand(asker, number, runs, sum(len(lines) for _, lines in runs)))
         if taken:
             self._take(taken)
 
 
-def _size(replies: Sequence[Reply]) -> int:
+def _size(replies: Sequence[RelayReply]) -> int:
     return sum(len(each.lines) for each in replies)
 
 
-def columns(replies: Sequence[Reply]) -> tuple[list[object], ...]:
+def columns(replies: Sequence[RelayReply]) -> tuple[list[object], ...]:
     """As `REPLY` takes them."""
     return tuple(list(column) for column in zip(*replies, strict=True))

@@ -30,8 +30,8 @@ import psycopg
 from ....contracts import Reason
 from ..failpoint import failpoint
 from ..journal import Entry, Head, Row, Snapshot, Unavailable, unpacked
-from ..journal_url import Place
-from ..relay_message import Errand, Reply, Taken, reason_of
+from ..journal_url import JournalUrl
+from ..relay_message import Errand, RelayReply, TakenErrand, reason_of
 from .inbox import REPLY, PostgresInbox, columns
 from .link import ANSWER_SECONDS, Link, Lost, connect, noticing, now_s
 from .messenger import PostgresMessenger
@@ -74,7 +74,7 @@ _TAKE = "UPDATE head SET epoch = epoch + 1, beat = beat + 1, holder = %s, home =
 _Found = TypeVar("_Found")
 
 
-class Standing(NamedTuple):
+class PostgresStanding(NamedTuple):
     """Who is active: the newest epoch, where its holder is, and how far its beat is."""
 
     epoch: int
@@ -89,7 +89,7 @@ class PostgresJournal:
 
     def __init__(
         self,
-        place: Place,
+        place: JournalUrl,
         *,
         read_only: bool = False,
         lasting: bool = False,
@@ -106,7 +106,7 @@ class PostgresJournal:
         self._confirmed_s = 0.0  # until when nobody else can be active (I3)
         self._deposed: str | None = None
         self._pulse: Pulse | None = None
-        self._enclosed: Sequence[Reply] = ()
+        self._enclosed: Sequence[RelayReply] = ()
         self._errand_numbers = count(1)
         self._db = self._connected()
         try:
@@ -117,13 +117,13 @@ class PostgresJournal:
             raise
 
     @classmethod
-    def create(cls, place: Place, node: str) -> bool:
+    def create(cls, place: JournalUrl, node: str) -> bool:
         """Make an empty journal; an existing one is brought to this version. Whether it is new."""
         with _naming(Reason.JOURNAL_WRITE_FAILED), closing(connect(place)) as db:
             return migrate(db, place.schema, node)
 
     @classmethod
-    def fill(cls, place: Place, load: "Load") -> int:
+    def fill(cls, place: JournalUrl, load: "Load") -> int:
         """Make a journal that holds what another one held, or none; its epoch.
 
         Rows keep the epochs that they were written under, so the trigger that lets in the newest
@@ -250,10 +250,12 @@ class PostgresJournal:
     def messenger(self, deliver: Callable[[Errand], None]) -> PostgresMessenger:
         return PostgresMessenger(self._place, self._me, self._errand_numbers, self.who, deliver)
 
-    def inbox(self, take: Callable[[list[Taken]], None], *, frozen_clock: bool) -> PostgresInbox:
+    def inbox(
+        self, take: Callable[[list[TakenErrand]], None], *, frozen_clock: bool
+    ) -> PostgresInbox:
         return PostgresInbox(self._place, self._me, take, frozen_clock=frozen_clock)
 
-    def enclose(self, replies: Sequence[Reply]) -> None:
+    def enclose(self, replies: Sequence[RelayReply]) -> None:
         """They are in the statement of the rows, and so there or not there together with them."""
         self._enclosed = replies
 
@@ -356,9 +358,9 @@ class PostgresJournal:
             return "nobody yet"
         return f"{standing.place}, epoch {standing.epoch}"
 
-    def standing(self) -> Standing:
+    def standing(self) -> PostgresStanding:
         """Who is active, as the database has it now."""
-        return Standing(*self._one("SELECT epoch, holder, home, place, beat FROM head"))
+        return PostgresStanding(*self._one("SELECT epoch, holder, home, place, beat FROM head"))
 
     @property
     def _names(self) -> tuple[str, str | None, str]:
@@ -449,7 +451,7 @@ class PostgresJournal:
 _UNREACHABLE = Reason.JOURNAL_UNREACHABLE
 
 
-def _refuse_occupied(db: Link, place: Place) -> int:
+def _refuse_occupied(db: Link, place: JournalUrl) -> int:
     """The epoch of a journal that nobody has written to; nobody begins to while we look."""
     db.execute("LOCK TABLE journal IN SHARE ROW EXCLUSIVE MODE")
     found = db.execute(f"SELECT epoch, holder, place, ({_LAST}) FROM head FOR UPDATE").fetchone()  # noqa: S608

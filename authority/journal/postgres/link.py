@@ -18,7 +18,7 @@ from psycopg.waiting import Ready, Wait
 
 from ....contracts import Reason
 from ..journal import Unavailable
-from ..journal_url import Place
+from ..journal_url import JournalUrl
 
 ANSWER_SECONDS = 10.0  # without a byte; the slowest commit is far from it
 _CONNECT_SECONDS = 5
@@ -88,7 +88,7 @@ def _ready(events: int, wanted: Wait) -> Ready:
     return Ready.RW if reads and writes else Ready.R if reads else Ready.W
 
 
-def connect(place: Place, *, connect_seconds: int = _CONNECT_SECONDS) -> Link:
+def connect(place: JournalUrl, *, connect_seconds: int = _CONNECT_SECONDS) -> Link:
     """A fresh connection, in autocommit; `Unavailable` where there is none to be had."""
     habits = _HABITS | {"connect_timeout": connect_seconds}
     try:

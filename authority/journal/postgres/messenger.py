@@ -20,7 +20,7 @@ import psycopg
 
 from ....contracts import Reason, limits
 from ..journal import Unavailable
-from ..journal_url import Place
+from ..journal_url import JournalUrl
 from ..relay_message import Errand, reason_of
 from .bell import Bell
 from .link import Link
@@ -54,7 +54,7 @@ class PostgresMessenger:
 
     def __init__(
         self,
-        place: Place,
+        place: JournalUrl,
         me: str,
         numbers: Iterator[int],
         who: Callable[[], str],

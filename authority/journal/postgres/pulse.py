@@ -11,7 +11,7 @@ from collections.abc import Callable
 import psycopg
 
 from ..journal import Unavailable
-from ..journal_url import Place
+from ..journal_url import JournalUrl
 from .link import Link, connect, now_s
 
 BEAT_MS = 500  # between two signs of life of an active authority
@@ -25,7 +25,7 @@ Heard = Callable[[float, bool], None]  # when it was asked, and whether the jour
 class Pulse:
     """Beats until it is stopped, or the journal is somebody else's."""
 
-    def __init__(self, place: Place, holder: str, heard: Heard) -> None:
+    def __init__(self, place: JournalUrl, holder: str, heard: Heard) -> None:
         self._place, self._holder, self._heard = place, holder, heard
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
@@ -53,7 +53,7 @@ class Pulse:
             db.close()
 
 
-def _connected(place: Place) -> Link:
+def _connected(place: JournalUrl) -> Link:
     db = connect(place)
     db.answer_seconds = LAPSE_MS / 1000
     return db

@@ -11,8 +11,8 @@ from typing import Any
 
 import psycopg
 
-from ..journal_url import Place
-from ..tables.inquiry import Answer, BadQuery, bare
+from ..journal_url import JournalUrl
+from ..tables.inquiry import BadQuery, QueryAnswer, bare
 from .link import Link, connect
 
 _ROWS = 500  # at once
@@ -29,12 +29,12 @@ SET lock_timeout = '5s';
 class PostgresReader:
     """See `Reader` for the promises."""
 
-    def __init__(self, place: Place, timeout_s: float) -> None:
+    def __init__(self, place: JournalUrl, timeout_s: float) -> None:
         self._place, self._timeout_s = place, timeout_s
         self._db = self._connected()
         self._streamed: psycopg.ServerCursor[tuple[Any, ...]] | None = None
 
-    def ask(self, statement: str) -> Answer:
+    def ask(self, statement: str) -> QueryAnswer:
         found = _FIRST.match(bare(statement))
         word = found[1].lower() if found else ""
         if word not in _STREAMED | {"explain"}:
@@ -44,11 +44,11 @@ class PostgresReader:
             self._begin()
             if word == "explain":
                 cursor = self._db.execute(statement.encode(), binary=True)  # one, and no more
-                return Answer(_names(cursor), iter(cursor.fetchall()))
+                return QueryAnswer(_names(cursor), iter(cursor.fetchall()))
             self._streamed = self._db.cursor("question")
             self._streamed.itersize = _ROWS
             self._streamed.execute(statement.encode())
-        return Answer(_names(self._streamed), self._rows(self._streamed))
+        return QueryAnswer(_names(self._streamed), self._rows(self._streamed))
 
     def watermark(self) -> int:
         with self._worded():

@@ -17,7 +17,7 @@ import psycopg
 from ....contracts import Reason
 from ..failpoint import failpoint
 from ..journal import Journal, Row, Unavailable, changes_of
-from ..journal_url import Place
+from ..journal_url import JournalUrl
 from ..tables.changes import Cell, statements
 from .link import Link, connect
 
@@ -30,7 +30,7 @@ _STRANGER, _ELSEWHERE = "UD001", "UD003"  # errors of our own functions
 class PostgresTables:
     """See `SqlTables` for the promises."""
 
-    def __init__(self, place: Place, epoch: Callable[[], int]) -> None:
+    def __init__(self, place: JournalUrl, epoch: Callable[[], int]) -> None:
         """Whoever is going to write says under which epoch, each time."""
         self._place, self._epoch = place, epoch
         self._db: Link | None = None

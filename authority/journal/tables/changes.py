@@ -7,7 +7,7 @@ the same changes in the same order has the same tables.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
-from ....contracts import BLOCKING_TYPES, Job, JobState, Lease, Spec, issue_resource
+from ....contracts import BLOCKING_TYPES, JobRecord, JobState, Lease, Spec, issue_resource
 from ...law.outcome import (
     Answered,
     Change,
@@ -177,7 +177,7 @@ def _moved(change: SpecMoved) -> Statement:
     return query, _cells([change.state, change.created, change.materialized_ms, change.spec_id])
 
 
-def _job(job: Job) -> list[object]:
+def _job(job: JobRecord) -> list[object]:
     sent = job.dispatched
     status = "dispatched" if sent and job.state is JobState.PENDING else job.state
     return [

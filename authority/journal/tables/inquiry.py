@@ -40,7 +40,7 @@ class BadQuery(Exception):
     """A question that cannot be answered, in the engine's words."""
 
 
-class Answer(NamedTuple):
+class QueryAnswer(NamedTuple):
     """The names of the columns, and rows as they come."""
 
     columns: Sequence[str]
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 class Reader(Protocol):
     """One who asks, on one connection. What is asked next ends the answer before it."""
 
-    def ask(self, statement: str) -> Answer:
+    def ask(self, statement: str) -> QueryAnswer:
         """What the tables say to one statement; `BadQuery` where it is no question to them."""
 
     def watermark(self) -> int:
@@ -97,7 +97,7 @@ class FileReader:
         except (apsw.Error, UnicodeEncodeError) as error:
             raise BadQuery(f"{path}: {error}") from error
 
-    def ask(self, statement: str) -> Answer:
+    def ask(self, statement: str) -> QueryAnswer:
         columns: list[str] = []
 
         def noted(cursor: apsw.Cursor, _: str, __: object) -> bool:
@@ -109,7 +109,7 @@ class FileReader:
         self._give_up_s = time.monotonic() + self._timeout_s
         with _worded(self._timeout_s):
             cursor.execute(statement)
-        return Answer(columns, self._rows(cursor))
+        return QueryAnswer(columns, self._rows(cursor))
 
     def watermark(self) -> int:
         self._give_up_s = time.monotonic() + self._timeout_s

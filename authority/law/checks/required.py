@@ -19,7 +19,7 @@ from ....contracts import (
     DecideWitness,
     Decision,
     GateRef,
-    Held,
+    OfHolder,
     ProjectRequired,
     Reason,
     RecordWitness,
@@ -220,8 +220,8 @@ def _bad_path(changed_paths: tuple[str, ...]) -> Refused | None:
     return None
 
 
-def _holder(request: RecordWitness, issue_id: str) -> Held:
-    return Held(
+def _holder(request: RecordWitness, issue_id: str) -> OfHolder:
+    return OfHolder(
         id=issue_id,
         assignee=request.assignee,
         lease_id=request.lease_id,

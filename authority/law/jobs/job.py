@@ -15,8 +15,8 @@ from ....contracts import (
     ClaimJob,
     CompleteJob,
     ExpireJob,
-    Job,
     JobMove,
+    JobRecord,
     JobState,
     Lease,
     Member,
@@ -46,7 +46,7 @@ from ..outcome import (
 )
 from ..term import JOB, begin_term, claim_deadline, hold_term, renew_term
 from ..turn import Turn
-from .job_index import Lane
+from .job_index import JobIndex
 from .roster import artifact_view, job_view
 from .routes import (
     admits,
@@ -74,7 +74,7 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
     waited = {completed_job(op_id) for op_id in request.causal_deps}
     if None in waited or len(waited) < len(request.causal_deps):
         return Refused(Reason.JOB_DEPENDENCY_INVALID, f"job {job_id}", job_id=job_id)
-    job = Job(
+    job = JobRecord(
         job_id=job_id,
         kind=request.kind,
         payload=canonical.encode(request.payload).decode(),
@@ -99,7 +99,7 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
     return _move(turn, job, None, JobMove.SCHEDULE, author, body=body, deps=job.causal_deps)
 
 
-def _closes_a_circle(lane: Lane, job: Job) -> bool:
+def _closes_a_circle(lane: JobIndex, job: JobRecord) -> bool:
     """Whether a new job would wait for itself. Nothing can, while nobody waits for the job."""
     if not job.causal_deps:
         return False
@@ -153,14 +153,14 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
     return _move(turn, job, lease, JobMove.CLAIM, worker, body=_lease_body(lease))
 
 
-def _refuse_route(turn: Turn, job: Job, worker: str) -> Refused | None:
+def _refuse_route(turn: Turn, job: JobRecord, worker: str) -> Refused | None:
     if admits(turn.lane, job.kind, worker):
         return None
     detail = f"job {job.job_id}: {job.kind} goes to {route_of(turn.lane, job.kind)}"
     return Refused(Reason.JOB_ROUTED, detail, job_id=job.job_id)
 
 
-def _refuse_second(turn: Turn, job: Job) -> Refused | None:
+def _refuse_second(turn: Turn, job: JobRecord) -> Refused | None:
     """A job is claimed once in a batch: a second claim would have the same operation id."""
     lease = JOB.lease_of(turn, job.job_id)
     if lease is None or job.claim != _op_id(turn, JobMove.CLAIM, job):
@@ -169,7 +169,7 @@ def _refuse_second(turn: Turn, job: Job) -> Refused | None:
     return Refused(Reason.LEASE_CONTENDED, detail, fence=lease.fence, job_id=job.job_id)
 
 
-def _obstacle(turn: Turn, job: Job) -> Refused | None:
+def _obstacle(turn: Turn, job: JobRecord) -> Refused | None:
     """Why no new term of a job can begin."""
     name = f"job {job.job_id}"
     if missing := turn.lane.missing(job):
@@ -181,7 +181,7 @@ def _obstacle(turn: Turn, job: Job) -> Refused | None:
     return None
 
 
-def reclaim(turn: Turn, job: Job) -> Outcome:
+def reclaim(turn: Turn, job: JobRecord) -> Outcome:
     """A claim comes under the stamp of the claim in force: the same again, or a fault of its node.
 
     After a fault neither claim holds, and the node is not listened to until its owner says so.
@@ -285,7 +285,7 @@ def give_back(turn: Turn, request: YieldJob) -> Outcome:
     return _move(turn, job, None, JobMove.YIELD, worker, body=body)
 
 
-def _quarantine(turn: Turn, job: Job, request: CompleteJob, refusal: Refused) -> Refused:
+def _quarantine(turn: Turn, job: JobRecord, request: CompleteJob, refusal: Refused) -> Refused:
     """Keep what the last holder brings too late, as long as nobody else has the job."""
     lease = JOB.lease_of(turn, job.job_id)
     if lease is None or refusal.reason is not Reason.LEASE_STALE or not request.output_artifacts:
@@ -305,7 +305,7 @@ def _quarantine(turn: Turn, job: Job, request: CompleteJob, refusal: Refused) ->
 
 
 def _artifact_problem(
-    turn: Turn, job: Job, artifacts: tuple[Artifact, ...], lease: Lease
+    turn: Turn, job: JobRecord, artifacts: tuple[Artifact, ...], lease: Lease
 ) -> Refused | None:
     snapshots = [each for each in artifacts if each.artifact_type == SNAPSHOT_TYPE]
     for each in snapshots:
@@ -324,7 +324,7 @@ def _artifact_problem(
 # --- what they share ----------------------------------------------------------------------------
 
 
-def find(turn: Turn, job_id: str) -> Job | Refused:
+def find(turn: Turn, job_id: str) -> JobRecord | Refused:
     """The job, where something can still become of it."""
     name = f"job {job_id}"
     job = turn.lane.jobs.get(job_id)
@@ -335,7 +335,7 @@ def find(turn: Turn, job_id: str) -> Job | Refused:
     return job
 
 
-def _refuse_worker(turn: Turn, job: Job, worker: str, capability: str) -> Refused | None:
+def _refuse_worker(turn: Turn, job: JobRecord, worker: str, capability: str) -> Refused | None:
     denied = may(turn, worker, capability, job.job_id)
     return denied or refuse_kind(turn, job.kind, worker, job.job_id)
 
@@ -356,7 +356,7 @@ def _refuse_derivation(turn: Turn, kind: str, node: str, job_id: str) -> Refused
 
 def _move(
     turn: Turn,
-    job: Job,
+    job: JobRecord,
     lease: Lease | None,
     move: JobMove,
     author: str,
@@ -388,7 +388,7 @@ def _move(
     return Accepted(tuple(changes), answer, fence=fence, job_id=job.job_id)
 
 
-def _op_id(turn: Turn, move: JobMove, job: Job) -> str:
+def _op_id(turn: Turn, move: JobMove, job: JobRecord) -> str:
     """Once in the life of a job, or once in a term; a claim is named after its row."""
     match move:
         case JobMove.CLAIM:
@@ -402,14 +402,14 @@ def _op_id(turn: Turn, move: JobMove, job: Job) -> str:
             return f"{verb}/{job.job_id}/{job.fence}"
 
 
-def _waiting_only_for(turn: Turn, job: Job) -> list[str]:
+def _waiting_only_for(turn: Turn, job: JobRecord) -> list[str]:
     """Jobs that waited for nothing but this one; the first of them, if they are many."""
     op_id = completion_of(job.job_id)
     waiting = sorted(turn.lane.awaited.get(op_id, ()))[: limits.ROSTER_PAGE_MAX]
     return [each for each in waiting if turn.lane.missing(turn.lane.jobs[each]) == [op_id]]
 
 
-def _leave(turn: Turn, job: Job) -> Accepted:
+def _leave(turn: Turn, job: JobRecord) -> Accepted:
     """What was asked has happened before."""
     lease = JOB.lease_of(turn, job.job_id)
     body = {"changed": False, "job": job_view(turn, job, lease)}
@@ -426,5 +426,5 @@ def _lease_body(lease: Lease) -> dict[str, Any]:
     }
 
 
-def _held_body(job: Job, lease: Lease) -> dict[str, Any]:
+def _held_body(job: JobRecord, lease: Lease) -> dict[str, Any]:
     return {"jobId": job.job_id, "worker": lease.owner, "fence": lease.fence}

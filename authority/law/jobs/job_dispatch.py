@@ -15,7 +15,7 @@ from ....contracts import (
     Dispatched,
     DispatchRoster,
     HeldDispatch,
-    Job,
+    JobRecord,
     JobState,
     Lease,
     Reason,
@@ -106,7 +106,7 @@ def roster(turn: Turn, request: DispatchRoster) -> Outcome:
     return Accepted(body=body)
 
 
-def _obstacle(turn: Turn, job: Job) -> str | None:
+def _obstacle(turn: Turn, job: JobRecord) -> str | None:
     """Why a job is not free to be handed on."""
     if not job.spec_id:
         return "it is of no spec"
@@ -119,7 +119,7 @@ def _obstacle(turn: Turn, job: Job) -> str | None:
     return None
 
 
-def find(turn: Turn, job_id: str) -> Job | Refused:
+def find(turn: Turn, job_id: str) -> JobRecord | Refused:
     """The job, where it can still be handed on."""
     found = jobs.find(turn, job_id)
     if isinstance(found, Refused) or found.dispatched is None:
@@ -128,7 +128,7 @@ def find(turn: Turn, job_id: str) -> Job | Refused:
     return Refused(Reason.JOB_DISPATCHED, detail, job_id=job_id)  # 2 as well
 
 
-def _hold(turn: Turn, request: HeldDispatch) -> tuple[Job, Lease] | Refused:
+def _hold(turn: Turn, request: HeldDispatch) -> tuple[JobRecord, Lease] | Refused:
     """The job and its lease, where the request comes from the dispatcher that holds it."""
     job = find(turn, request.job_id)
     if isinstance(job, Refused):
@@ -147,7 +147,7 @@ def _is_same(mark: Dispatched, request: CompleteDispatch) -> bool:
     return shown == (mark.by, mark.fence, mark.file, mark.digest)
 
 
-def _view(turn: Turn, job: Job, lease: Lease | None) -> dict[str, Any]:
+def _view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
     """The job whole, so that the file can be written from the answer."""
     view = whole_view(turn, job)
     view.pop("dispatchLease", None)

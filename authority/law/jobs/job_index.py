@@ -21,7 +21,7 @@ from ....contracts import (
     CallerStamp,
     Designation,
     Directive,
-    Job,
+    JobRecord,
     JobState,
     Lease,
     Member,
@@ -53,7 +53,7 @@ from .waitlist import Place, Waitlist
 LaneChange = JobPut | JobQuarantined | SpecPut | SpecMoved | DirectivePut | MemberPut | Designated
 
 
-class Lane:
+class JobIndex:
     """All that decisions about jobs depend on, but for the leases. Only `apply` writes to it."""
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Lane:
     )
 
     def __init__(self) -> None:
-        self.jobs: MutableMapping[str, Job] = {}
+        self.jobs: MutableMapping[str, JobRecord] = {}
         self.specs: MutableMapping[str, Spec] = {}
         self.directives: MutableMapping[str, Directive] = {}
         self.members: MutableMapping[str, Member] = {}
@@ -94,7 +94,7 @@ class Lane:
     def record_count(self) -> int:
         return len(self.jobs) + len(self.specs)
 
-    def missing(self, job: Job) -> list[str]:
+    def missing(self, job: JobRecord) -> list[str]:
         """The operations that a job waits for, in the order in which it names them."""
         return [op_id for op_id in job.causal_deps if not self._is_applied(op_id)]
 
@@ -176,14 +176,14 @@ class Lane:
         job = self.jobs.get(completed_job(op_id) or "")
         return job is not None and job.state is JobState.COMPLETED
 
-    def _put(self, job: Job) -> None:
+    def _put(self, job: JobRecord) -> None:
         self.jobs[job.job_id] = job
         self._file(job)
         if job.state is JobState.COMPLETED:
             for waiting in sorted(self.awaited.pop(completion_of(job.job_id), ())):
                 self._file(self.jobs[waiting])
 
-    def _file(self, job: Job) -> None:
+    def _file(self, job: JobRecord) -> None:
         place, since = (job.kind, job.scheduled_seq, job.job_id), (job.scheduled_ms, job.job_id)
         self.pending.discard(place)
         self.waiting.discard(since)
@@ -206,13 +206,13 @@ def _due(lease: Lease) -> tuple[int, str]:
     return lease.deadline_ms, lease.resource.removeprefix("job/")
 
 
-def check_lane(lane: Lane, leases: Mapping[str, Lease]) -> None:
+def check_lane(lane: JobIndex, leases: Mapping[str, Lease]) -> None:
     """Assert I7: every job stands where its record says, and is leased while it is claimed."""
     held = {key: lease for key, lease in leases.items() if is_job(key)}
     claimed = [job for job in lane.jobs.values() if job.state is JobState.CLAIMED]
     assert {job_resource(job.job_id) for job in claimed} == held.keys(), "I7: claims and leases"
     assert list(lane.deadlines) == sorted(map(_due, held.values())), "I7: the deadlines differ"
-    again = Lane()
+    again = JobIndex()
     for job in lane.jobs.values():
         again.make(JobPut(job))
         if job.state is JobState.CLAIMED:
@@ -224,7 +224,7 @@ def check_lane(lane: Lane, leases: Mapping[str, Lease]) -> None:
     _check_specs(lane, leases, again)
 
 
-def _check_specs(lane: Lane, leases: Mapping[str, Lease], again: Lane) -> None:
+def _check_specs(lane: JobIndex, leases: Mapping[str, Lease], again: JobIndex) -> None:
     """Assert I10 and I11."""
     for spec in lane.specs.values():
         again.make(SpecPut(spec))

@@ -29,7 +29,7 @@ from ....contracts import (
 from ..state import State
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class OplogEntry(Struct, frozen=True, kw_only=True):
     """A job, as the log tells it."""
 
     job_id: str
@@ -44,7 +44,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 class Folded(Struct, kw_only=True):
     """What a log comes to."""
 
-    entries: dict[str, Entry] = {}
+    entries: dict[str, OplogEntry] = {}
     routes: dict[str, dict[str, Any]] = {}
     specs: dict[str, dict[str, Any]] = {}  # as they were submitted
     coordinator: str = ""
@@ -74,12 +74,12 @@ def fold(log: Iterable[Operation]) -> Folded:
     return folded
 
 
-def image(state: State) -> dict[str, Entry]:
+def image(state: State) -> dict[str, OplogEntry]:
     """The entries of an authority's own state, to be held against the fold of its log."""
     entries = {}
     for job in state.lane.jobs.values():
         lease = state.leases.get(job_resource(job.job_id))
-        entries[job.job_id] = Entry(
+        entries[job.job_id] = OplogEntry(
             job_id=job.job_id,
             kind=job.kind,
             state=job.state,
@@ -157,10 +157,10 @@ def _reaches(start: str, waiting: Mapping[str, tuple[str, ...]]) -> bool:
 def _take(folded: Folded, op: Operation, written: dict[str, tuple[int, int, str]]) -> None:
     match op.kind:
         case "RouteKind":
-            if _is_last(op, f"route {op.body['kind']}", written):
+            if _take_write(op, f"route {op.body['kind']}", written):
                 folded.routes[op.body["kind"]] = op.body
         case "DesignateCoordinator":
-            if _is_last(op, "coordinator", written):
+            if _take_write(op, "coordinator", written):
                 folded.coordinator = op.body["node"]
         case "SubmitSpec":
             folded.specs[op.body["specId"]] = op.body
@@ -170,8 +170,8 @@ def _take(folded: Folded, op: Operation, written: dict[str, tuple[int, int, str]
             _move(folded, op)
 
 
-def _is_last(op: Operation, name: str, written: dict[str, tuple[int, int, str]]) -> bool:
-    """Whether no later write was taken before; the author's stamp decides."""
+def _take_write(op: Operation, name: str, written: dict[str, tuple[int, int, str]]) -> bool:
+    """Note a write; False where a later one was noted before. The author's stamp decides."""
     at = position(op.authored or op.stamp)
     if name in written and written[name] >= at:
         return False
@@ -186,7 +186,7 @@ def _move(folded: Folded, op: Operation) -> None:
     if (source, move) not in JOB_TRANSITIONS:
         folded.refused = tuple(sorted({*folded.refused, op.op_id}))
         return
-    entry = before or Entry(job_id=job_id, kind=op.body["kind"])
+    entry = before or OplogEntry(job_id=job_id, kind=op.body["kind"])
     state = JOB_TRANSITIONS[source, move]
     if move is JobMove.CLAIM:
         fresh = op.body["fence"] != entry.fence

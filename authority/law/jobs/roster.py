@@ -12,7 +12,7 @@ import orjson
 
 from ....contracts import (
     Artifact,
-    Job,
+    JobRecord,
     JobState,
     Lease,
     Reason,
@@ -26,7 +26,7 @@ from ....contracts import (
 from ..outcome import Accepted, Outcome, Refused
 from ..term import term_view
 from ..turn import Turn
-from .job_index import Lane
+from .job_index import JobIndex
 from .routes import admits, coordinator_view, handles, route_of
 
 _LAST = 2**63  # greater than any sequence number
@@ -47,7 +47,7 @@ def roster(turn: Turn, request: Roster) -> Outcome:
     start = _start(state.lane, request)
     if start is None:
         return Refused(Reason.JOB_CURSOR_INVALID, str(request.cursor))
-    found: list[Job] = []
+    found: list[JobRecord] = []
     cursor = None
     for job_id, place in _QUERIES[request.query](turn, request, start):
         if len(found) == request.limit:
@@ -72,7 +72,7 @@ def roster(turn: Turn, request: Roster) -> Outcome:
     return Accepted(body=body | ({"cursor": cursor} if cursor else {}))
 
 
-def _start(lane: Lane, request: Roster) -> tuple[int, str] | None:
+def _start(lane: JobIndex, request: Roster) -> tuple[int, str] | None:
     """Where a page begins: behind the number and the job of the cursor."""
     place = place_of(request.cursor)
     if place is None or (request.cursor is not None and place[1] not in lane.jobs):
@@ -144,7 +144,7 @@ _QUERIES = {"pending": _pending, "overdue": _overdue, "waiting": _waiting, "clai
 # --- views --------------------------------------------------------------------------------------
 
 
-def whole_view(turn: Turn, job: Job) -> dict[str, Any]:
+def whole_view(turn: Turn, job: JobRecord) -> dict[str, Any]:
     """A job with everything that is known of it."""
     return job_view(turn, job, turn.state.leases.get(job_resource(job.job_id))) | {
         "author": job.author,
@@ -155,7 +155,7 @@ def whole_view(turn: Turn, job: Job) -> dict[str, Any]:
     }
 
 
-def job_view(turn: Turn, job: Job, lease: Lease | None) -> dict[str, Any]:
+def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
     stamp = turn.stamp
     missing = turn.lane.missing(job) if job.state is JobState.PENDING else []
     view: dict[str, Any] = {
@@ -187,7 +187,7 @@ def job_view(turn: Turn, job: Job, lease: Lease | None) -> dict[str, Any]:
     return view
 
 
-def _dispatch_view(turn: Turn, job: Job) -> dict[str, Any]:
+def _dispatch_view(turn: Turn, job: JobRecord) -> dict[str, Any]:
     """Who hands a job on, or has done so."""
     if job.dispatched is not None:
         mark = job.dispatched
@@ -219,13 +219,13 @@ def artifact_view(artifact: Artifact) -> dict[str, Any]:
     return {name: text for name, text in given.items() if text is not None}
 
 
-def visible_state(turn: Turn, job: Job) -> JobState:
+def visible_state(turn: Turn, job: JobRecord) -> JobState:
     """The state of a job as it is seen at this moment."""
     missing = turn.lane.missing(job) if job.state is JobState.PENDING else []
     return _state_at(job, missing, turn.stamp)
 
 
-def _state_at(job: Job, missing: list[str], stamp: Stamp) -> JobState:
+def _state_at(job: JobRecord, missing: list[str], stamp: Stamp) -> JobState:
     """The state as it is seen: a pending job may have to wait, and not for ever."""
     if missing:
         late = stamp.wall_ms - job.scheduled_ms > limits.JOB_WAIT_MS_MAX

@@ -34,7 +34,7 @@ from ..outcome import (
     Refused,
 )
 from ..turn import Turn
-from .job_index import Lane
+from .job_index import JobIndex
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -70,7 +70,7 @@ def permits(turn: Turn, node: str, kind: str, job_id: str) -> Refused | None:
     return Refused(Reason.JOB_KIND_NOT_PERMITTED, f"job {job_id}: {node}: {kind}", job_id=job_id)
 
 
-def handles(lane: Lane, kind: str, node: str) -> bool:
+def handles(lane: JobIndex, kind: str, node: str) -> bool:
     """Whether a kind is among those that a node was registered for, or it was for all."""
     member = lane.members.get(node)
     if member is None or not member.kind_prefixes:
@@ -81,21 +81,21 @@ def handles(lane: Lane, kind: str, node: str) -> bool:
     )
 
 
-def admits(lane: Lane, kind: str, node: str) -> bool:
+def admits(lane: JobIndex, kind: str, node: str) -> bool:
     """Whether the route of a kind lets a node claim."""
     return route_of(lane, kind) in ("", node)
 
 
-def route_of(lane: Lane, kind: str) -> str:
+def route_of(lane: JobIndex, kind: str) -> str:
     """The node that gets a kind: by its exact route, else by the one with the longest prefix."""
     return next((each.route for each in _matching(lane, kind) if each.route), "")
 
 
-def is_derivation(lane: Lane, kind: str) -> bool:
+def is_derivation(lane: JobIndex, kind: str) -> bool:
     return any(each.derivation for each in _matching(lane, kind))
 
 
-def is_audited(lane: Lane, kind: str) -> bool:
+def is_audited(lane: JobIndex, kind: str) -> bool:
     return any(each.audited for each in _matching(lane, kind))
 
 
@@ -104,7 +104,7 @@ def coordinator(turn: Turn) -> str:
     return turn.lane.designation.node if turn.lane.designation else turn.owner
 
 
-def _matching(lane: Lane, kind: str) -> Iterator[Directive]:
+def _matching(lane: JobIndex, kind: str) -> Iterator[Directive]:
     """The directives about a kind: the exact one, then prefixes, the longest first."""
     if kind in lane.directives:
         yield lane.directives[kind]

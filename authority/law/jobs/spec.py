@@ -15,8 +15,8 @@ from ....contracts import (
     SPEC_TRANSITIONS,
     ClaimSpec,
     HeldSpec,
-    Job,
     JobMove,
+    JobRecord,
     Lease,
     ListSpecs,
     MaterializeSpec,
@@ -247,7 +247,7 @@ def _obstacle(turn: Turn, spec: Spec, steps: Iterable[Step], lease: Lease) -> Re
     return None
 
 
-def _job(turn: Turn, spec: Spec, step: Step, runner: str) -> Job:
+def _job(turn: Turn, spec: Spec, step: Step, runner: str) -> JobRecord:
     job_id = step_job(spec.spec_id, step.step_key)
     payload = {
         "specId": spec.spec_id,
@@ -255,7 +255,7 @@ def _job(turn: Turn, spec: Spec, step: Step, runner: str) -> Job:
         "inputs": orjson.loads(step.inputs),
     }
     deps = (completion_of(step_job(spec.spec_id, key)) for key in step.depends_on)
-    return Job(
+    return JobRecord(
         job_id=job_id,
         kind=step.kind,
         payload=canonical.encode(payload).decode(),
@@ -285,7 +285,7 @@ def _count_in(turn: Turn, spec: Spec, count: int) -> tuple[Spec, bool]:
     return spec, is_last
 
 
-def _schedules(turn: Turn, made: Iterable[Job]) -> Iterator[Change]:
+def _schedules(turn: Turn, made: Iterable[JobRecord]) -> Iterator[Change]:
     """What the log says of each: an ordinary job was scheduled."""
     for index, job in enumerate(made):
         body = {"jobId": job.job_id, "kind": job.kind, "payload": orjson.loads(job.payload)}

@@ -17,7 +17,7 @@ from ....contracts import (
     LedgerFeature,
     OfWorker,
     Reason,
-    Session,
+    WorkerSession,
     WriteFeature,
     is_closed,
     ledger_flaws,
@@ -103,17 +103,17 @@ def next_(turn: Turn, request: OfWorker) -> Outcome:
     return Accepted(body={"plan": plan})
 
 
-def _ledger(state: State, session: Session) -> list[Feature]:
+def _ledger(state: State, session: WorkerSession) -> list[Feature]:
     """The features of a worker, by id."""
     return [each for _, each in sorted(state.features.get(session.worker, {}).items())]
 
 
-def _updated_at(session: Session, features: list[Feature]) -> str:
+def _updated_at(session: WorkerSession, features: list[Feature]) -> str:
     newest_ms = max((each.updated_ms for each in features), default=session.updated_ms)
     return rfc3339.answer_text(newest_ms)
 
 
-def _as_ledger(session: Session, features: list[Feature]) -> Ledger:
+def _as_ledger(session: WorkerSession, features: list[Feature]) -> Ledger:
     """A ledger of ours as one from anywhere looks."""
     return Ledger(
         ledger_kind=LEDGER_KIND,

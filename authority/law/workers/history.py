@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
-class Done(NamedTuple):
+class PastStep(NamedTuple):
     """What one row says: a decision of the authority, or a step that a worker reported."""
 
     seq: int
@@ -24,7 +24,7 @@ class Done(NamedTuple):
     step: dict[str, Any] | None
 
 
-Past = Sequence[Done]  # oldest first
+Past = Sequence[PastStep]  # oldest first
 
 
 def step_id(node: str, seq: int, host_action: str) -> str:

@@ -12,7 +12,7 @@ from ....contracts import (
     BOOTSTRAP_KIND,
     OfWorker,
     Reason,
-    Session,
+    WorkerSession,
     WriteSession,
     is_closed,
     limits,
@@ -50,7 +50,7 @@ def write(turn: Turn, request: WriteSession) -> Outcome:
         if isinstance(room, Refused):
             return room
         made_room = room
-        session = Session(
+        session = WorkerSession(
             worker=worker,
             session_id=f"hs1_{worker}_{turn.stamp.seq}",
             started_ms=now_ms,
@@ -99,7 +99,7 @@ def bootstrap(turn: Turn, request: OfWorker) -> Outcome:
     return Accepted(body={"bootstrap": start}, issue_id=session.issue_id or None)
 
 
-def of_worker(state: State, worker: str) -> Session | Refused:
+def of_worker(state: State, worker: str) -> WorkerSession | Refused:
     """The session of a worker, or that there is none."""
     session = state.sessions.get(worker.strip())
     return session or Refused(Reason.SESSION_MISSING, f"worker {worker.strip()}")

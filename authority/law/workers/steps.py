@@ -23,7 +23,7 @@ from ....contracts import (
 )
 from ..outcome import Accepted, Outcome, Refused
 from ..turn import Turn
-from .history import Done, step_id
+from .history import PastStep, step_id
 
 
 def append(turn: Turn, request: AppendStep) -> Outcome:
@@ -89,11 +89,11 @@ def query(turn: Turn, request: QuerySteps) -> Outcome:
     return Accepted(body={"trajectory": projection})
 
 
-def _fits(done: Done, request: QuerySteps) -> bool:
+def _fits(done: PastStep, request: QuerySteps) -> bool:
     return request.issue_id in (None, done.issue_id) and request.worker in (None, done.worker)
 
 
-def view(done: Done) -> dict[str, Any]:
+def view(done: PastStep) -> dict[str, Any]:
     """A row as the projections show it: a step in its own words, a decision in short."""
     if done.step is not None:
         return done.step | {"seq": done.seq}

@@ -61,7 +61,7 @@ class Mutation(Shape, frozen=True, kw_only=True):
     request_id: Mark | None = None
 
 
-class Held(Mutation, frozen=True, kw_only=True):
+class OfHolder(Mutation, frozen=True, kw_only=True):
     """A mutation of one issue. Where the issue is leased, the holder must be named in full."""
 
     id: Id
@@ -78,7 +78,7 @@ class TimedMutation(Mutation, frozen=True, kw_only=True):
     lease_expires_at: Name | None = None
 
 
-class TimedHeld(Held, frozen=True, kw_only=True):
+class TimedHeld(OfHolder, frozen=True, kw_only=True):
     """The holder's mutation that says how long, in one of two ways."""
 
     lease_ttl_seconds: Integer | None = None

@@ -5,17 +5,17 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ... import limits
-from .atoms import Held, Id, ReasonText, Ref
+from .atoms import Id, OfHolder, ReasonText, Ref
 
 
-class SpawnFiber(Held, frozen=True, kw_only=True):
+class SpawnFiber(OfHolder, frozen=True, kw_only=True):
     fiber_id: Id | None = None
     parent_fiber_id: Id | None = None
     task_ref: Ref
     scope_ref: Ref = ""
 
 
-class JoinFiber(Held, frozen=True, kw_only=True):
+class JoinFiber(OfHolder, frozen=True, kw_only=True):
     """`join_set` names fibers below `fiber_id` that end in the same decision."""
 
     fiber_id: Id
@@ -24,7 +24,7 @@ class JoinFiber(Held, frozen=True, kw_only=True):
     result_ref: Ref = ""
 
 
-class CancelFiber(Held, frozen=True, kw_only=True):
+class CancelFiber(OfHolder, frozen=True, kw_only=True):
     """One fiber and all below it; or, said explicitly, all fibers of the lease."""
 
     fiber_id: Id | None = None

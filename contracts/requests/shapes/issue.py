@@ -7,7 +7,6 @@ from msgspec import Meta, Struct
 from ... import limits
 from .atoms import (
     DependencyType,
-    Held,
     Id,
     IssueType,
     Label,
@@ -15,6 +14,7 @@ from .atoms import (
     Mark,
     Mutation,
     Name,
+    OfHolder,
     Priority,
     ReasonText,
     Ref,
@@ -40,7 +40,7 @@ class AddIssue(Mutation, frozen=True, kw_only=True):
     ephemeral: bool = False
 
 
-class UpdateIssue(Held, frozen=True, kw_only=True):
+class UpdateIssue(OfHolder, frozen=True, kw_only=True):
     """Members that are left out stay as they are."""
 
     title: Title | None = None
@@ -56,11 +56,11 @@ class UpdateIssue(Held, frozen=True, kw_only=True):
     labels: Labels | None = None
 
 
-class CloseIssue(Held, frozen=True, kw_only=True):
+class CloseIssue(OfHolder, frozen=True, kw_only=True):
     reason: ReasonText = ""
 
 
-class DiscoverIssue(Held, frozen=True, kw_only=True):
+class DiscoverIssue(OfHolder, frozen=True, kw_only=True):
     """A new issue, found while working on `id`."""
 
     new_id: Id | None = None
@@ -81,7 +81,7 @@ class Checkpoint(Shape, frozen=True, kw_only=True):
     notes: Annotated[str, Meta(max_length=limits.CHECKPOINT_NOTES_MAX)] = ""
 
 
-class HandOverIssue(Held, frozen=True, kw_only=True):
+class HandOverIssue(OfHolder, frozen=True, kw_only=True):
     """What the holder leaves for whoever works on the issue next."""
 
     checkpoint: Checkpoint
@@ -148,18 +148,18 @@ class ShowIssue(Shape, frozen=True, kw_only=True):
     id: Id
 
 
-class AddDependency(Held, frozen=True, kw_only=True):
+class AddDependency(OfHolder, frozen=True, kw_only=True):
     depends_on_id: Id
     type: DependencyType = "blocks"
     created_by: Name = ""
 
 
-class RemoveDependency(Held, frozen=True, kw_only=True):
+class RemoveDependency(OfHolder, frozen=True, kw_only=True):
     depends_on_id: Id
     type: DependencyType = "blocks"
 
 
-class ReplaceDependency(Held, frozen=True, kw_only=True):
+class ReplaceDependency(OfHolder, frozen=True, kw_only=True):
     depends_on_id: Id
     type: DependencyType = "blocks"
     new_depends_on_id: Id

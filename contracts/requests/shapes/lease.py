@@ -6,13 +6,13 @@ from msgspec import Meta
 
 from ... import limits
 from .atoms import (
-    Held,
     Id,
     IssueType,
     Labels,
     Mutation,
     Name,
     Natural,
+    OfHolder,
     ReasonText,
     Ref,
     TimedHeld,
@@ -20,7 +20,7 @@ from .atoms import (
 )
 
 
-class Claim(TimedMutation, frozen=True, kw_only=True):
+class ClaimIssue(TimedMutation, frozen=True, kw_only=True):
     id: Id
     assignee: Name = ""
     lease_id: Name | None = None
@@ -39,11 +39,11 @@ class Renew(TimedHeld, frozen=True, kw_only=True):
     pass
 
 
-class Release(Held, frozen=True, kw_only=True):
+class ReleaseIssue(OfHolder, frozen=True, kw_only=True):
     pass
 
 
-class Reconcile(Held, frozen=True, kw_only=True):
+class Reconcile(OfHolder, frozen=True, kw_only=True):
     pass
 
 
@@ -58,15 +58,15 @@ class GrantSublease(TimedHeld, frozen=True, kw_only=True):
     capability_scope: Annotated[tuple[Name, ...], Meta(max_length=limits.CAPABILITIES_MAX)]
 
 
-class RevokeSublease(Held, frozen=True, kw_only=True):
+class RevokeSublease(OfHolder, frozen=True, kw_only=True):
     revoked_sublease_id: Id
 
 
-class OpenInstance(Held, frozen=True, kw_only=True):
+class OpenInstance(OfHolder, frozen=True, kw_only=True):
     instance_id: Id
     worktree_ref: Ref = ""
     runtime_ref: Ref = ""
 
 
-class CloseInstance(Held, frozen=True, kw_only=True):
+class CloseInstance(OfHolder, frozen=True, kw_only=True):
     instance_id: Id

@@ -7,7 +7,7 @@ import click
 import orjson
 
 from ....contracts import Exit, check_all, documents, world_registry_check
-from ..session import Leave, Session, common, print_json
+from ..session import LeaveCommand, Session, common, print_json
 
 _file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
 
@@ -50,7 +50,7 @@ def check(
             click.echo(f"{issue['path']}: {issue['message']} ({issue['failureClass']})", err=True)
         click.echo(f"contract: {report['result']}")
     if report["result"] != "accepted":
-        raise Leave(Exit.CHECK_FAILED)
+        raise LeaveCommand(Exit.CHECK_FAILED)
 
 
 @click.command()

@@ -21,7 +21,7 @@ from ....authority.service import client
 from ....authority.views import replay, trajectory
 from ....contracts import Exit
 from ..render import coloured
-from ..session import Leave, Session, common, print_json
+from ..session import LeaveCommand, Session, common, print_json
 from ..tree_text import drawn, painted
 
 _WORK = {
@@ -60,7 +60,7 @@ def demo(session: Session) -> None:
         print_json(report)
     if report["result"] != "accepted":
         click.echo("error: the demo did not go as it should; this is a bug", err=True)
-        raise Leave(Exit.FAILED)
+        raise LeaveCommand(Exit.FAILED)
 
 
 class Demo:

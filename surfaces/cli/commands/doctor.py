@@ -5,9 +5,9 @@ from collections import Counter
 import click
 
 from ....contracts import Exit
-from ...doctor import Finding, Status, examine
+from ...doctor import DoctorFinding, Status, examine
 from ..render import coloured
-from ..session import Leave, Session, common, print_json
+from ..session import LeaveCommand, Session, common, print_json
 
 _COLOURS: dict[Status, str] = {"ok": "green", "note": "yellow", "problem": "red"}
 SCHEMA = 1  # of the report; members may be added to it
@@ -28,10 +28,10 @@ def doctor(session: Session) -> None:
     else:
         _say(findings, counts)
     if counts["problem"]:
-        raise Leave(Exit.CHECK_FAILED)
+        raise LeaveCommand(Exit.CHECK_FAILED)
 
 
-def _report(session: Session, findings: list[Finding], counts: Counter[Status]) -> object:
+def _report(session: Session, findings: list[DoctorFinding], counts: Counter[Status]) -> object:
     classes = [each.failure for each in findings if each.status == "problem" and each.failure]
     return {
         "schema": SCHEMA,
@@ -43,7 +43,7 @@ def _report(session: Session, findings: list[Finding], counts: Counter[Status]) 
     }
 
 
-def _say(findings: list[Finding], counts: Counter[Status]) -> None:
+def _say(findings: list[DoctorFinding], counts: Counter[Status]) -> None:
     width = max(len(each.check) for each in findings)
     for each in findings:
         status = coloured(f"{each.status:<7}", _COLOURS[each.status])

@@ -15,7 +15,7 @@ from ....actors.run import runner
 from ....authority.service import fence_check
 from ....contracts import limits
 from ..options import context, evidence
-from ..session import Leave, Session, common, print_json
+from ..session import LeaveCommand, Session, common, print_json
 
 _READS = frozenset({"issue.show", "job.show"})
 _MCP_ONLY = frozenset({"issue.lease_renew", "issue.lease_release"})
@@ -161,7 +161,7 @@ def _finish(session: Session, outcome: runner.Outcome, *, quiet: bool) -> None:
         detail = f": {outcome.diagnostic}" if outcome.diagnostic else ""
         _tell(f"{outcome.held.title}: {_WORDS[outcome.result]}{detail}")
     if outcome.code:
-        raise Leave(outcome.code)
+        raise LeaveCommand(outcome.code)
 
 
 def _require_command(session: Session, word: str) -> None:
@@ -183,7 +183,7 @@ def _require_command(session: Session, word: str) -> None:
         )
     else:
         click.echo(f"error: {words}", err=True)
-    raise Leave(code)
+    raise LeaveCommand(code)
 
 
 @contextmanager

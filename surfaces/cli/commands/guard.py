@@ -7,7 +7,7 @@ import click
 from ....authority.service import fence_check
 from ....contracts import BY_WIRE, FAILURES, limits
 from ..entry import yes
-from ..session import Leave, Session, common, print_bytes, print_json
+from ..session import LeaveCommand, Session, common, print_bytes, print_json
 
 
 @click.command()
@@ -49,7 +49,7 @@ def guard(session: Session, resource: str | None, fence: int | None) -> None:
         print_json(report)
     else:
         click.echo(f"error: {standing.diagnostic} ({standing.failure})", err=True)
-    raise Leave(FAILURES[BY_WIRE[standing.failure]].exit)
+    raise LeaveCommand(FAILURES[BY_WIRE[standing.failure]].exit)
 
 
 def _named(resource: str | None, fence: int | None) -> tuple[str, int]:

@@ -8,7 +8,7 @@ import orjson
 
 from ....contracts import Exit, Unreadable, join_check
 from ..options import Decorator, context, mutation, payload
-from ..session import Leave, Session, common, print_json
+from ..session import LeaveCommand, Session, common, print_json
 
 
 def _refs(name: str, text: str) -> Decorator:
@@ -245,4 +245,4 @@ def join_check_(session: Session, file: Path | None, issue_ids: tuple[str, ...])
             click.echo(reason.wire, err=True)
         click.echo(f"join: {joined.report['result']}")
     if joined.reasons:
-        raise Leave(Exit.CHECK_FAILED)
+        raise LeaveCommand(Exit.CHECK_FAILED)

@@ -10,7 +10,7 @@ import orjson
 from ....authority.views import issues_file
 from ....contracts import BY_WIRE, FAILURES, Door, Exit, build, canonical, rfc3339
 from ..options import context, mutation
-from ..session import Leave, Session, common, print_bytes, print_json
+from ..session import LeaveCommand, Session, common, print_bytes, print_json
 
 
 @click.command("import")
@@ -118,4 +118,4 @@ def _finish(session: Session, report: dict[str, Any], code: Exit) -> None:
             remedy = FAILURES[BY_WIRE[report["failureClasses"][0]]].remedy
             click.echo(f"error: nothing was imported; {remedy}", err=True)
     if code is not Exit.OK:
-        raise Leave(code)
+        raise LeaveCommand(code)

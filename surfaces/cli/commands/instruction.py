@@ -9,7 +9,7 @@ import orjson
 from ....actors.run import checks
 from ....contracts import Exit
 from ..options import context, mutation, payload, read_document
-from ..session import Leave, Session, common
+from ..session import LeaveCommand, Session, common
 
 _file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -95,7 +95,7 @@ def witness_text(answer: dict[str, Any]) -> str:
 
 def leave_by_verdict(witness: dict[str, Any]) -> None:
     if witness["verdictClass"] != "accepted":
-        raise Leave(Exit.CHECK_FAILED)
+        raise LeaveCommand(Exit.CHECK_FAILED)
 
 
 def _allowed(answer: dict[str, Any]) -> str:

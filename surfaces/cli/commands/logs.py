@@ -7,7 +7,7 @@ import click
 
 from ....actors.run import attempts
 from ....contracts import Exit, Reason
-from ..session import Leave, Session, common, print_bytes, print_json
+from ..session import LeaveCommand, Session, common, print_bytes, print_json
 
 _PAUSE_SECONDS = 0.1
 
@@ -83,4 +83,4 @@ def _refuse(session: Session, work: str, attempt: int | None, there: list[int]) 
         print_json({"result": "rejected", "failureClasses": [failure], "diagnostic": words})
     else:
         click.echo(f"error: {words}", err=True)
-    raise Leave(Exit.NOT_FOUND)
+    raise LeaveCommand(Exit.NOT_FOUND)

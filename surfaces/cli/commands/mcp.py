@@ -11,7 +11,7 @@ import click
 
 from ....actors.tree import RUN_FOLDER
 from ..options import stack
-from ..session import Leave, Session, common
+from ..session import LeaveCommand, Session, common
 
 policy = stack(
     click.option(
@@ -47,7 +47,7 @@ def mcp(session: Session, **options: Any) -> None:  # noqa: ANN401
     """
     from ...mcp import pump  # noqa: PLC0415 - no other command needs it
 
-    raise Leave(pump.run(str(session.state_dir), wishes(options)))
+    raise LeaveCommand(pump.run(str(session.state_dir), wishes(options)))
 
 
 def wishes(options: dict[str, Any]) -> dict[str, Any]:

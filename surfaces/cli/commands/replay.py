@@ -19,7 +19,7 @@ from ....authority.views import replay as replaying
 from ....authority.views import trajectory
 from ....contracts import Exit, Reason
 from ..progress import bar
-from ..session import Leave, Session, common, print_json
+from ..session import LeaveCommand, Session, common, print_json
 
 
 @click.command()
@@ -100,4 +100,4 @@ def _finish(session: Session, report: Mapping[str, object], said: str) -> None:
     else:
         click.echo(said if accepted else f"error: {said}", err=not accepted)
     if not accepted:
-        raise Leave(Exit.CHECK_FAILED)
+        raise LeaveCommand(Exit.CHECK_FAILED)

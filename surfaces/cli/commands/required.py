@@ -10,7 +10,7 @@ import click
 from ....actors.run import checks
 from ....contracts import Exit
 from ..options import context, holder, mutation, payload, read_document, stack, with_holder
-from ..session import Leave, Session, common
+from ..session import LeaveCommand, Session, common
 from .instruction import leave_by_verdict, teller, witness_text
 
 _file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
@@ -130,7 +130,7 @@ def decide(session: Session, file: Path, **options: Any) -> None:  # noqa: ANN40
         checks.write_artifact(file.with_suffix(".decision.json"), answer["decision"])
     session.finish(answer, lambda said: f"{said['decision']['decision']}  {said['decisionRef']}")
     if answer["decision"]["decision"] != "accept":
-        raise Leave(Exit.CHECK_FAILED)
+        raise LeaveCommand(Exit.CHECK_FAILED)
 
 
 @required.command("verify-decision")

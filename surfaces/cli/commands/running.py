@@ -10,7 +10,7 @@ from ....actors import tree as trees
 from ....actors.tree import RUN_FOLDER
 from ....contracts import Exit
 from .. import tree_text
-from ..session import Leave, Session, common, print_json
+from ..session import LeaveCommand, Session, common, print_json
 
 _STOP_SECONDS = 120.0
 _CLEAR = "\033[H\033[J"
@@ -35,7 +35,7 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
     else:
         click.echo("stopped; nothing is left")
     if left:
-        raise Leave(Exit.FAILED)
+        raise LeaveCommand(Exit.FAILED)
 
 
 @click.command()
@@ -95,7 +95,7 @@ def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
             print_json(failure | {"diagnostic": said})
         else:
             click.echo(f"error: {said}", err=True)
-        raise Leave(Exit.UNREACHABLE) from None
+        raise LeaveCommand(Exit.UNREACHABLE) from None
 
 
 def _stopped(session: Session, run_dir: Path, drain_seconds: int) -> list[int]:
@@ -108,5 +108,5 @@ def _stopped(session: Session, run_dir: Path, drain_seconds: int) -> list[int]:
         click.echo(
             f"error: it does not stop: {error}; `understudy down --force` kills it", err=True
         )
-        raise Leave(Exit.FAILED) from None
+        raise LeaveCommand(Exit.FAILED) from None
     return trees.left_of(system)

@@ -15,14 +15,14 @@ import click
 
 from ....actors import tree as trees
 from ....actors.agents import gateway_lock
+from ....actors.otp import ExitReason as Ending
 from ....actors.otp import OtpError
-from ....actors.otp import Reason as Ending
 from ....actors.tree import Plan, gateway, handler_command, shell_command
 from ....contracts import Exit, Reason, limits
 from ...mcp import wire
 from .. import tree_text
 from ..options import journal
-from ..session import Leave, Session, common, print_json
+from ..session import LeaveCommand, Session, common, print_json
 from ..until_done import is_done
 from .mcp import policy, web
 from .running import draw
@@ -256,7 +256,7 @@ def _refuse(session: Session, error: OtpError) -> NoReturn:
         print_json(said)
     else:
         click.echo(f"error: {error} ({failure})", err=True)
-    raise Leave(Exit.TRY_LATER if is_taken else Exit.FAILED) from None
+    raise LeaveCommand(Exit.TRY_LATER if is_taken else Exit.FAILED) from None
 
 
 def _gave_up(session: Session, reason: Ending) -> None:
@@ -265,7 +265,7 @@ def _gave_up(session: Session, reason: Ending) -> None:
         print_json({"result": "rejected", "failureClasses": ["tree_gave_up"], "diagnostic": said})
     else:
         click.echo(f"error: {said}", err=True)
-    raise Leave(Exit.FAILED)
+    raise LeaveCommand(Exit.FAILED)
 
 
 @contextmanager
@@ -339,7 +339,7 @@ def _detach(session: Session, plan: Plan) -> None:
                 said.seek(start)
                 text = said.read().decode("utf-8", "replace").strip()
             click.echo(text, err=True)
-            raise Leave(process.returncode)
+            raise LeaveCommand(process.returncode)
         found = _found(plan)
         if found is None or found["pid"] != process.pid:
             time.sleep(0.05)
@@ -351,7 +351,7 @@ def _detach(session: Session, plan: Plan) -> None:
         return
     process.terminate()
     click.echo(f"error: it was not up in {_DETACH_SECONDS:.0f} s; see {log}", err=True)
-    raise Leave(Exit.FAILED)
+    raise LeaveCommand(Exit.FAILED)
 
 
 def _found(plan: Plan) -> dict[str, Any] | None:

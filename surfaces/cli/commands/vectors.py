@@ -18,7 +18,7 @@ from ....authority.conformance import (
     run_vector,
 )
 from ....contracts import Exit
-from ..session import Leave, print_json
+from ..session import LeaveCommand, print_json
 
 
 @click.group()
@@ -115,7 +115,7 @@ def _finish(results: list[Result], boundary: str, *, as_json: bool) -> None:
     else:
         _say(results, failed, boundary)
     if failed:
-        raise Leave(Exit.CHECK_FAILED)
+        raise LeaveCommand(Exit.CHECK_FAILED)
 
 
 def _say(results: list[Result], failed: list[Result], boundary: str) -> None:

@@ -20,8 +20,8 @@ from ....actors.leasing import WORK, WorkKind
 from ....contracts import HostAction, ends_lease, host_actions, shapes
 
 Answer = dict[str, Any]
-_CLAIMS = (shapes.Claim, shapes.ClaimNext, shapes.ClaimJob)
-_HOLDERS = (shapes.Held, shapes.HeldJob)
+_CLAIMS = (shapes.ClaimIssue, shapes.ClaimNext, shapes.ClaimJob)
+_HOLDERS = (shapes.OfHolder, shapes.HeldJob)
 _JOBS = (shapes.ClaimJob, shapes.HeldJob)
 _UNHEARD = "the call that claimed it was cancelled"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from understudy.actors.leasing.moment import Moment
 from understudy.actors.specs.lease_loop import Rounds
-from understudy.authority.service.client import Call
+from understudy.authority.service.client import ClientCall
 from understudy.contracts import FAILURES
 
 Answer = dict[str, Any]
@@ -31,7 +31,7 @@ class Door:
     def __init__(self, machine: Rounds[Any], **says: Answer | Callable[[Answer], Answer]) -> None:
         self.machine, self.ms, self.dice = machine, START_MS, 0
         self.says = {name.replace("_", ".", 1): answer for name, answer in says.items()}
-        self.asked: list[Call] = []
+        self.asked: list[ClientCall] = []
 
     @property
     def moment(self) -> Moment:
@@ -53,7 +53,7 @@ class Door:
             found.append(self.turn())
         return found
 
-    def lost(self) -> list[Call]:
+    def lost(self) -> list[ClientCall]:
         """Ask, and hear nothing."""
         calls = self.machine.asks(self.moment)
         self.asked += calls
@@ -63,6 +63,6 @@ class Door:
     def payloads(self, action: str) -> Sequence[Answer]:
         return [each.payload for each in self.asked if each.action == action]
 
-    def _answer(self, call: Call) -> Answer:
+    def _answer(self, call: ClientCall) -> Answer:
         said = self.says[call.action]
         return said(call.payload) if callable(said) else said

@@ -10,16 +10,16 @@ from understudy.actors.otp import (
     SHUTDOWN,
     CallFailed,
     ChildInfo,
+    ChildRefused,
     ChildSpec,
     CountChildren,
     Counts,
     DeleteChild,
     Done,
+    ExitReason,
     GenServer,
     Next,
-    Reason,
     Ref,
-    Refused,
     RestartChild,
     Resume,
     Start,
@@ -37,11 +37,11 @@ from understudy.actors.otp.carriers.inline.system import Inline
 CALL_MS = 60_000
 SETTLE_MS = 1_000  # beyond every shutdown time of a stubborn worker, and within every period
 
-ENDINGS: dict[Ending, Reason] = {
+ENDINGS: dict[Ending, ExitReason] = {
     "normal": NORMAL,
     "shutdown": SHUTDOWN,
-    "{shutdown, more}": Reason("shutdown", "more"),
-    "boom": Reason("crash", "boom"),
+    "{shutdown, more}": ExitReason("shutdown", "more"),
+    "boom": ExitReason("crash", "boom"),
 }
 
 
@@ -78,18 +78,18 @@ class Player(GenServer):
             return None
         if outcome == "ignore":
             return IGNORE
-        return Stop(Reason("crash", "boom") if outcome == "crash" else Reason(outcome))
+        return Stop(ExitReason("crash", "boom") if outcome == "crash" else ExitReason(outcome))
 
     def handle_cast(self, message: object) -> Next:
-        assert isinstance(message, Reason)
+        assert isinstance(message, ExitReason)
         return Stop(message)
 
-    def parent_exited(self, reason: Reason) -> None:
+    def parent_exited(self, reason: ExitReason) -> None:
         if reason == SHUTDOWN:
             self._stage.log(f"stop {self._node.id}")
             if self._node.manner == "stubborn":
                 return
-        self.leave(Reason("crash", "boom") if self._node.manner == "rude" else reason)
+        self.leave(ExitReason("crash", "boom") if self._node.manner == "rude" else reason)
 
 
 class Director(Supervisor):
@@ -224,7 +224,7 @@ def _request(stage: Stage, ask: Ask) -> object:
 def _said(ask: Ask, answer: object) -> str:
     if isinstance(answer, CallFailed):
         return "noproc"
-    if isinstance(answer, Refused):
+    if isinstance(answer, ChildRefused):
         return answer.why
     assert isinstance(answer, Done)
     if ask.request in ("start_child", "restart_child"):
@@ -250,7 +250,7 @@ def _show(stage: Stage, sup: Ref) -> None:
             _show(stage, info.ref)
 
 
-def _word(reason: Reason) -> str:
+def _word(reason: ExitReason) -> str:
     if reason.kind == "shutdown" and reason.detail:
         return "shutdown with more"
     return reason.kind

@@ -7,9 +7,9 @@ from understudy.actors.otp import (
     Behaviour,
     Caller,
     Cell,
+    ExitReason,
     GenServer,
     Next,
-    Reason,
     Start,
     Stop,
     Word,
@@ -49,7 +49,7 @@ class Counter(GenServer):
             raise ValueError(f"cast {message}")
         return None
 
-    def terminate(self, reason: Reason) -> None:
+    def terminate(self, reason: ExitReason) -> None:
         self._log.append(f"terminate {reason.kind}")
 
 
@@ -71,7 +71,7 @@ class Plain:
         if callable(message):
             message(cell)
 
-    def stop(self, cell: Cell, reason: Reason) -> None:
+    def stop(self, cell: Cell, reason: ExitReason) -> None:
         self.log.append(("stop", reason))
 
     def summary(self) -> object:

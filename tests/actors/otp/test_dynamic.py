@@ -14,18 +14,18 @@ from understudy.actors.otp import (
     NORMAL,
     SHUTDOWN,
     CallFailed,
+    ChildRefused,
     ChildSpec,
     CountChildren,
     Counts,
     Done,
     DynamicSupervisor,
+    ExitReason,
     Flags,
     GenServer,
     GetState,
     GetStatus,
-    Reason,
     Ref,
-    Refused,
     SpecInvalid,
     Start,
     StartChild,
@@ -62,8 +62,8 @@ def test_children_come_and_go_by_reference(system: Inline) -> None:
     assert call(system, sup, CountChildren()) == Counts(2, 2, 0, 2)
     assert call(system, sup, TerminateChild(one)) == Done()
     assert system.ended(one) == SHUTDOWN
-    assert call(system, sup, TerminateChild(one)) == Refused("not_found")
-    assert call(system, sup, TerminateChild("w")) == Refused("not_found")
+    assert call(system, sup, TerminateChild(one)) == ChildRefused("not_found")
+    assert call(system, sup, TerminateChild("w")) == ChildRefused("not_found")
     assert [info.ref for info in call(system, sup, WhichChildren())] == [two]
 
 
@@ -72,7 +72,7 @@ def test_there_are_never_more_than_allowed(system: Inline) -> None:
     one = add(system, sup)
     add(system, sup)
     third = StartChild(ChildSpec("w", Start(Counter)))
-    assert call(system, sup, third) == Refused("max_children")
+    assert call(system, sup, third) == ChildRefused("max_children")
     call(system, sup, TerminateChild(one))
     assert isinstance(call(system, sup, third), Done)
 
@@ -84,7 +84,7 @@ def test_a_child_that_starts_counts_already(system: Inline) -> None:
     for _ in range(2):
         system._root.calls.ask(sup, slow, 1_000, answers.append)
     system.run()
-    assert answers == [Refused("max_children")]
+    assert answers == [ChildRefused("max_children")]
     system.advance(100)
     assert isinstance(answers[1], Done)
 
@@ -101,7 +101,12 @@ def test_a_child_that_starts_counts_already(system: Inline) -> None:
         ("temporary", KILL, 0),
     ],
 )
-def test_the_same_table_decides(system: Inline, restart: Any, reason: Reason, left: int) -> None:  # noqa: ANN401
+def test_the_same_table_decides(
+    system: Inline,
+    restart: Any,  # noqa: ANN401 - one of three words
+    reason: ExitReason,
+    left: int,
+) -> None:
     sup = system.spawn(supervise_dynamic())
     ref = add(system, sup, restart=restart)
     if reason == KILL:
@@ -234,7 +239,7 @@ def test_a_child_in_its_start_can_be_stopped_and_both_hear(system: Inline) -> No
     (info,) = call(system, sup, WhichChildren())
     assert info.state == "starting"
     assert call(system, sup, TerminateChild(info.ref)) == Done()
-    assert started == [Refused("start_failed", reason=SHUTDOWN)]
+    assert started == [ChildRefused("start_failed", reason=SHUTDOWN)]
 
 
 def test_the_end_of_the_supervisor_ends_a_child_that_is_tried_again(system: Inline) -> None:

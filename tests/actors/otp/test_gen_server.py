@@ -22,9 +22,9 @@ from understudy.actors.otp import (
     Continue,
     Down,
     Exited,
+    ExitReason,
     GenServer,
     Next,
-    Reason,
     Ref,
     Reply,
     Resume,
@@ -38,7 +38,7 @@ from understudy.actors.otp import (
 )
 from understudy.actors.otp.carriers.inline.system import Inline
 
-CRASH = Reason("crash", "ValueError: as asked")
+CRASH = ExitReason("crash", "ValueError: as asked")
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ class Steps(GenServer):
         self.proceed(1)
         return "answered"
 
-    def terminate(self, reason: Reason) -> None:
+    def terminate(self, reason: ExitReason) -> None:
         self.log.append(reason)
 
 
@@ -336,12 +336,12 @@ def test_a_handler_may_go_on_after_its_answer(system: Inline) -> None:
     ("first", "reason"),
     [
         (Stop(SHUTDOWN), SHUTDOWN),
-        (Stop(Reason("crash", "no disk")), Reason("crash", "no disk")),
+        (Stop(ExitReason("crash", "no disk")), ExitReason("crash", "no disk")),
         (IGNORE, IGNORED),
-        ("raised", Reason("crash", "TypeError: raised")),
+        ("raised", ExitReason("crash", "TypeError: raised")),
     ],
 )
-def test_a_server_may_refuse_to_start(system: Inline, first: Next, reason: Reason) -> None:
+def test_a_server_may_refuse_to_start(system: Inline, first: Next, reason: ExitReason) -> None:
     log: list[object] = []
     with pytest.raises(StartFailed) as caught:
         system.spawn(Start(Steps, (log, first)))
@@ -412,7 +412,7 @@ class Trapping(Counter):
     ],
 )
 def test_terminate_has_a_say_as_in_gen_server(
-    system: Inline, make: type[Counter], reason: Reason, said: list[str]
+    system: Inline, make: type[Counter], reason: ExitReason, said: list[str]
 ) -> None:
     log: list[str] = []
     ref = system.spawn(Start(make, (0, log)))
@@ -439,7 +439,7 @@ def test_sys_exit_is_a_crash_like_any_other(system: Inline) -> None:
     ref = system.spawn(Start(Quitting, (0, log)))
     system.cast(ref, "x")
     system.run()
-    assert system.ended(ref) == Reason("crash", "SystemExit: 3")
+    assert system.ended(ref) == ExitReason("crash", "SystemExit: 3")
     assert log == ["terminate crash"]
     assert [row["kind"] for row in system.reports] == ["crash"]
 

@@ -16,8 +16,8 @@ from understudy.actors.otp import (
     Cell,
     Down,
     Exited,
+    ExitReason,
     Located,
-    Reason,
     Ref,
     Start,
     Started,
@@ -26,7 +26,7 @@ from understudy.actors.otp import (
 )
 from understudy.actors.otp.carriers.inline.system import Endless, Inline
 
-CRASH = Reason("crash", "boom")
+CRASH = ExitReason("crash", "boom")
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_a_message_is_handed_over_once_also_if_it_raises(system: Inline) -> None
     system.send(ref, boom)
     system.send(ref, "after")
     system.run()
-    assert server.log == [boom, ("stop", Reason("crash", "ValueError: boom"))]
-    assert system.ended(ref) == Reason("crash", "ValueError: boom")
+    assert server.log == [boom, ("stop", ExitReason("crash", "ValueError: boom"))]
+    assert system.ended(ref) == ExitReason("crash", "ValueError: boom")
 
 
 @together("seed", range(20))
@@ -114,7 +114,7 @@ def test_a_parent_hears_exited_alone_where_the_start_fails(system: Inline) -> No
         raise OSError("no")
 
     child = child_of(system, parent, Plain(begin=fail))
-    assert parent.log == [Exited(child, Reason("crash", "OSError: no"))]
+    assert parent.log == [Exited(child, ExitReason("crash", "OSError: no"))]
 
 
 def test_a_behaviour_that_cannot_be_made_is_a_failed_start(system: Inline) -> None:
@@ -234,13 +234,13 @@ def test_a_signal_is_trapped_with_its_sender_or_ends(system: Inline) -> None:
 
 def test_an_exception_in_stop_becomes_the_reason(system: Inline) -> None:
     class Clumsy(Plain):
-        def stop(self, cell: Cell, reason: Reason) -> None:
+        def stop(self, cell: Cell, reason: ExitReason) -> None:
             raise KeyError("lost")
 
     ref = put(system, Clumsy())
     system.signal(ref, SHUTDOWN)
     system.run()
-    assert system.ended(ref) == Reason("crash", "KeyError: 'lost'")
+    assert system.ended(ref) == ExitReason("crash", "KeyError: 'lost'")
 
 
 # --- I4 -------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_a_reference_of_another_system_reaches_nobody(system: Inline) -> None:
 
 
 @pytest.mark.parametrize("reason", [KILL, SHUTDOWN])
-def test_no_cell_outlives_its_parent(system: Inline, reason: Reason) -> None:
+def test_no_cell_outlives_its_parent(system: Inline, reason: ExitReason) -> None:
     parent, child, grandchild = Plain(), Plain(traps=True), Plain(traps=True)
     ref = put(system, parent)
     refs = [child_of(system, parent, child)]
@@ -303,7 +303,7 @@ def test_stop_ends_all_in_reverse_and_kills_who_stays() -> None:
     log: list[str] = []
 
     class Polite(Plain):
-        def stop(self, cell: Cell, reason: Reason) -> None:
+        def stop(self, cell: Cell, reason: ExitReason) -> None:
             log.append(cell.me.label)
 
     put(system, Polite(), "first")

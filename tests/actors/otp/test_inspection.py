@@ -13,12 +13,12 @@ from understudy.actors.otp import (
     DynamicSupervisor,
     Event,
     Exited,
+    ExitReason,
     GenServer,
     GetState,
     GetStatus,
     GetTrace,
     Leave,
-    Reason,
     Ref,
     Resume,
     Start,
@@ -184,8 +184,8 @@ def test_statistics_count(system: Inline, counter: Ref) -> None:
 def test_a_server_leaves_when_it_is_told_to(system: Inline) -> None:
     log: list[str] = []
     ref = system.spawn(Start(Counter, (0, log)))
-    assert look(system, ref, Leave(Reason("shutdown", "enough"))) == "ok"
-    assert system.ended(ref) == Reason("shutdown", "enough")
+    assert look(system, ref, Leave(ExitReason("shutdown", "enough"))) == "ok"
+    assert system.ended(ref) == ExitReason("shutdown", "enough")
     assert log == ["terminate shutdown"]
 
 

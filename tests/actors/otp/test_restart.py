@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.actors.otp.players import Counter
-from understudy.actors.otp import KILLED, NORMAL, SHUTDOWN, ChildSpec, Flags, Reason, Start
+from understudy.actors.otp import KILLED, NORMAL, SHUTDOWN, ChildSpec, ExitReason, Flags, Start
 from understudy.actors.otp.cell import Kind
 from understudy.actors.otp.restart import (
     AFFECTED,
@@ -37,9 +37,9 @@ def test_the_table_has_a_row_for_everything() -> None:
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_only_normal_and_shutdown_are_clean(kind: Kind) -> None:
     clean = kind in ("normal", "shutdown")
-    assert verdict("permanent", Reason(kind)) == "restart"
-    assert verdict("transient", Reason(kind)) == ("keep" if clean else "restart")
-    assert verdict("temporary", Reason(kind)) == "drop"
+    assert verdict("permanent", ExitReason(kind)) == "restart"
+    assert verdict("transient", ExitReason(kind)) == ("keep" if clean else "restart")
+    assert verdict("temporary", ExitReason(kind)) == "drop"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_plan_says_what_a_crash_would_do() -> None:
 crews = st.lists(st.sampled_from(RESTARTS), min_size=1, max_size=12).map(
     lambda restarts: [child(f"c{number}", each) for number, each in enumerate(restarts)]
 )
-reasons = st.builds(Reason, st.sampled_from(get_args(Kind)), st.text(max_size=5))
+reasons = st.builds(ExitReason, st.sampled_from(get_args(Kind)), st.text(max_size=5))
 
 
 @given(crews, st.sampled_from(STRATEGIES), st.data())
@@ -126,7 +126,7 @@ def test_groups_are_stopped_in_reverse_and_hold_whom_they_should(
 
 
 @given(st.sampled_from(RESTARTS), reasons)
-def test_a_verdict_hangs_on_cleanness_alone(restart: Restart, reason: Reason) -> None:
+def test_a_verdict_hangs_on_cleanness_alone(restart: Restart, reason: ExitReason) -> None:
     twin = NORMAL if reason.is_clean else KILLED
     assert verdict(restart, reason) == verdict(restart, twin)
     assert (verdict(restart, reason) == "drop") == (restart == "temporary")

@@ -10,18 +10,18 @@ from understudy.actors.otp import (
     KILLED,
     SHUTDOWN,
     CallFailed,
+    ChildRefused,
     ChildSpec,
     CountChildren,
     Counts,
     DeleteChild,
     Done,
+    ExitReason,
     Flags,
     GenServer,
     GetChildSpec,
     Next,
-    Reason,
     Ref,
-    Refused,
     RestartChild,
     Start,
     StartChild,
@@ -58,19 +58,19 @@ class Actor(GenServer):
         if message == "ready":
             self.log.append(f"ready {self.label}")
             self.cell.ready()
-        elif isinstance(message, Reason):
+        elif isinstance(message, ExitReason):
             self.leave(message)
         return None
 
     def handle_cast(self, message: object) -> Next:
         raise ValueError(message)
 
-    def parent_exited(self, reason: Reason) -> None:
+    def parent_exited(self, reason: ExitReason) -> None:
         self.log.append(f"stop {self.label}")
         if self.stop_ms is not None:
             self.cell.after(self.stop_ms, reason)
 
-    def terminate(self, reason: Reason) -> None:
+    def terminate(self, reason: ExitReason) -> None:
         self.log.append(f"gone {self.label}")
 
 
@@ -318,8 +318,8 @@ def test_questions_and_orders_come_between_failed_restarts(system: Inline) -> No
     system.advance(55)
     assert states(system, sup) == {"a": "starting", "b": "running"}
     assert call(system, sup, CountChildren()) == Counts(2, 2, 0, 2)
-    assert call(system, sup, RestartChild("a")) == Refused("restarting")
-    assert call(system, sup, DeleteChild("a")) == Refused("restarting")
+    assert call(system, sup, RestartChild("a")) == ChildRefused("restarting")
+    assert call(system, sup, DeleteChild("a")) == ChildRefused("restarting")
     assert call(system, sup, TerminateChild("a")) == Done()
     assert states(system, sup)["a"] == "undefined"
     assert call(system, sup, DeleteChild("a")) == Done()
@@ -331,8 +331,8 @@ def test_a_question_is_answered_while_a_child_takes_its_time(system: Inline) -> 
     assert states(system, sup) == {"slow": "starting"}
     assert system.now_ms == 0
     assert isinstance(call(system, sup, GetChildSpec("slow")), ChildSpec)
-    assert call(system, sup, GetChildSpec("nobody")) == Refused("not_found")
-    assert call(system, sup, StartChild(actor(log, "x"))) != Refused("not_found")
+    assert call(system, sup, GetChildSpec("nobody")) == ChildRefused("not_found")
+    assert call(system, sup, StartChild(actor(log, "x"))) != ChildRefused("not_found")
     assert system.now_ms == 1_000, "the order waited for the start, the questions did not"
 
 
@@ -355,17 +355,17 @@ def test_children_are_added_stopped_started_again_and_forgotten(system: Inline) 
     spec = ChildSpec("a", Start(Counter))
     done = call(system, sup, StartChild(spec))
     assert done == Done(find(system, sup, "a"))
-    assert call(system, sup, StartChild(spec)) == Refused("already_started", done.ref)
-    assert call(system, sup, DeleteChild("a")) == Refused("running", done.ref)
+    assert call(system, sup, StartChild(spec)) == ChildRefused("already_started", done.ref)
+    assert call(system, sup, DeleteChild("a")) == ChildRefused("running", done.ref)
     assert call(system, sup, TerminateChild("a")) == Done()
-    assert call(system, sup, StartChild(spec)) == Refused("already_present")
+    assert call(system, sup, StartChild(spec)) == ChildRefused("already_present")
     again = call(system, sup, RestartChild("a"))
     assert again.ref not in (None, done.ref)
     assert call(system, sup, TerminateChild("a")) == Done()
     assert call(system, sup, DeleteChild("a")) == Done()
     for request in (TerminateChild("a"), RestartChild("a"), DeleteChild("a")):
-        assert call(system, sup, request) == Refused("not_found")
-    assert call(system, sup, TerminateChild(again.ref)) == Refused("not_found")
+        assert call(system, sup, request) == ChildRefused("not_found")
+    assert call(system, sup, TerminateChild(again.ref)) == ChildRefused("not_found")
     assert call(system, sup, CountChildren()) == Counts(0, 0, 0, 0)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.actors.otp import NORMAL, Cell, Exited, GenServer, Reason, Ref, Start, Target
+from understudy.actors.otp import NORMAL, Cell, Exited, ExitReason, GenServer, Ref, Start, Target
 from understudy.actors.otp.calls import Caller
 from understudy.actors.otp.carriers.process.cell import Body
 from understudy.actors.otp.carriers.process.mailbox import Overloaded
@@ -56,7 +56,7 @@ class Puppet(GenServer):
         else:
             self._heard.append(message)
 
-    def parent_exited(self, reason: Reason) -> None:
+    def parent_exited(self, reason: ExitReason) -> None:
         self._heard.append(Exited(self.cell.parent or self.cell.me, reason))
         super().parent_exited(reason)
 
@@ -124,7 +124,7 @@ class Puppet(GenServer):
                 return number
         raise AssertionError("there is no bound")
 
-    def do_signal(self, target: Target, reason: Reason) -> None:
+    def do_signal(self, target: Target, reason: ExitReason) -> None:
         self.cell.signal(target, reason)
 
     def do_link(self, ref: Ref) -> None:
@@ -151,7 +151,7 @@ class Puppet(GenServer):
     def do_cancel(self, timer: str) -> None:
         self.cell.cancel(timer)
 
-    def do_leave(self, reason: Reason = NORMAL) -> None:
+    def do_leave(self, reason: ExitReason = NORMAL) -> None:
         self.leave(reason)
 
     def do_raise(self, text: str) -> None:
@@ -194,7 +194,7 @@ class Fragile:
             file.write(f"{message}\n")
         getattr(self, f"_{message}")()
 
-    def stop(self, cell: Cell, reason: Reason) -> None: ...
+    def stop(self, cell: Cell, reason: ExitReason) -> None: ...
 
     def summary(self) -> object:
         return {"path": self._path.name}
@@ -247,7 +247,7 @@ class Stillborn:
 
     def receive(self, cell: Cell, message: object) -> None: ...
 
-    def stop(self, cell: Cell, reason: Reason) -> None: ...
+    def stop(self, cell: Cell, reason: ExitReason) -> None: ...
 
     def summary(self) -> object:
         return None
@@ -263,7 +263,7 @@ class Stubborn:
 
     def receive(self, cell: Cell, message: object) -> None: ...
 
-    def stop(self, cell: Cell, reason: Reason) -> None: ...
+    def stop(self, cell: Cell, reason: ExitReason) -> None: ...
 
     def summary(self) -> object:
         return None
@@ -286,7 +286,7 @@ class Scribe:
 
     def receive(self, cell: Cell, message: object) -> None: ...
 
-    def stop(self, cell: Cell, reason: Reason) -> None:
+    def stop(self, cell: Cell, reason: ExitReason) -> None:
         self._note("stop")
 
     def summary(self) -> object:

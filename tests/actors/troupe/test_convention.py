@@ -9,9 +9,9 @@ import pytest
 from tests.actors.troupe.cast import Fragile
 from tests.actors.troupe.stage import Stage, puppet
 from tests.patience import eventually
-from understudy.actors.otp import KILL, NORMAL, Down, Reason, Ref, Start, StartFailed
+from understudy.actors.otp import KILL, NORMAL, Down, ExitReason, Ref, Start, StartFailed
 from understudy.actors.otp.carriers.process.birth import Charter
-from understudy.actors.otp.carriers.process.registry import Place
+from understudy.actors.otp.carriers.process.registry import RegistryFolder
 from understudy.actors.otp.carriers.process.thespian_actor import BUILD, Player, Requirements
 from understudy.actors.otp.identity import Identity
 
@@ -82,7 +82,7 @@ def test_a_cell_of_the_other_system_is_reached_by_its_own_reference(
     ("end", "kind"),
     [
         (lambda home, guest, pid: home.tell(guest, "leave", NORMAL), "normal"),
-        (lambda home, guest, pid: home.troupe.signal(guest, Reason("shutdown")), "shutdown"),
+        (lambda home, guest, pid: home.troupe.signal(guest, ExitReason("shutdown")), "shutdown"),
         (lambda home, guest, pid: home.troupe.signal(guest, KILL), "killed"),
         (lambda home, guest, pid: os.kill(pid, signal.SIGKILL), "killed"),
     ],
@@ -111,7 +111,9 @@ def test_a_guest_watches_who_is_at_home(pair: tuple[Stage, Stage]) -> None:
     home.tell(guest, "pid")
     os.kill(local.place.pid, signal.SIGKILL)
     eventually(lambda: home.heard(guest, Down))
-    assert home.heard(guest, Down) == [Down(str(monitor), local, Reason("signal", "SIGKILL", 9))]
+    assert home.heard(guest, Down) == [
+        Down(str(monitor), local, ExitReason("signal", "SIGKILL", 9))
+    ]
 
 
 def test_a_guest_has_children_of_its_own(pair: tuple[Stage, Stage]) -> None:
@@ -120,9 +122,9 @@ def test_a_guest_has_children_of_its_own(pair: tuple[Stage, Stage]) -> None:
     one, other = (home.child(guest) for _ in range(2))
     assert one.place.pid in {each.pid for each in away.troupe.processes()}
     os.kill(one.place.pid, signal.SIGKILL)
-    assert home.exited(guest, one).reason == Reason("signal", "SIGKILL", 9)
-    home.tell(guest, "signal", other, Reason("shutdown"))
-    assert home.exited(guest, other).reason == Reason("shutdown")
+    assert home.exited(guest, one).reason == ExitReason("signal", "SIGKILL", 9)
+    home.tell(guest, "signal", other, ExitReason("shutdown"))
+    assert home.exited(guest, other).reason == ExitReason("shutdown")
 
 
 def test_a_guest_does_not_outlive_its_parent(pair: tuple[Stage, Stage]) -> None:
@@ -142,11 +144,11 @@ def test_a_capability_that_nobody_has_is_refused(pair: tuple[Stage, Stage]) -> N
     home, _ = pair
     with pytest.raises(StartFailed) as failed:
         home.troupe.spawn(Start(puppet, (True,)), on={"gpu": "quantum"})
-    assert failed.value.reason == Reason("noproc", "no system could start it")
+    assert failed.value.reason == ExitReason("noproc", "no system could start it")
 
 
 def test_a_system_with_other_code_hosts_nobody() -> None:
-    me = Ref("t", "0.1", "", Place(""))
+    me = Ref("t", "0.1", "", RegistryFolder(""))
     charter = Charter(me, None, Identity(1, 1), b"")
     wanted = Requirements(charter, "ours", GPU)
     for build, gpu, may in (("ours", True, True), ("theirs", True, False), ("ours", 1.5, False)):

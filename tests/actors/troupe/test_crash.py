@@ -9,7 +9,7 @@ import pytest
 from tests.actors.troupe.cast import Fragile, Stillborn
 from tests.actors.troupe.stage import Stage
 from tests.patience import eventually
-from understudy.actors.otp import KILL, KILLED, NORMAL, Reason, Start, StartFailed
+from understudy.actors.otp import KILL, KILLED, NORMAL, ExitReason, Start, StartFailed
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -20,7 +20,7 @@ def test_a_message_is_never_run_twice_after_an_exception(shared: Stage, tmp_path
     child = shared.fragile(parent, path)
     shared.tell(parent, "send", child, "raise")
     exited = shared.exited(parent, child)
-    assert exited.reason == Reason("crash", "ValueError: as told")
+    assert exited.reason == ExitReason("crash", "ValueError: as told")
     assert path.read_text() == "raise\n"
 
 
@@ -61,7 +61,7 @@ def test_a_fault_in_c_ends_the_process_and_leaves_a_stack(
     parent = shared.puppet()
     child = shared.fragile(parent, tmp_path / "runs")
     shared.tell(parent, "send", child, how)
-    assert shared.exited(parent, child).reason == Reason("signal", number.name, number)
+    assert shared.exited(parent, child).reason == ExitReason("signal", number.name, number)
     (row,) = [row for row in shared.reports() if _serial(row) == child.serial]
     assert row["kind"] == "death"
     assert "Fatal Python error" in str(row["traceback"])
@@ -70,10 +70,10 @@ def test_a_fault_in_c_ends_the_process_and_leaves_a_stack(
 
 @pytest.mark.parametrize(
     ("how", "expected"),
-    [("exit", Reason("exit", "", 7)), ("leave", Reason("crash", "SystemExit: 3"))],
+    [("exit", ExitReason("exit", "", 7)), ("leave", ExitReason("crash", "SystemExit: 3"))],
 )
 def test_an_exit_of_the_process_carries_its_code(
-    shared: Stage, tmp_path: Path, how: str, expected: Reason
+    shared: Stage, tmp_path: Path, how: str, expected: ExitReason
 ) -> None:
     parent = shared.puppet()
     child = shared.fragile(parent, tmp_path / "runs")
@@ -87,7 +87,7 @@ def test_a_kill_from_outside_is_a_signal_and_one_of_ours_is_killed(
     parent = shared.puppet()
     one, other = (shared.fragile(parent, tmp_path / "runs") for _ in range(2))
     os.kill(one.place.pid, signal.SIGKILL)
-    assert shared.exited(parent, one).reason == Reason("signal", "SIGKILL", 9)
+    assert shared.exited(parent, one).reason == ExitReason("signal", "SIGKILL", 9)
     shared.tell(parent, "send", other, "hang")
     shared.tell(parent, "signal", other, KILL)
     assert shared.exited(parent, other).reason == KILLED
@@ -105,7 +105,7 @@ def test_a_term_signal_ends_a_cell_in_order(shared: Stage) -> None:
     parent = shared.puppet()
     child = shared.child(parent)
     os.kill(child.place.pid, signal.SIGTERM)
-    assert shared.exited(parent, child).reason == Reason("shutdown")
+    assert shared.exited(parent, child).reason == ExitReason("shutdown")
 
 
 def test_a_normal_end_is_heard_once_although_thespian_says_it_twice(shared: Stage) -> None:
@@ -118,12 +118,12 @@ def test_a_normal_end_is_heard_once_although_thespian_says_it_twice(shared: Stag
 @pytest.mark.parametrize(
     ("where", "reason"),
     [
-        ("make", Reason("crash", "ValueError: not even made")),
-        ("start", Reason("crash", "ValueError: no start")),
-        ("exit", Reason("exit", "", 9)),
+        ("make", ExitReason("crash", "ValueError: not even made")),
+        ("start", ExitReason("crash", "ValueError: no start")),
+        ("exit", ExitReason("exit", "", 9)),
     ],
 )
-def test_a_start_that_fails_says_why(shared: Stage, where: str, reason: Reason) -> None:
+def test_a_start_that_fails_says_why(shared: Stage, where: str, reason: ExitReason) -> None:
     with pytest.raises(StartFailed) as failed:
         shared.troupe.spawn(Start(Stillborn, (where,)))
     assert failed.value.reason == reason
@@ -142,7 +142,7 @@ def test_a_child_that_dies_before_thespian_knows_it_is_heard_of(shared: Stage) -
     for ref in refs:
         os.kill(ref.place.pid, signal.SIGKILL)
     for ref in refs:
-        assert shared.exited(parent, ref).reason == Reason("signal", "SIGKILL", 9)
+        assert shared.exited(parent, ref).reason == ExitReason("signal", "SIGKILL", 9)
 
 
 def test_what_is_made_in_main_is_refused(shared: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

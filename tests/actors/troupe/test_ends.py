@@ -16,7 +16,7 @@ import pytest
 from tests.actors.troupe.cast import Fragile, Scribe, Stubborn
 from tests.actors.troupe.stage import Stage
 from tests.patience import PATIENCE_SECONDS, eventually
-from understudy.actors.otp import NORMAL, Reason, Start
+from understudy.actors.otp import NORMAL, ExitReason, Start
 from understudy.actors.otp.carriers.process import SystemEnded, Troupe, process_id
 from understudy.actors.otp.identity import Identity, identity
 
@@ -130,13 +130,13 @@ def test_a_program_that_forgets_to_stop_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("who", "reason"),
     [
-        ("admin", Reason("signal", "Thespian's admin: SIGKILL", 9)),
-        ("root", Reason("killed", "the root: no last word")),
-        ("backstage", Reason("signal", "the process behind it was killed", 9)),
+        ("admin", ExitReason("signal", "Thespian's admin: SIGKILL", 9)),
+        ("root", ExitReason("killed", "the root: no last word")),
+        ("backstage", ExitReason("signal", "the process behind it was killed", 9)),
     ],
 )
 def test_the_death_of_a_part_ends_everything_and_is_told(
-    tmp_path: Path, who: str, reason: Reason
+    tmp_path: Path, who: str, reason: ExitReason
 ) -> None:
     stage = Stage(tmp_path / "run")
     system = stage.troupe

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from understudy.actors.otp import KILLED, NORMAL, Reason, Ref
-from understudy.actors.otp.carriers.process.registry import STALE_SECONDS, Entry, Place, Roll
+from understudy.actors.otp import KILLED, NORMAL, ExitReason, Ref
+from understudy.actors.otp.carriers.process.registry import (
+    STALE_SECONDS,
+    RegistryEntry,
+    RegistryFolder,
+    Roll,
+)
 from understudy.actors.otp.identity import Identity, identity
 
 
@@ -18,8 +23,8 @@ def roll(tmp_path: Path) -> Roll:
     return made
 
 
-def _place(who: Identity) -> Place:
-    return Place("s", who.pid, who.ticks, "127.0.0.1", 1)
+def _place(who: Identity) -> RegistryFolder:
+    return RegistryFolder("s", who.pid, who.ticks, "127.0.0.1", 1)
 
 
 GONE = Identity(os.getpid(), 1)  # our pid, in an earlier life
@@ -30,13 +35,13 @@ def test_the_first_word_on_an_end_is_the_last(roll: Roll) -> None:
     assert roll.end("1", KILLED) == KILLED
     assert roll.end("1", NORMAL) == KILLED
     assert roll.how("1") == KILLED
-    assert roll.end("2", Reason("signal", "SIGSEGV", 11)) == Reason("signal", "SIGSEGV", 11)
+    assert roll.end("2", ExitReason("signal", "SIGSEGV", 11)) == ExitReason("signal", "SIGSEGV", 11)
 
 
 def test_what_a_cell_says_of_itself_is_not_overwritten_by_its_parent(roll: Roll) -> None:
-    mine = Entry(_place(identity()), "0", GONE)
+    mine = RegistryEntry(_place(identity()), "0", GONE)
     roll.enter("1", mine, anew=True)
-    roll.enter("1", Entry(Place("s", 1, 1), "0", GONE))
+    roll.enter("1", RegistryEntry(RegistryFolder("s", 1, 1), "0", GONE))
     assert roll.find("1") == mine
     roll.leave("1")
     assert roll.find("1") is None
@@ -53,8 +58,8 @@ def test_a_pid_that_is_used_again_is_not_the_same_cell(roll: Roll) -> None:
 
 
 def test_tidying_forgets_the_dead_and_the_old_and_nothing_else(roll: Roll) -> None:
-    roll.enter("1", Entry(_place(GONE), "0", GONE))
-    roll.enter("2", Entry(_place(identity()), "0", GONE))
+    roll.enter("1", RegistryEntry(_place(GONE), "0", GONE))
+    roll.enter("2", RegistryEntry(_place(identity()), "0", GONE))
     roll.take("dead", Ref("s", "1", "", _place(GONE)))
     roll.take("alive", Ref("s", "2", "", _place(identity())))
     roll.end("1", NORMAL)

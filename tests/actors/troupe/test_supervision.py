@@ -12,8 +12,8 @@ from tests.patience import eventually
 from understudy.actors.otp import (
     ChildInfo,
     ChildSpec,
+    ExitReason,
     Flags,
-    Reason,
     Ref,
     Start,
     StartChild,
@@ -69,7 +69,7 @@ def test_a_tree_that_gives_up_takes_its_children_along(shared: Stage) -> None:
         assert isinstance(ref, Ref)
         os.kill(ref.place.pid, signal.SIGKILL)
         _wait_for_another(shared, supervisor, ref)
-    assert shared.troupe.join(supervisor, 20_000) in (Reason("shutdown"), Reason("noproc"))
+    assert shared.troupe.join(supervisor, 20_000) in (ExitReason("shutdown"), ExitReason("noproc"))
     eventually(lambda: not other.place.identity.is_alive)
 
 

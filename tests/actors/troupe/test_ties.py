@@ -16,7 +16,7 @@ from understudy.actors.otp import (
     SHUTDOWN,
     Down,
     Exited,
-    Reason,
+    ExitReason,
     Ref,
 )
 
@@ -28,14 +28,14 @@ def test_a_monitor_hears_of_a_violent_death_with_its_signal(shared: Stage) -> No
     child = shared.child(parent)
     monitor = shared.tell(watcher, "monitor", child)
     os.kill(child.place.pid, signal.SIGKILL)
-    assert _down(shared, watcher) == Down(str(monitor), child, Reason("signal", "SIGKILL", 9))
+    assert _down(shared, watcher) == Down(str(monitor), child, ExitReason("signal", "SIGKILL", 9))
 
 
 def test_a_monitor_hears_the_reason_that_a_cell_gives(shared: Stage) -> None:
     watcher, target = shared.puppet(), shared.puppet()
     monitor = shared.tell(watcher, "monitor", target)
-    shared.tell(target, "leave", Reason("crash", "own words"))
-    assert _down(shared, watcher) == Down(str(monitor), target, Reason("crash", "own words"))
+    shared.tell(target, "leave", ExitReason("crash", "own words"))
+    assert _down(shared, watcher) == Down(str(monitor), target, ExitReason("crash", "own words"))
 
 
 def test_a_monitor_of_a_dead_cell_and_of_no_name_answers_at_once(shared: Stage) -> None:
@@ -84,10 +84,10 @@ def test_linked_cells_end_together(shared: Stage, how: str) -> None:
     shared.tell(other, "pid")
     if how == "kill":
         os.kill(other.place.pid, signal.SIGKILL)
-        expected = Reason("signal", "SIGKILL", 9)
+        expected = ExitReason("signal", "SIGKILL", 9)
     else:
-        shared.tell(other, "leave", Reason("crash", "both"))
-        expected = Reason("crash", "both")
+        shared.tell(other, "leave", ExitReason("crash", "both"))
+        expected = ExitReason("crash", "both")
     assert shared.troupe.join(one, 20_000) in (expected, NOPROC)
     _wait_for_report_or_end(shared, one)
 
@@ -97,7 +97,7 @@ def test_a_link_works_in_both_directions_and_is_trapped(shared: Stage) -> None:
     shared.tell(plain, "link", trapping)
     shared.tell(trapping, "pid")
     os.kill(plain.place.pid, signal.SIGKILL)
-    assert shared.exited(trapping, plain).reason == Reason("signal", "SIGKILL", 9)
+    assert shared.exited(trapping, plain).reason == ExitReason("signal", "SIGKILL", 9)
 
 
 def test_the_normal_end_of_a_linked_cell_harms_nobody(shared: Stage) -> None:
@@ -133,10 +133,10 @@ def test_a_signal_ends_who_does_not_trap_and_tells_who_does(shared: Stage) -> No
     sender, plain, trapping = shared.puppet(), shared.puppet(traps=False), shared.puppet()
     shared.tell(sender, "signal", plain, NORMAL)
     assert shared.tell(plain, "pid") == plain.place.pid
-    shared.tell(sender, "signal", plain, Reason("crash", "told to"))
-    assert shared.troupe.join(plain, 20_000) in (Reason("crash", "told to"), NOPROC)
-    shared.tell(sender, "signal", trapping, Reason("crash", "told to"))
-    assert shared.exited(trapping, sender).reason == Reason("crash", "told to")
+    shared.tell(sender, "signal", plain, ExitReason("crash", "told to"))
+    assert shared.troupe.join(plain, 20_000) in (ExitReason("crash", "told to"), NOPROC)
+    shared.tell(sender, "signal", trapping, ExitReason("crash", "told to"))
+    assert shared.exited(trapping, sender).reason == ExitReason("crash", "told to")
     shared.tell(sender, "signal", trapping, NORMAL)
     eventually(lambda: len(shared.heard(trapping, Exited)) == 2)
     shared.tell(sender, "signal", trapping, KILL)

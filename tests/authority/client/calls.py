@@ -8,19 +8,22 @@ from typing import Any, Literal
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from understudy.authority.service.client import AsyncClient, Call, Client
+from understudy.authority.service.client import AsyncClient, Client, ClientCall
 
 Kind = Literal["sync", "async"]
 BOTH = pytest.mark.parametrize("kind", ["sync", "async"])
 _ANSWER_SECONDS = 5  # a second is much for anything asked here
 
 
-def add(place: int, **payload: object) -> Call:
-    return Call("issue.add", {"id": f"i{place}", "title": "t"} | payload)
+def add(place: int, **payload: object) -> ClientCall:
+    return ClientCall("issue.add", {"id": f"i{place}", "title": "t"} | payload)
 
 
 def asked(
-    kind: Kind, state_dir: Path, calls: Sequence[Call], retry_seconds: float = PATIENCE_SECONDS
+    kind: Kind,
+    state_dir: Path,
+    calls: Sequence[ClientCall],
+    retry_seconds: float = PATIENCE_SECONDS,
 ) -> list[dict[str, Any]]:
     """The answers to calls that are in flight together; whoever waits for too long fails."""
 

@@ -15,7 +15,7 @@ from tests.authority.sidecar.peer import refusal
 from tests.authority.sidecar.serving import Serving, rows_of
 from tests.patience import PATIENCE_SECONDS
 from understudy.authority import SOCKET, create_state_dir
-from understudy.authority.service.client import AsyncClient, Call, Client
+from understudy.authority.service.client import AsyncClient, Client, ClientCall
 from understudy.contracts import limits
 
 
@@ -40,7 +40,7 @@ def test_a_thousand_in_flight_come_back_in_the_order_of_their_calls(
     state_dir: Path, kind: Kind
 ) -> None:
     calls = [
-        add(place) if place % 3 else Call("issue.show", {"id": f"i{place - 1}"})
+        add(place) if place % 3 else ClientCall("issue.show", {"id": f"i{place - 1}"})
         for place in range(1000)
     ]
     with Serving(state_dir) as running:
@@ -70,7 +70,7 @@ def test_a_change_gets_a_request_id_and_a_read_gets_none(state_dir: Path, kind: 
             heard.append(lines.readline())
             channel.sendall(b'{"id":%d,"result":"accepted"}\n' % mark)
 
-    calls = [add(1), add(2, requestId="mine"), add(3), Call("issue.list", {})]
+    calls = [add(1), add(2, requestId="mine"), add(3), ClientCall("issue.list", {})]
     with Impostor(state_dir, listen):
         asked(kind, state_dir, calls)
     payloads = [orjson.loads(line)["payload"] for line in heard[1:]]
@@ -84,7 +84,7 @@ def test_a_change_gets_a_request_id_and_a_read_gets_none(state_dir: Path, kind: 
 def test_what_is_no_json_is_said_before_anything_is_sent(state_dir: Path, kind: Kind) -> None:
     for value in (object(), {1, 2}, "\ud800", 2**70, {1: 2}):
         with Serving(state_dir), pytest.raises(ValueError, match="not JSON"):
-            asked(kind, state_dir, [Call("issue.add", {"title": value})])
+            asked(kind, state_dir, [ClientCall("issue.add", {"title": value})])
     assert rows_of(state_dir) == []
 
 
@@ -113,7 +113,7 @@ def test_what_is_json_but_not_canonical_is_refused_as_any_door_refuses_it(
     state_dir: Path, kind: Kind, payload: dict[str, Any]
 ) -> None:
     with Serving(state_dir):
-        answers = asked(kind, state_dir, [add(1), Call("issue.add", payload), add(2)])
+        answers = asked(kind, state_dir, [add(1), ClientCall("issue.add", payload), add(2)])
     assert list(map(refusal, answers)) == [None, "transport_invalid_request", None]
 
 
@@ -132,7 +132,7 @@ def test_whoever_reads_hears_everything_however_long_it_is_together(
     state_dir: Path, kind: Kind
 ) -> None:
     text = "x" * 130_000
-    shows = [Call("issue.show", {"id": "i1"})] * (limits.OUTPUT_BYTES_MAX // len(text) + 10)
+    shows = [ClientCall("issue.show", {"id": "i1"})] * (limits.OUTPUT_BYTES_MAX // len(text) + 10)
     with Serving(state_dir):
         asked(kind, state_dir, [add(1, notes=text)])
         answers = asked(kind, state_dir, shows, retry_seconds=0.3)

@@ -27,7 +27,7 @@ from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.process import Serve
 from understudy.authority import Unavailable
 from understudy.authority.service import client
-from understudy.authority.service.client import AsyncClient, Call, Client, Unreachable
+from understudy.authority.service.client import AsyncClient, Client, ClientCall, Unreachable
 from understudy.contracts import Reason
 
 # --- nobody there ---------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_whatever_happens_on_the_way_a_client_goes_on_with_the_next_connection(
     state_dir: Path, kind: Kind, troubles: list[Callable[[socket.socket], None]]
 ) -> None:
     with Impostor(state_dir, *troubles, obey):
-        answers = asked(kind, state_dir, [add(1), add(2), Call("issue.list", {})], 5)
+        answers = asked(kind, state_dir, [add(1), add(2), ClientCall("issue.list", {})], 5)
     assert [answer["result"] for answer in answers] == ["accepted"] * 3
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from understudy.authority.journal.journal_url import Place, parsed
+from understudy.authority.journal.journal_url import JournalUrl, parsed
 from understudy.authority.journal.postgres import PostgresJournal
 
 
 @pytest.fixture
-def place(url: str) -> Place:
+def place(url: str) -> JournalUrl:
     found = parsed(url)
     PostgresJournal.create(found, "n1")
     return found

@@ -14,7 +14,7 @@ from understudy.authority.engine import ffi
 from understudy.authority.engine.engine import recover
 from understudy.authority.engine.native_engine import NativeAuthority
 from understudy.authority.journal.journal import Head, Row, Snapshot, Unavailable, unpacked
-from understudy.authority.journal.journal_url import Place, parsed
+from understudy.authority.journal.journal_url import JournalUrl, parsed
 from understudy.authority.journal.postgres import PostgresJournal, migration
 from understudy.authority.journal.sqlite import SqliteJournal
 from understudy.authority.law.image import dump
@@ -31,19 +31,19 @@ def refused(reason: Reason) -> pytest.RaisesExc[Unavailable]:
 
 
 @pytest.fixture
-def journal(place: Place) -> Iterator[PostgresJournal]:
+def journal(place: JournalUrl) -> Iterator[PostgresJournal]:
     with closing(PostgresJournal(place)) as found:
         yield found
 
 
 @pytest.fixture
-def other(place: Place) -> Iterator[PostgresJournal]:
+def other(place: JournalUrl) -> Iterator[PostgresJournal]:
     with closing(PostgresJournal(place)) as found:
         yield found
 
 
 @pytest.fixture
-def raw(server: Database, place: Place) -> Iterator[psycopg.Connection[Any]]:
+def raw(server: Database, place: JournalUrl) -> Iterator[psycopg.Connection[Any]]:
     """Somebody with a shell on the database."""
     with server.connect() as db:
         db.execute(f"SET search_path = {place.schema}")
@@ -53,7 +53,7 @@ def raw(server: Database, place: Place) -> Iterator[psycopg.Connection[Any]]:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def test_rows_come_back_as_they_were_written(journal: PostgresJournal, place: Place) -> None:
+def test_rows_come_back_as_they_were_written(journal: PostgresJournal, place: JournalUrl) -> None:
     assert (journal.node(), journal.last_seq(), journal.snapshot()) == ("n1", 0, None)
     epoch = journal.acquire_epoch()
     rows = [a_row(seq, epoch) for seq in range(1, 2_103)]
@@ -100,7 +100,7 @@ def _line(action: str, **payload: object) -> bytes:
     return canonical.encode({"action": action, "payload": payload})
 
 
-def test_a_start_from_the_database_gives_the_same_state(place: Place) -> None:
+def test_a_start_from_the_database_gives_the_same_state(place: JournalUrl) -> None:
     with closing(PostgresJournal(place)) as journal:
         desk = Desk(journal)
         desk.grant("issue.add", id="a", title="t")
@@ -135,7 +135,7 @@ def test_a_journal_that_is_copied_from_sqlite_and_back_stays_the_same(
         file.close()
 
 
-def test_a_reader_writes_nothing(place: Place) -> None:
+def test_a_reader_writes_nothing(place: JournalUrl) -> None:
     with closing(PostgresJournal(place, read_only=True)) as reader:
         with refused(Reason.JOURNAL_WRITE_FAILED):
             reader.acquire_epoch()
@@ -143,7 +143,7 @@ def test_a_reader_writes_nothing(place: Place) -> None:
 
 
 def test_commits_are_on_disk_even_where_the_server_would_not_wait(
-    server: Database, place: Place
+    server: Database, place: JournalUrl
 ) -> None:
     with server.connect() as db:
         db.execute("ALTER ROLE understudy SET synchronous_commit = off")
@@ -179,7 +179,7 @@ def test_a_wrong_place_appends_nothing(journal: PostgresJournal, expected_seq: i
     assert journal.last_seq() == 1
 
 
-def test_a_deposed_authority_answers_nothing_more(place: Place) -> None:
+def test_a_deposed_authority_answers_nothing_more(place: JournalUrl) -> None:
     with closing(PostgresJournal(place)) as one, closing(PostgresJournal(place)) as two:
         old, new = Desk(one), Desk(two)
         old.grant("issue.add", id="a", title="t")
@@ -257,7 +257,7 @@ def test_a_takeover_waits_for_rows_that_are_about_to_be_committed(
 # --- the schema -----------------------------------------------------------------------------------
 
 
-def test_an_existing_journal_is_left_alone(place: Place) -> None:
+def test_an_existing_journal_is_left_alone(place: JournalUrl) -> None:
     with closing(PostgresJournal(place)) as journal:
         desk = Desk(journal)
         desk.grant("issue.add", id="a", title="t")
@@ -287,13 +287,13 @@ def test_a_url_that_cannot_be_read_is_refused_without_its_password() -> None:
     assert "secret" not in str(told.value)
 
 
-def test_a_database_without_a_journal_is_named(place: Place) -> None:
+def test_a_database_without_a_journal_is_named(place: JournalUrl) -> None:
     with refused(Reason.STATE_DIR_MISSING):
         PostgresJournal(place._replace(schema="nothing_here"))
 
 
 def test_an_older_schema_is_brought_forward_and_a_newer_one_left_alone(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: JournalUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     more = (*migration.STEPS, "ALTER TABLE head ADD COLUMN more integer DEFAULT 5")
     with monkeypatch.context() as later:

@@ -12,7 +12,7 @@ from tests.patience import eventually
 from tests.services.shared import Database
 from tests.services.wire import Wire
 from understudy.authority.journal.journal import Unavailable
-from understudy.authority.journal.journal_url import Place, parsed
+from understudy.authority.journal.journal_url import JournalUrl, parsed
 from understudy.authority.journal.postgres import PostgresJournal, link
 from understudy.authority.journal.postgres import journal as engine
 from understudy.contracts import Reason
@@ -25,7 +25,7 @@ def wire(server: Database) -> Iterator[Wire]:
 
 
 @pytest.fixture
-def active(server: Database, url: str, place: Place, wire: Wire) -> Iterator[PostgresJournal]:
+def active(server: Database, url: str, place: JournalUrl, wire: Wire) -> Iterator[PostgresJournal]:
     """At the far end of the wire, in epoch 1, with one row."""
     with closing(PostgresJournal(parsed(server.through(wire, url)))) as found:
         found.append([a_row(1, found.acquire_epoch())], 0, 1)
@@ -33,7 +33,7 @@ def active(server: Database, url: str, place: Place, wire: Wire) -> Iterator[Pos
 
 
 @pytest.fixture
-def near(place: Place) -> Iterator[PostgresJournal]:
+def near(place: JournalUrl) -> Iterator[PostgresJournal]:
     """With a connection that nothing is wrong with."""
     with closing(PostgresJournal(place)) as found:
         yield found
@@ -179,7 +179,7 @@ def test_a_standby_takes_over_when_there_is_no_sign_of_life_and_not_before(
 
 
 @pytest.mark.usefixtures("brisk")
-def test_of_many_standbys_one_takes_over(place: Place, near: PostgresJournal) -> None:
+def test_of_many_standbys_one_takes_over(place: JournalUrl, near: PostgresJournal) -> None:
     near.acquire_epoch()
     near.close()
     journals = [PostgresJournal(place) for _ in range(8)]
@@ -195,14 +195,14 @@ def _stand_in(journal: PostgresJournal, taken: list[int | None]) -> None:
     taken.append(journal.stand_in())
 
 
-def test_whoever_ends_well_is_followed_at_once(place: Place, near: PostgresJournal) -> None:
+def test_whoever_ends_well_is_followed_at_once(place: JournalUrl, near: PostgresJournal) -> None:
     with closing(PostgresJournal(place)) as first:
         assert first.stand_in() == 1
         assert near.stand_in() is None
     assert near.stand_in() == 2
 
 
-def test_whoever_has_the_lock_of_the_last_one_s_folder_need_not_wait(place: Place) -> None:
+def test_whoever_has_the_lock_of_the_last_one_s_folder_need_not_wait(place: JournalUrl) -> None:
     first = PostgresJournal(place, home="boot.1.2")
     assert first.stand_in() == 1
     with closing(PostgresJournal(place, home="boot.1.3")) as elsewhere:

@@ -19,10 +19,10 @@ from tests.services.shared import Database
 from tests.services.wire import Wire
 from tests.surfaces.process import Serve
 from understudy.authority import Office, Unavailable, create_state_dir
-from understudy.authority.journal.journal_url import Place, parsed
+from understudy.authority.journal.journal_url import JournalUrl, parsed
 from understudy.authority.journal.postgres import PostgresJournal
-from understudy.authority.journal.relay_message import Errand, Reply, Taken
-from understudy.authority.service.client import Call, Client
+from understudy.authority.journal.relay_message import Errand, RelayReply, TakenErrand
+from understudy.authority.service.client import Client, ClientCall
 from understudy.contracts import Door, Reason, limits
 
 DOOR = Door("mcp")
@@ -44,7 +44,7 @@ def failures(found: Errand) -> list[str | None]:
 class Sender:
     """A standby: what it sends, and what comes back."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: JournalUrl) -> None:
         self.journal = PostgresJournal(place)
         self.back: queue.SimpleQueue[Errand] = queue.SimpleQueue()
         self.messenger = self.journal.messenger(self.back.put)
@@ -64,21 +64,21 @@ class Sender:
 class Taker:
     """An active authority that does what the test says."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: JournalUrl) -> None:
         self.journal = PostgresJournal(place)
         self.journal.acquire_epoch()
-        self.taken: queue.SimpleQueue[Taken] = queue.SimpleQueue()
+        self.taken: queue.SimpleQueue[TakenErrand] = queue.SimpleQueue()
         self.inbox = self.journal.inbox(self._take, frozen_clock=False)
 
-    def _take(self, taken: list[Taken]) -> None:
+    def _take(self, taken: list[TakenErrand]) -> None:
         for each in taken:
             self.taken.put(each)
 
-    def next(self) -> Taken:
+    def next(self) -> TakenErrand:
         return self.taken.get(timeout=PATIENCE_SECONDS)
 
-    def reply(self, taken: Taken, lines: bytes) -> None:
-        reply = Reply(taken.asker, taken.number, None, lines)
+    def reply(self, taken: TakenErrand, lines: bytes) -> None:
+        reply = RelayReply(taken.asker, taken.number, None, lines)
         self.inbox.answer([reply], written=False)
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Taker:
 
 
 @pytest.fixture
-def sender(place: Place) -> Iterator[Sender]:
+def sender(place: JournalUrl) -> Iterator[Sender]:
     with closing(Sender(place)) as found:
         yield found
 
@@ -102,7 +102,7 @@ def patience(monkeypatch: pytest.MonkeyPatch, ms: int) -> Iterator[None]:
 # --- there and back -------------------------------------------------------------------------------
 
 
-def test_errands_are_taken_and_come_back_in_their_order(place: Place, sender: Sender) -> None:
+def test_errands_are_taken_and_come_back_in_their_order(place: JournalUrl, sender: Sender) -> None:
     errands = [errand(add(mark), add(-mark)) for mark in range(1, 6)]
     with closing(Taker(place)) as taker:
         sender.send(*errands)
@@ -116,7 +116,7 @@ def test_errands_are_taken_and_come_back_in_their_order(place: Place, sender: Se
     assert taken[0].runs[0][0] == DOOR
 
 
-def test_nothing_is_left_behind(place: Place, server: Database) -> None:
+def test_nothing_is_left_behind(place: JournalUrl, server: Database) -> None:
     with closing(Taker(place)) as taker, closing(Sender(place)) as sender:
         sender.send(errand(add(1)))
         taker.reply(taker.next(), b"{}\n")
@@ -126,7 +126,7 @@ def test_nothing_is_left_behind(place: Place, server: Database) -> None:
     assert count(server, place, "errand") == count(server, place, "reply") == 0
 
 
-def test_what_no_standby_writes_is_refused(place: Place, server: Database) -> None:
+def test_what_no_standby_writes_is_refused(place: JournalUrl, server: Database) -> None:
     bodies = [b"", b"\xff\x00", b"[]\nx", b'{"errand":2,"runs":[["mcp",false,1]]}\nx']
     bodies += [b'{"errand":1,"runs":[["%s",false,%d]]}\nx' % each for each in _HEADERS]
     bodies += [b'{"errand":1,"runs":[["mcp",false,1]]}\n' + b"x" * limits.ERRAND_BYTES_MAX]
@@ -150,7 +150,7 @@ def test_what_no_standby_writes_is_refused(place: Place, server: Database) -> No
 _HEADERS = ((b"door", 1), (b"mcp", 2), (b"mcp", 0), (b"mcp", -1))
 
 
-def test_a_strangers_reply_is_ignored(place: Place, server: Database, sender: Sender) -> None:
+def test_a_strangers_reply_is_ignored(place: JournalUrl, server: Database, sender: Sender) -> None:
     with closing(Taker(place)) as taker:
         sender.send(errand(add(1)))
         taken = taker.next()
@@ -161,7 +161,7 @@ def test_a_strangers_reply_is_ignored(place: Place, server: Database, sender: Se
 
 
 def test_an_errand_that_was_not_read_says_so(
-    place: Place, sender: Sender, monkeypatch: pytest.MonkeyPatch
+    place: JournalUrl, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(Taker(place)), monkeypatch.context() as patched:
         patched.setattr("understudy.authority.journal.relay_message.VERSION", 2)
@@ -172,7 +172,7 @@ def test_an_errand_that_was_not_read_says_so(
 
 
 def test_so_many_errands_are_in_hand_at_once(
-    place: Place, sender: Sender, monkeypatch: pytest.MonkeyPatch
+    place: JournalUrl, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "ERRANDS_TAKEN_MAX", 2)
     with closing(Taker(place)) as taker:
@@ -185,7 +185,7 @@ def test_so_many_errands_are_in_hand_at_once(
         assert all(sender.next().is_whole for _ in range(3))
 
 
-def test_what_is_old_is_swept_away(place: Place, server: Database) -> None:
+def test_what_is_old_is_swept_away(place: JournalUrl, server: Database) -> None:
     ages = {"errand": limits.ERRAND_AGE_MS, "reply": limits.REPLY_AGE_MS}
     with server.connect() as db:
         for table, age_ms in ages.items():
@@ -207,7 +207,7 @@ def test_what_is_old_is_swept_away(place: Place, server: Database) -> None:
 
 
 def test_what_nobody_has_taken_is_taken_back_and_surely_not_done(
-    place: Place, sender: Sender, server: Database, monkeypatch: pytest.MonkeyPatch
+    place: JournalUrl, sender: Sender, server: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with patience(monkeypatch, 50):
         sender.send(errand(add(1), safe(2)))
@@ -216,7 +216,7 @@ def test_what_nobody_has_taken_is_taken_back_and_surely_not_done(
 
 
 def test_what_somebody_has_taken_is_doubted_unless_it_can_be_asked_again(
-    place: Place, sender: Sender, monkeypatch: pytest.MonkeyPatch
+    place: JournalUrl, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     show = {"id": 3, "action": "issue.show", "payload": {"id": "a"}}
     with closing(Taker(place)) as taker:
@@ -228,7 +228,7 @@ def test_what_somebody_has_taken_is_doubted_unless_it_can_be_asked_again(
 
 
 def test_what_the_database_has_lost_is_asked_again_where_that_is_safe(
-    place: Place, server: Database, sender: Sender
+    place: JournalUrl, server: Database, sender: Sender
 ) -> None:
     with closing(Taker(place)) as taker:
         sender.send(errand(add(1), safe(2)))
@@ -246,7 +246,7 @@ def test_what_the_database_has_lost_is_asked_again_where_that_is_safe(
 
 
 def test_without_a_database_everybody_is_told_in_time(
-    server: Database, url: str, place: Place, monkeypatch: pytest.MonkeyPatch
+    server: Database, url: str, place: JournalUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("understudy.authority.journal.postgres.bell.ANSWER_SECONDS", 0.2)
     with Wire(server.socket) as wire, closing(Sender(parsed(server.through(wire, url)))) as sender:
@@ -271,7 +271,7 @@ def test_without_a_database_everybody_is_told_in_time(
 
 
 def test_whoever_takes_over_knows_what_was_done_and_what_was_not(
-    place: Place, sender: Sender, server: Database
+    place: JournalUrl, sender: Sender, server: Database
 ) -> None:
     done, undone, lost = errand(add(1)), errand(add(2)), errand(add(3), safe(4))
     with closing(Taker(place)) as taker:
@@ -293,7 +293,7 @@ def test_whoever_takes_over_knows_what_was_done_and_what_was_not(
     assert count(server, place, "errand") == 0
 
 
-def test_another_messenger_goes_on_where_one_has_stopped(place: Place, sender: Sender) -> None:
+def test_another_messenger_goes_on_where_one_has_stopped(place: JournalUrl, sender: Sender) -> None:
     sent, unsent = errand(add(1)), errand(add(2))
     with closing(Taker(place)) as taker:
         sender.send(sent)
@@ -309,10 +309,10 @@ def test_another_messenger_goes_on_where_one_has_stopped(place: Place, sender: S
 
 
 def test_a_reply_is_there_with_its_rows_or_not_at_all(
-    place: Place, server: Database, tmp_path: Path, url: str
+    place: JournalUrl, server: Database, tmp_path: Path, url: str
 ) -> None:
     create_state_dir(tmp_path / "home", "n1", url)
-    reply = Reply("x", 1, None, b"{}\n")
+    reply = RelayReply("x", 1, None, b"{}\n")
     with Office(tmp_path / "home") as office:
         office.journal.post.enclose([reply])  # type: ignore[union-attr]
         assert office.ask("issue.add", {"title": "t"})["seq"] == 1
@@ -328,7 +328,7 @@ def test_a_reply_is_there_with_its_rows_or_not_at_all(
 
 
 def test_a_successor_takes_what_has_no_reply_and_nothing_that_has_one(
-    place: Place, sender: Sender
+    place: JournalUrl, sender: Sender
 ) -> None:
     with closing(Taker(place)) as first:
         sender.send(errand(add(1)), errand(add(2)))
@@ -393,7 +393,7 @@ def test_many_clients_of_a_standby_are_not_starved_by_those_of_the_active_one(
     def flood() -> None:
         with Client(homes[0], "mcp") as client:
             while not over.is_set():
-                client.ask_many([Call("issue.add", {"title": "t"})] * 1_000)
+                client.ask_many([ClientCall("issue.add", {"title": "t"})] * 1_000)
 
     with Serve(homes[0]).ready(), Serve(homes[1]).ready():
         floods = [threading.Thread(target=flood) for _ in range(2)]
@@ -430,14 +430,14 @@ def test_doors_are_kept(homes: list[Path]) -> None:
     assert len(set(said)) > 1
 
 
-def count(server: Database, place: Place, table: str) -> int:
+def count(server: Database, place: JournalUrl, table: str) -> int:
     with server.connect() as db:
         ((found,),) = db.execute(f"SELECT count(*) FROM {place.schema}.{table}").fetchall()
         assert isinstance(found, int)
         return found
 
 
-def forge(server: Database, place: Place, asker: str, number: int, lines: bytes) -> None:
+def forge(server: Database, place: JournalUrl, asker: str, number: int, lines: bytes) -> None:
     with server.connect() as db:
         insert = f"INSERT INTO {place.schema}.reply (asker, number, lines) VALUES (%s, %s, %b)"
         db.execute(insert, (asker, number, lines))

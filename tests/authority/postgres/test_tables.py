@@ -14,7 +14,7 @@ from tests.fakes.desk import Desk
 from tests.services.shared import Database
 from understudy.authority.conformance.picture import faults
 from understudy.authority.journal.journal import Unavailable
-from understudy.authority.journal.journal_url import Place
+from understudy.authority.journal.journal_url import JournalUrl
 from understudy.authority.journal.postgres import PostgresJournal, migration
 from understudy.authority.journal.postgres import tables as tables_module
 from understudy.authority.journal.postgres.tables import PostgresTables
@@ -29,7 +29,7 @@ def refused(reason: Reason) -> pytest.RaisesExc[Unavailable]:
 
 
 @pytest.fixture
-def journal(place: Place) -> Iterator[PostgresJournal]:
+def journal(place: JournalUrl) -> Iterator[PostgresJournal]:
     with closing(PostgresJournal(place)) as found:
         yield found
 
@@ -41,7 +41,7 @@ def tables(journal: PostgresJournal) -> Iterator[PostgresTables]:
 
 
 @pytest.fixture
-def raw(server: Database, place: Place) -> Iterator[psycopg.Connection[Any]]:
+def raw(server: Database, place: JournalUrl) -> Iterator[psycopg.Connection[Any]]:
     """Somebody with a shell on the database."""
     with server.connect() as db:
         db.execute(f"SET search_path = {place.schema}")
@@ -88,7 +88,7 @@ def test_many_rows_are_shown_in_parts(
 
 
 def test_a_deposed_authority_writes_no_tables(
-    place: Place, journal: PostgresJournal, tables: PostgresTables
+    place: JournalUrl, journal: PostgresJournal, tables: PostgresTables
 ) -> None:
     desk = worked(journal, steps=0)
     tables.follow(journal, 2)
@@ -103,7 +103,7 @@ def test_a_deposed_authority_writes_no_tables(
         assert faults(theirs, desk.authority.state, desk.authority.head.seq) == []
 
 
-def test_whoever_never_led_writes_no_tables(place: Place, journal: PostgresJournal) -> None:
+def test_whoever_never_led_writes_no_tables(place: JournalUrl, journal: PostgresJournal) -> None:
     worked(journal, steps=0)
     with (
         closing(PostgresJournal(place, read_only=True)) as reader,
@@ -160,7 +160,7 @@ def test_a_step_has_one_job_and_the_table_says_so(
 
 
 def test_a_database_without_tables_gets_them_from_the_first_that_writes(
-    place: Place, raw: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+    place: JournalUrl, raw: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for table in SCHEMA:
         raw.execute(f"DROP TABLE {table.name}")

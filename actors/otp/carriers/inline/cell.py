@@ -20,8 +20,8 @@ from ...cell import (
     Behaviour,
     Down,
     Exited,
+    ExitReason,
     Located,
-    Reason,
     Ref,
     Start,
     Started,
@@ -64,7 +64,7 @@ class InlineCell:
         self._behaviour: Behaviour | None = None
         self._inbox: deque[object] = deque()
         self._is_ready = False
-        self._verdict: Reason | None = None  # by its own wish, or by a signal it cannot trap
+        self._verdict: ExitReason | None = None  # by its own wish, or by a signal it cannot trap
         self._monitors = count(1)
         self._names: list[str] = []
 
@@ -87,12 +87,12 @@ class InlineCell:
         if cell is not None:
             cell.put(message)
 
-    def signal(self, to: Target, reason: Reason) -> None:
+    def signal(self, to: Target, reason: ExitReason) -> None:
         cell = self._system.find(to)
         if cell is not None:
             cell.signalled(self.me, reason)
 
-    def exit(self, reason: Reason) -> None:
+    def exit(self, reason: ExitReason) -> None:
         if self._verdict is None:
             self._verdict = reason
 
@@ -169,14 +169,14 @@ class InlineCell:
         if timer in self.timers:
             self.put(_Fired(timer))
 
-    def signalled(self, sender: Ref, reason: Reason) -> None:
+    def signalled(self, sender: Ref, reason: ExitReason) -> None:
         """A signal, or the end of a linked cell."""
         if self.trap_exits and reason != KILL:
             self.put(Exited(sender, reason))
         elif reason.kind != "normal":
             self._condemn(KILLED if reason == KILL else reason)
 
-    def _condemn(self, reason: Reason) -> None:
+    def _condemn(self, reason: ExitReason) -> None:
         if self._verdict is None or reason == KILLED:
             self._verdict = reason
         self._system.ready(self)
@@ -220,7 +220,7 @@ class InlineCell:
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def end(self, reason: Reason) -> None:
+    def end(self, reason: ExitReason) -> None:
         """Run `stop` unless killed, take the children along, and tell everybody (I3, I5)."""
         self.is_ending = True
         if self._behaviour is not None and reason != KILLED:
@@ -244,7 +244,7 @@ class InlineCell:
         self.timers.clear()
         self._inbox.clear()
 
-    def _tell(self, reason: Reason) -> None:
+    def _tell(self, reason: ExitReason) -> None:
         exited = Exited(self.me, reason)
         for ref in self.links:
             cell = self._system.find(ref)

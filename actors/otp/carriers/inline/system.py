@@ -26,7 +26,7 @@ from ...cell import (
     CallFailed,
     Cell,
     Exited,
-    Reason,
+    ExitReason,
     Ref,
     Start,
     Started,
@@ -64,7 +64,7 @@ class Inline:
         self._ready: deque[InlineCell] = deque()
         self._drawn: list[InlineCell] = []
         self._timers: list[tuple[int, int, InlineCell, str]] = []
-        self._ended: dict[Ref, Reason] = {}
+        self._ended: dict[Ref, ExitReason] = {}
         self._root = _Outside()
         self._root_cell = self._made(None, Start(lambda: self._root, label="root"))
         self.run()
@@ -84,7 +84,7 @@ class Inline:
             raise StartFailed(self._root.ended[ref])
         self.signal(ref, KILL)
         self.run()
-        raise StartFailed(Reason("timeout", "it waits for what never comes"))
+        raise StartFailed(ExitReason("timeout", "it waits for what never comes"))
 
     def call(self, target: Target, request: object, timeout_ms: int) -> object:
         """Ask, and let cells run and time pass until there is an answer."""
@@ -112,14 +112,14 @@ class Inline:
     def cast(self, target: Target, message: object) -> None:
         self.send(target, Cast(message))
 
-    def signal(self, target: Target, reason: Reason) -> None:
+    def signal(self, target: Target, reason: ExitReason) -> None:
         """From the root, which is the parent of what `spawn` made."""
         self._root_cell.signal(target, reason)
 
     def alive(self, ref: Ref) -> bool:
         return ref.serial in self.cells and ref.system == self.name
 
-    def ended(self, ref: Ref) -> Reason | None:
+    def ended(self, ref: Ref) -> ExitReason | None:
         """Why a cell ended, as long as that is remembered."""
         return self._ended.get(ref)
 
@@ -183,7 +183,7 @@ class Inline:
         if self._sink is not None:
             self._sink(row)
 
-    def gone(self, cell: InlineCell, reason: Reason) -> None:
+    def gone(self, cell: InlineCell, reason: ExitReason) -> None:
         del self.cells[cell.me.serial]
         self._ended[cell.me] = reason
         if len(self._ended) > ENDED_KEPT_MAX:
@@ -238,7 +238,7 @@ class _Outside:
 
     def __init__(self) -> None:
         self.started: set[Ref] = set()
-        self.ended: dict[Ref, Reason] = {}
+        self.ended: dict[Ref, ExitReason] = {}
         self.inbox: list[object] = []
 
     def knows(self, ref: Ref) -> bool:
@@ -257,7 +257,7 @@ class _Outside:
         elif not self.calls.take(message):
             self.inbox.append(message)
 
-    def stop(self, cell: Cell, reason: Reason) -> None: ...
+    def stop(self, cell: Cell, reason: ExitReason) -> None: ...
 
     def summary(self) -> object:
         return {"started": len(self.started)}

@@ -30,9 +30,9 @@ from ...cell import (
     SHUTDOWN,
     Behaviour,
     Exited,
+    ExitReason,
     Located,
     Readable,
-    Reason,
     Ref,
     Start,
     Started,
@@ -41,12 +41,12 @@ from ...cell import (
 from ...identity import Identity
 from . import report_file
 from .birth import Capabilities, Charter, Wire
-from .children import UNSEEN, Brood, Child
+from .children import UNSEEN, Brood, ChildProcess
 from .delivery import SOON_MS, Delivery
 from .links import Bonds
 from .mailbox import Item, Numbers, Parcel, key_of
 from .poller import Vigil
-from .registry import Entry, Place, Roll
+from .registry import RegistryEntry, RegistryFolder, Roll
 from .wheel import Wheel
 
 TURN_MS: Final = 10  # then others are heard before the next message
@@ -64,7 +64,7 @@ class Body:
     """Implements `Cell`; beyond it `watch`, `unwatch`, `report` and `spawn` with `on`."""
 
     def __init__(
-        self, charter: Charter, wire: Wire, place: Place, roll: Roll, reports: Path
+        self, charter: Charter, wire: Wire, place: RegistryFolder, roll: Roll, reports: Path
     ) -> None:
         self.me = Ref(charter.me.system, charter.me.serial, charter.me.label, place)
         self.parent = charter.parent
@@ -76,7 +76,7 @@ class Body:
         self._reports = reports
         self._behaviour: Behaviour | None = None
         self._phase: Literal["starting", "up", "ending"] = "starting"
-        self._verdict: Reason | None = None
+        self._verdict: ExitReason | None = None
         self._inbox: deque[tuple[str, Any]] = deque()
         self._numbers = Numbers()
         self._wheel = Wheel()
@@ -110,14 +110,14 @@ class Body:
     def send(self, to: Target, message: object) -> None:
         self.post(to, ("message", pickle.dumps(message)))
 
-    def signal(self, to: Target, reason: Reason) -> None:
+    def signal(self, to: Target, reason: ExitReason) -> None:
         ref = self.found(to)
         if ref is not None and reason == KILL and ref.place.node == self.me.place.node:
             self._kill(ref)
         else:
             self.post(to, ("signal", pickle.dumps(reason)))
 
-    def exit(self, reason: Reason) -> None:
+    def exit(self, reason: ExitReason) -> None:
         if self._verdict is None:
             self._verdict = reason
 
@@ -180,7 +180,7 @@ class Body:
     def begin(self) -> None:
         """Be found by others, and run `start`."""
         parent = "" if self.parent is None else self.parent.serial
-        entry = Entry(self.me.place, parent, self._charter.keeper)
+        entry = RegistryEntry(self.me.place, parent, self._charter.keeper)
         self.roll.enter(self.me.serial, entry, anew=True)
         if self._is_guest:
             self._feel_pulse()
@@ -367,7 +367,7 @@ class Body:
     def _lost(self, ref: Ref) -> None:
         """Nobody takes mail there any more."""
         if self._is_guest and ref == self.parent:
-            self._gone(Reason("killed", "its parent is gone"))
+            self._gone(ExitReason("killed", "its parent is gone"))
         child = self._brood.get(ref)
         if child is not None and child.is_away:
             self._child_ended(child, child.last_words or UNSEEN)
@@ -410,7 +410,7 @@ class Body:
 
     # --- signals ----------------------------------------------------------------------------------
 
-    def signalled(self, sender: Ref, reason: Reason) -> None:
+    def signalled(self, sender: Ref, reason: ExitReason) -> None:
         """A signal, or the end of a linked cell."""
         if reason == KILL:  # from another system; in ours nobody asks
             self._gone(KILLED)
@@ -435,7 +435,7 @@ class Body:
             self._child_ended(child, reason)
         self._bonds.process_ended(pid, self.now_ms())
 
-    def _child_ended(self, child: Child, reason: Reason) -> None:
+    def _child_ended(self, child: ChildProcess, reason: ExitReason) -> None:
         """Once for every child (I2, I6)."""
         reason, fault = self._brood.bury(child, reason)
         if reason.kind in ("exit", "signal"):
@@ -446,7 +446,7 @@ class Body:
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def _end(self, reason: Reason) -> None:
+    def _end(self, reason: ExitReason) -> None:
         """Run `stop`, and take the children along."""
         if self._behaviour is not None:
             self._guarded("stop", self._behaviour.stop, self, reason)
@@ -475,7 +475,7 @@ class Body:
             assert self._verdict is not None
             self._gone(self._verdict)
 
-    def _gone(self, reason: Reason) -> NoReturn:
+    def _gone(self, reason: ExitReason) -> NoReturn:
         self.roll.end(self.me.serial, reason)
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):

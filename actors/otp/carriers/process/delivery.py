@@ -10,8 +10,8 @@ from typing import Final
 
 from ...cell import Ref
 from .birth import Wire
-from .mailbox import Fate, Item, Key, Lane, Outbox, Parcel, key_of
-from .registry import Place, Roll
+from .mailbox import Fate, Item, Key, MailLane, Outbox, Parcel, key_of
+from .registry import RegistryFolder, Roll
 
 SOON_MS: Final = 5  # when to look again for a cell that is being born
 _AGAIN_MS: Final = 20
@@ -29,7 +29,7 @@ class Delivery:
         self._wire = wire
         self._lost = lost
         self._outbox = Outbox(me)
-        self._routes: dict[Key, Place] = {}
+        self._routes: dict[Key, RegistryFolder] = {}
         self._sent_ms: dict[Key, int] = {}
         self._now_ms = 0
 
@@ -45,10 +45,12 @@ class Delivery:
         self.pump(now_ms)
 
     def learned(self, sender: Ref, host: str, port: int) -> None:
-        place: Place = sender.place
+        place: RegistryFolder = sender.place
         if len(self._routes) >= _ROUTES_MAX:
             del self._routes[next(iter(self._routes))]
-        self._routes[key_of(sender)] = Place(place.node, place.pid, place.ticks, host, port)
+        self._routes[key_of(sender)] = RegistryFolder(
+            place.node, place.pid, place.ticks, host, port
+        )
 
     def knows(self, ref: Ref) -> bool:
         return bool(key_of(ref) in self._routes or ref.place.port)
@@ -80,16 +82,16 @@ class Delivery:
             return resting
         return min(now_ms + _LOOK_MS, resting or now_ms + _LOOK_MS)
 
-    def _post(self, lane: Lane, place: Place) -> None:
+    def _post(self, lane: MailLane, place: RegistryFolder) -> None:
         parcel = self._outbox.load(lane)
         self._sent_ms[parcel.to] = self._now_ms
         self._wire.post(
             place.host, place.port, parcel, lambda fate: self._returned(lane, parcel, fate)
         )
 
-    def _place(self, ref: Ref) -> Place | None:
+    def _place(self, ref: Ref) -> RegistryFolder | None:
         """Where a cell takes its mail; with no port while it is being born, None if it is gone."""
-        place: Place | None = self._routes.get(key_of(ref)) or ref.place
+        place: RegistryFolder | None = self._routes.get(key_of(ref)) or ref.place
         assert place is not None
         if not place.port and ref.system == self._roll.system:
             entry = self._roll.find(ref.serial)
@@ -102,7 +104,7 @@ class Delivery:
             self._routes[key_of(ref)] = place
         return place
 
-    def _returned(self, lane: Lane, parcel: Parcel, fate: Fate) -> None:
+    def _returned(self, lane: MailLane, parcel: Parcel, fate: Fate) -> None:
         if lane.parcel is not parcel or not lane.under_way:
             return  # it was given up
         if fate == "taken":

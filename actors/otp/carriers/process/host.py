@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ...cell import Reason, Ref, Start
+from ...cell import ExitReason, Ref, Start
 from ...identity import Identity, boot_id, identity
 from . import process_id
-from .registry import Place, Roll
+from .registry import RegistryFolder, Roll
 
 ROOT: Final = "0"  # the serial of the root
 RUN_FILE: Final = "run.json"
@@ -70,7 +70,7 @@ class Backstage:
         try:
             self._start()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must hear of it
-            self._leave("failed", Reason("crash", f"{type(error).__name__}: {error}"))
+            self._leave("failed", ExitReason("crash", f"{type(error).__name__}: {error}"))
         self._say("up", port=self._orders.port, admin=self._admin.pid, root=self._root.pid)
         self._leave("ended", self._watch())
 
@@ -81,7 +81,7 @@ class Backstage:
 
         from . import hooks, thespian_actor  # noqa: PLC0415
         from .birth import Charter  # noqa: PLC0415
-        from .root import Door  # noqa: PLC0415
+        from .root import RootCell  # noqa: PLC0415
 
         orders = self._orders
         reader = hooks.install(
@@ -99,8 +99,8 @@ class Backstage:
             capabilities["Convention Address.IPv4"] = orders.leader
         self._system = ActorSystem("multiprocTCPBase", capabilities, transientUnique=True)
         self._admin = identity(int(os.read(reader, 32)))
-        me = Ref(orders.system, ROOT, "root", Place(""))
-        start = pickle.dumps(Start(Door, (orders.door,), "root"))
+        me = Ref(orders.system, ROOT, "root", RegistryFolder(""))
+        start = pickle.dumps(Start(RootCell, (orders.door,), "root"))
         charter = Charter(me, None, self._admin, start, (orders.door,))
         requirements = thespian_actor.Requirements(charter, orders.build, {})
         self._system.createActor(thespian_actor.Player, targetActorRequirements=requirements)
@@ -139,7 +139,7 @@ class Backstage:
 
     # --- the watch --------------------------------------------------------------------------------
 
-    def _watch(self) -> Reason:
+    def _watch(self) -> ExitReason:
         """Until something ends that must not, or is asked to."""
         program, admin, root = (
             os.pidfd_open(who.pid) for who in (self._program, self._admin, self._root)
@@ -151,7 +151,7 @@ class Backstage:
         while True:
             ready = {fd for fd, _ in poll.poll(_TIDY_MS)}
             if program in ready:
-                return Reason("killed", "the program that started it has ended")
+                return ExitReason("killed", "the program that started it has ended")
             if admin in ready:
                 return self._how_admin_ended()
             if root in ready:
@@ -159,27 +159,29 @@ class Backstage:
             if self._control.fileno() in ready:
                 line = self._control.recv(4_096)
                 if not line:
-                    return Reason("killed", "the program that started it has let go")
+                    return ExitReason("killed", "the program that started it has let go")
                 deadline = time.monotonic() + json.loads(line)["stop_ms"] / 1000 + _SPARE_SECONDS
             if deadline is not None and time.monotonic() > deadline:
-                return Reason("timeout", "the root did not end in time")
+                return ExitReason("timeout", "the root did not end in time")
             self._bury_orphans()
 
-    def _how_admin_ended(self) -> Reason:
+    def _how_admin_ended(self) -> ExitReason:
         _, status = os.waitpid(self._admin.pid, 0)
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
-            return Reason("signal", f"Thespian's admin: {signal.Signals(-code).name}", -code)
-        return Reason("exit", "Thespian's admin", code)
+            return ExitReason("signal", f"Thespian's admin: {signal.Signals(-code).name}", -code)
+        return ExitReason("exit", "Thespian's admin", code)
 
-    def _how_root_ended(self, *, wanted: bool) -> Reason:
+    def _how_root_ended(self, *, wanted: bool) -> ExitReason:
         reason = self._roll.how(ROOT)
         if not wanted:
             kind, code = ("killed", None) if reason is None else (reason.kind, reason.code)
-            return Reason(kind, f"the root: {reason.detail if reason else 'no last word'}", code)
+            return ExitReason(
+                kind, f"the root: {reason.detail if reason else 'no last word'}", code
+            )
         if self._admin.is_alive:
             self._system.shutdown()
-        return reason or Reason("killed", "the root: no last word")
+        return reason or ExitReason("killed", "the root: no last word")
 
     def _bury_orphans(self) -> None:
         """Processes that lost their parent are ours now; only for the admin somebody waits."""
@@ -193,7 +195,7 @@ class Backstage:
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def _leave(self, word: str, reason: Reason) -> NoReturn:
+    def _leave(self, word: str, reason: ExitReason) -> NoReturn:
         swept = process_id.sweep(self._orders.system)
         (self._folder / RUN_FILE).unlink(missing_ok=True)
         self._say(

@@ -13,10 +13,10 @@ but not watched, and so not called.
 import pickle
 from typing import Final, Protocol
 
-from ...cell import NOPROC, Down, Reason, Ref, Target
+from ...cell import NOPROC, Down, ExitReason, Ref, Target
 from .mailbox import Item
 from .poller import Vigil
-from .registry import Place, Roll
+from .registry import RegistryFolder, Roll
 from .watches import Tie, Ties
 
 _SELF: Final = "@"  # begins the name of a monitor that the carrier itself has set
@@ -41,7 +41,7 @@ class Holder(Protocol):
 
     def is_parent_of(self, ref: Ref) -> bool: ...
 
-    def signalled(self, sender: Ref, reason: Reason) -> None: ...
+    def signalled(self, sender: Ref, reason: ExitReason) -> None: ...
 
 
 class Bonds:
@@ -135,7 +135,7 @@ class Bonds:
     def process_ended(self, pid: int, now_ms: int) -> None:
         self._ties.process_ended(pid, now_ms)
 
-    def child_ended(self, ref: Ref, reason: Reason) -> None:
+    def child_ended(self, ref: Ref, reason: ExitReason) -> None:
         tie = self._ties.told(ref)
         if tie is not None:
             tie.is_link = False  # a parent hears `Exited`, and never ends by it
@@ -145,7 +145,7 @@ class Bonds:
         for tie, reason in self._ties.explained(now_ms):
             self._tell(tie, reason)
 
-    def _tell(self, tie: Tie, reason: Reason) -> None:
+    def _tell(self, tie: Tie, reason: ExitReason) -> None:
         for monitor in tie.monitors:
             self._holder.put("down", Down(monitor, tie.ref, reason))
         if tie.is_link:
@@ -166,7 +166,7 @@ class Bonds:
         if tie is not None and tie.pid is None and tie.entry is not None:
             # It is away, and its parent hears of its end.
             keeper = tie.entry.keeper
-            place = Place(holder.me.system, keeper.pid, keeper.ticks)
+            place = RegistryFolder(holder.me.system, keeper.pid, keeper.ticks)
             parent = Ref(holder.me.system, tie.entry.parent, "", place)
             holder.post(parent, ("watch", pickle.dumps((_SELF + ref.serial, ref))))
         return tie

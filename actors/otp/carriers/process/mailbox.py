@@ -56,7 +56,7 @@ class Parcel:
 
 
 @dataclass(slots=True)
-class Lane:
+class MailLane:
     ref: Ref
     waiting: deque[Item] = field(default_factory=deque)
     size: int = 0
@@ -72,7 +72,7 @@ class Lane:
 class Outbox:
     def __init__(self, me: Ref) -> None:
         self._me = me
-        self._lanes: dict[Key, Lane] = {}
+        self._lanes: dict[Key, MailLane] = {}
         self._turn: deque[Key] = deque()  # lanes with something to send, in fair order
         self._number = 0
         self.under_way = 0
@@ -88,7 +88,7 @@ class Outbox:
         key = key_of(ref)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(ref)
+            lane = self._lanes[key] = MailLane(ref)
             self._turn.append(key)
         full = len(lane.waiting) >= LANE_MAX or lane.size + len(item[1]) > LANE_BYTES_MAX
         if full and not exempt and lane.waiting:  # I3
@@ -96,7 +96,7 @@ class Outbox:
         lane.waiting.append(item)
         lane.size += len(item[1])
 
-    def ready(self, now_ms: int) -> Iterator[Lane]:
+    def ready(self, now_ms: int) -> Iterator[MailLane]:
         """Lanes that may send now, each once, as long as there is room (I2)."""
         for _ in range(len(self._turn)):
             if self.under_way >= UNDER_WAY_MAX:
@@ -112,7 +112,7 @@ class Outbox:
             if not lane.under_way and key in self._lanes:
                 self._turn.append(key)
 
-    def load(self, lane: Lane) -> Parcel:
+    def load(self, lane: MailLane) -> Parcel:
         """The parcel to send: the one that was not taken, or a new one."""
         lane.under_way = True
         self.under_way += 1
@@ -123,7 +123,7 @@ class Outbox:
         return lane.parcel
 
     @staticmethod
-    def _unloaded(lane: Lane) -> Iterator[Item]:
+    def _unloaded(lane: MailLane) -> Iterator[Item]:
         size = 0
         for _ in range(PARCEL_MAX):
             if not lane.waiting or (size + len(lane.waiting[0][1]) > PARCEL_BYTES_MAX and size):
@@ -133,7 +133,7 @@ class Outbox:
             lane.size -= len(item[1])
             yield item
 
-    def taken(self, lane: Lane) -> None:
+    def taken(self, lane: MailLane) -> None:
         """The receiver has the parcel."""
         self._returned(lane)
         lane.parcel = None
@@ -142,23 +142,23 @@ class Outbox:
         else:
             self._turn.append(key_of(lane.ref))
 
-    def not_taken(self, lane: Lane, rests_until_ms: int) -> None:
+    def not_taken(self, lane: MailLane, rests_until_ms: int) -> None:
         """Nobody knows whether the receiver has it; the same again, later."""
         self._returned(lane)
         lane.rests_until_ms = rests_until_ms
         self._turn.append(key_of(lane.ref))
 
-    def drop(self, lane: Lane) -> None:
+    def drop(self, lane: MailLane) -> None:
         """There is nobody at the end of it."""
         if lane.under_way:
             self._returned(lane)
         if self._lanes.get(key_of(lane.ref)) is lane:
             del self._lanes[key_of(lane.ref)]
 
-    def lane(self, ref: Ref) -> Lane | None:
+    def lane(self, ref: Ref) -> MailLane | None:
         return self._lanes.get(key_of(ref))
 
-    def lanes_under_way(self) -> list[Lane]:
+    def lanes_under_way(self) -> list[MailLane]:
         return [lane for lane in self._lanes.values() if lane.under_way]
 
     def resting_until_ms(self, now_ms: int) -> int | None:
@@ -166,7 +166,7 @@ class Outbox:
         resting = (lane.rests_until_ms for lane in self._lanes.values() if not lane.under_way)
         return min((until for until in resting if until > now_ms), default=None)
 
-    def _returned(self, lane: Lane) -> None:
+    def _returned(self, lane: MailLane) -> None:
         if lane.under_way:
             lane.under_way = False
             self.under_way -= 1

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from ...cell import Reason, Ref
+from ...cell import ExitReason, Ref
 from ...identity import Identity
 
 STALE_SECONDS = 120.0  # how long an end is told; a late watcher hears `noproc`
@@ -33,7 +33,7 @@ _FOLDERS = ("cells", "ends", "names", "faults")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RegistryFolder:
     """Where a cell is, as far as is known: the carrier's part of a `Ref`."""
 
     node: str  # the system that hosts it: its own, unless it is away
@@ -48,10 +48,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegistryEntry:
     """A cell on the roll, and who will see its end."""
 
-    place: Place
+    place: RegistryFolder
     parent: str
     keeper: Identity
 
@@ -80,7 +80,7 @@ class Roll:
 
     # --- cells ------------------------------------------------------------------------------------
 
-    def enter(self, serial: str, entry: Entry, *, anew: bool = False) -> None:
+    def enter(self, serial: str, entry: RegistryEntry, *, anew: bool = False) -> None:
         """Put a cell on the roll; `anew` where it knows more than its parent did."""
         path = self._cells / serial
         draft = self._draft(asdict(entry))
@@ -91,18 +91,20 @@ class Roll:
             path.hardlink_to(draft)
         draft.unlink()
 
-    def find(self, serial: str) -> Entry | None:
+    def find(self, serial: str) -> RegistryEntry | None:
         row = _read(self._cells / serial)
         if row is None:
             return None
-        return Entry(Place(**row["place"]), row["parent"], Identity(**row["keeper"]))
+        return RegistryEntry(
+            RegistryFolder(**row["place"]), row["parent"], Identity(**row["keeper"])
+        )
 
     def leave(self, serial: str) -> None:
         (self._cells / serial).unlink(missing_ok=True)
 
     # --- ends -------------------------------------------------------------------------------------
 
-    def end(self, serial: str, reason: Reason) -> Reason:
+    def end(self, serial: str, reason: ExitReason) -> ExitReason:
         """Write how a cell ended, unless that is known (I1); what is known then.
 
         On a full disk nothing is written, and only those who see it themselves know.
@@ -114,9 +116,9 @@ class Roll:
             draft.unlink()
         return self.how(serial) or reason
 
-    def how(self, serial: str) -> Reason | None:
+    def how(self, serial: str) -> ExitReason | None:
         row = _read(self._ends / serial)
-        return None if row is None else Reason(**row)
+        return None if row is None else ExitReason(**row)
 
     def fault_path(self, serial: str) -> Path:
         return self._faults / serial
@@ -148,7 +150,7 @@ class Roll:
         if row is None:
             return None
         _, serial, label = row.pop("name"), row.pop("serial"), row.pop("label")
-        place = Place(**row)
+        place = RegistryFolder(**row)
         if not place.identity.is_alive:
             return None
         return Ref(self.system, serial, label, place)

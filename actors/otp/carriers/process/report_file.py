@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from ... import report
-from ...cell import Reason, Ref
+from ...cell import ExitReason, Ref
 
 _FAULT_LENGTH_MAX = 4_000
 
@@ -22,7 +22,7 @@ def write(path: Path, row: report.Row) -> None:
         os.close(fd)
 
 
-def death(ref: Ref, reason: Reason, fault: str, now_ms: int) -> report.Row:
+def death(ref: Ref, reason: ExitReason, fault: str, now_ms: int) -> report.Row:
     """A process ended that had no time to say so; what a fault in C code left is kept."""
     return {
         "kind": "death",

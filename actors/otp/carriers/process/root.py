@@ -22,10 +22,10 @@ from ...cell import (
     Cell,
     Down,
     Exited,
+    ExitReason,
     Located,
     OtpError,
     Readable,
-    Reason,
     Ref,
     Started,
     StartFailed,
@@ -67,7 +67,7 @@ class Tell:
 @dataclass(frozen=True, slots=True)
 class Signal:
     target: Target
-    reason: Reason
+    reason: ExitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RootAnswer:
     number: int
     value: object  # an `OtpError` is raised on the other side
 
@@ -126,7 +126,7 @@ class _Late:
 # --- the root -------------------------------------------------------------------------------------
 
 
-class Door:
+class RootCell:
     """The behaviour of the root."""
 
     cell: Body
@@ -176,7 +176,7 @@ class Door:
             case _:
                 self.calls.take(message)
 
-    def stop(self, cell: Cell, reason: Reason) -> None:  # noqa: ARG002 - as the carrier calls it
+    def stop(self, cell: Cell, reason: ExitReason) -> None:  # noqa: ARG002 - as the carrier calls it
         """Let the last answers out."""
         with suppress(OSError):
             self._socket.settimeout(_GOODBYE_SECONDS)
@@ -239,7 +239,7 @@ class Door:
 
     # --- ends -------------------------------------------------------------------------------------
 
-    def _exited(self, ref: Ref, reason: Reason) -> None:
+    def _exited(self, ref: Ref, reason: ExitReason) -> None:
         if ref not in self._first:  # it is the operating system that wants an end
             self._closing = self._closing or 0
             self._close_next()
@@ -256,7 +256,9 @@ class Door:
             for each in reversed(self._first):
                 self.cell.signal(each, KILL)
         elif ref in self._starts:
-            self._answer(self._starts.pop(ref), StartFailed(Reason("timeout", "not ready in time")))
+            self._answer(
+                self._starts.pop(ref), StartFailed(ExitReason("timeout", "not ready in time"))
+            )
             self.cell.signal(ref, KILL)
 
     def _close_next(self) -> None:
@@ -275,10 +277,10 @@ class Door:
         if number is None:
             return
         try:
-            frame = encoded(Answer(number, value))
+            frame = encoded(RootAnswer(number, value))
         except Exception as error:  # noqa: BLE001 - whatever a value does when it is pickled
-            failure = CallFailed("root", Reason("crash", f"the answer cannot be sent: {error}"))
-            frame = encoded(Answer(number, failure))
+            failure = CallFailed("root", ExitReason("crash", f"the answer cannot be sent: {error}"))
+            frame = encoded(RootAnswer(number, failure))
         self._out += frame
         self._flush()
 

@@ -13,7 +13,7 @@ from itertools import count
 
 from ...cell import OtpError
 from .frames import Frames, encoded
-from .root import Answer, Numbered, Order
+from .root import Numbered, Order, RootAnswer
 
 _READ_BYTES = 262_144
 
@@ -31,7 +31,7 @@ class Line:
         self._numbers = count(1)
         self._writing = threading.Lock()
         self._state = threading.Condition()
-        self._open: dict[int, Answer | None] = {}
+        self._open: dict[int, RootAnswer | None] = {}
         self._is_read = False
         self._is_closed = False
 
@@ -92,6 +92,6 @@ class Line:
         if data == b"":
             self._is_closed = True
         for each in self._frames.feed(data or b""):
-            assert isinstance(each, Answer)
+            assert isinstance(each, RootAnswer)
             if each.number in self._open:
                 self._open[each.number] = each

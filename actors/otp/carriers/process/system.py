@@ -35,7 +35,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ...calls import Cast
-from ...cell import CallFailed, OtpError, Reason, Ref, Start, Target
+from ...cell import CallFailed, ExitReason, OtpError, Ref, Start, Target
 from ...identity import Identity, boot_id, identity
 from . import process_id
 from .host import LIVE, RUN_FILE
@@ -73,7 +73,7 @@ class PortTaken(OtpError):
 class SystemEnded(OtpError):
     """The system is not there any more, and this is why."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: ExitReason) -> None:
         super().__init__(f"the system has ended: {reason.kind} {reason.detail}".rstrip())
         self.reason = reason
 
@@ -112,7 +112,7 @@ class Troupe:
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = os.getpid()
         self._ending = threading.Lock()
-        self._reason: Reason | None = None
+        self._reason: ExitReason | None = None
         self._swept: list[int] = []
         self._is_closed = False
 
@@ -173,7 +173,7 @@ class Troupe:
         """Readable when the system has ended."""
         return self._pidfd
 
-    def wait(self, timeout_ms: int | None = None) -> Reason | None:
+    def wait(self, timeout_ms: int | None = None) -> ExitReason | None:
         """Why the system has ended; None where it has not by then."""
         with self._ending:
             if self._reason is None:
@@ -201,7 +201,7 @@ class Troupe:
         try:
             return self._ask(Ask(target, pickle.dumps(request), timeout_ms), timeout_ms)
         except TimeoutError as error:
-            raise CallFailed(target, Reason("timeout", "no answer in time")) from error
+            raise CallFailed(target, ExitReason("timeout", "no answer in time")) from error
 
     def send(self, target: Target, message: object) -> None:
         """Returns when it is on its way; raises `Overloaded` where too much is."""
@@ -212,7 +212,7 @@ class Troupe:
     def cast(self, target: Target, message: object) -> None:
         self.send(target, Cast(message))
 
-    def signal(self, target: Target, reason: Reason) -> None:
+    def signal(self, target: Target, reason: ExitReason) -> None:
         """From the root, which is the parent of what `spawn` made."""
         self._order(Signal(target, reason))
 
@@ -221,10 +221,10 @@ class Troupe:
         assert found is None or isinstance(found, Ref)
         return found
 
-    def join(self, target: Target, timeout_ms: int | None = None) -> Reason | None:
+    def join(self, target: Target, timeout_ms: int | None = None) -> ExitReason | None:
         """Why a cell has ended, `noproc` if that was before; None where it has not by then."""
         reason = self._order(Join(target, timeout_ms), timeout_ms)
-        assert reason is None or isinstance(reason, Reason)
+        assert reason is None or isinstance(reason, ExitReason)
         return reason
 
     def processes(self) -> list[Identity]:
@@ -235,7 +235,7 @@ class Troupe:
         try:
             return self._ask(order, timeout_ms)
         except TimeoutError as error:
-            raise CallFailed("root", Reason("timeout", "no answer in time")) from error
+            raise CallFailed("root", ExitReason("timeout", "no answer in time")) from error
 
     def _ask(self, order: Order, timeout_ms: int | None) -> object:
         """The answer of the root, which keeps the time; we give it a little more."""
@@ -245,7 +245,7 @@ class Troupe:
         try:
             value = self._line.ask(order, timeout_s)
         except Hung as error:
-            raise SystemEnded(self.wait(STOP_MS) or Reason("killed", str(error))) from error
+            raise SystemEnded(self.wait(STOP_MS) or ExitReason("killed", str(error))) from error
         if isinstance(value, OtpError):
             raise value
         return value
@@ -354,14 +354,14 @@ class Troupe:
         code = self._process.wait()
         process_id.sweep(self.name)
         if self._reason is None:
-            reason = Reason("exit", "the process behind it ended", code)
+            reason = ExitReason("exit", "the process behind it ended", code)
             if code < 0:
-                reason = Reason("signal", "the process behind it was killed", -code)
+                reason = ExitReason("signal", "the process behind it was killed", -code)
             self._reason = reason
 
     def _told(self, word: dict[str, Any] | None) -> None:
         if word is not None and word["word"] in ("ended", "failed"):
-            self._reason = Reason(word["kind"], word["detail"], word["code"])
+            self._reason = ExitReason(word["kind"], word["detail"], word["code"])
             self._swept = word["swept"]
 
     def _heard(self, deadline: float | None) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ from .birth import Capabilities, Charter, Process
 from .cell import Body
 from .hooks import Letter
 from .mailbox import Fate, Parcel
-from .registry import Place, Roll
+from .registry import RegistryFolder, Roll
 
 # What a system says of itself to others, as capabilities.
 SYSTEM = "Understudy System"
@@ -133,7 +133,7 @@ class Player(Actor):  # type: ignore[misc]
     def _made(self) -> Body:
         who = identity()
         host, port = self.myAddress.addressDetails.connectArgs[0]
-        place = Place(self._node, who.pid, who.ticks, host, port)
+        place = RegistryFolder(self._node, who.pid, who.ticks, host, port)
         return Body(self._charter, self, place, self._roll, self._reports)
 
     # --- as `Wire` has it -------------------------------------------------------------------------

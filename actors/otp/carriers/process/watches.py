@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...cell import Reason, Ref
+from ...cell import ExitReason, Ref
 from .mailbox import Key, key_of
 from .poller import Vigil
-from .registry import Entry, Roll
+from .registry import RegistryEntry, Roll
 
 REASON_MS: Final = 5_000  # that a parent gets to say how its child ended
 
@@ -24,7 +24,7 @@ REASON_MS: Final = 5_000  # that a parent gets to say how its child ended
 class Tie:
     ref: Ref
     pid: int | None  # whose end is watched here; None where somebody else watches
-    entry: Entry | None
+    entry: RegistryEntry | None
     monitors: dict[str, None] = field(default_factory=dict)
     is_link: bool = False
     unclear_until_ms: int = 0  # it has ended, and how is not known yet
@@ -54,7 +54,7 @@ class Ties:
             return None
         return self._ties.setdefault(key_of(ref), Tie(ref, entry.place.pid, entry))
 
-    def trust(self, ref: Ref, entry: Entry | None = None) -> Tie:
+    def trust(self, ref: Ref, entry: RegistryEntry | None = None) -> Tie:
         """A tie to a cell whose end is going to be told: a child, or one that is away."""
         return self._ties.setdefault(key_of(ref), Tie(ref, None, entry))
 
@@ -81,7 +81,7 @@ class Ties:
     def is_unclear(self) -> bool:
         return any(tie.unclear_until_ms for tie in self._ties.values())
 
-    def explained(self, now_ms: int) -> Iterator[tuple[Tie, Reason]]:
+    def explained(self, now_ms: int) -> Iterator[tuple[Tie, ExitReason]]:
         """Ends whose reason is known by now (I2)."""
         for tie in [each for each in self._ties.values() if each.unclear_until_ms]:
             reason = self._why(tie, now_ms)
@@ -89,11 +89,11 @@ class Ties:
                 self._ties.pop(key_of(tie.ref), None)
                 yield tie, reason
 
-    def _why(self, tie: Tie, now_ms: int) -> Reason | None:
+    def _why(self, tie: Tie, now_ms: int) -> ExitReason | None:
         assert tie.entry is not None
         is_waited_for = tie.entry.keeper.is_alive and now_ms < tie.unclear_until_ms
         # Looked at after the parent: it may have written it with its last breath.
         reason = self._roll.how(tie.ref.serial)
         if reason is None and not is_waited_for:
-            reason = Reason("killed", "with its parent")
+            reason = ExitReason("killed", "with its parent")
         return reason
