@@ -434,7 +434,8 @@ def test_elsewhere_a_group_ends_with_its_owner(mark: Mark, tmp_path: Path) -> No
     boot = "from guard.keeper"
     elsewhere = (
         "from understudy.actors.process import port\n"
-        f"port._BOOT = port._BOOT.replace({boot!r}, 'import guard.descendants; guard.descendants.LINUX = False; '"
+        f"port._BOOT = port._BOOT.replace({boot!r}, "
+        "'import guard.descendants; guard.descendants.LINUX = False; '"
         f"\n    'del __import__(\"os\").pidfd_open; {boot}')\n{needle}"
     )
     words = OWNER.replace(needle, elsewhere)
