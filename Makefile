@@ -1,4 +1,4 @@
-# Every target prepares .venv for itself: a machine needs python3 (3.11 or newer), make and cc.
+# Every target prepares .venv for itself: a machine needs python3 (3.11 to 3.14), make and cc.
 # PYTHON=python3.13 picks another interpreter; run `make clean` first if .venv was made with one.
 
 PYTHON ?= python3
@@ -47,7 +47,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test chaos dag race hosts worlds pairs power cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test chaos dag race hosts worlds pairs power versions cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -89,6 +89,9 @@ pairs: $(READY) ## run every combination of what make test combines once
 
 power: $(READY) ## cut the power at every event of a commit, for minutes
 	@UNDERSTUDY_POWER_SEEDS=40 $(PYTEST) tests/faults/test_power.py $(ARGS)
+
+versions: wheel ## try the wheel on every other supported Python that is found
+	@.ci/versions
 
 cover: $(READY) ## run the tests and report branch coverage
 	@$(PYTEST) --cov --cov-report=term-missing:skip-covered $(ARGS)
@@ -159,7 +162,7 @@ bench: $(READY) ## measure us and our peers; ARGS="--quick" takes a minute
 
 # Through the sdist, never straight from the tree: a stale build/ must not reach a wheel.
 wheel: $(READY) ## build sdist and wheel into dist/
-	@rm -rf build dist
+	@rm -rf dist
 	@echo "wheel: sdist, then the wheel from it"
 	@$(BIN)/python -m build --no-isolation --outdir dist . > .venv/build.log 2>&1 || { cat .venv/build.log; exit 1; }
 	@$(BIN)/check-wheel-contents dist/*.whl

@@ -169,13 +169,13 @@ class TaskRunner:
         if not left:
             inbox.complete.set()
 
-    async def cancel(self, task: LongTask) -> None:
+    async def cancel(self, task_id: str) -> None:
         """Stop the work, if it still goes on, and wait until it has stopped."""
-        running = self._running.get(task.task_id)
+        running = self._running.get(task_id)
         if running is not None:
             running.cancel()
             await asyncio.wait([running])
-        current = await self._shelf.get(task.task_id)
+        current = await self._shelf.get(task_id)
         if current is not None and not current.ended:  # W2
             await self._end(current, "cancelled", message="cancelled before it was done")
 
@@ -194,11 +194,9 @@ class TaskRunner:
                     del self._watchers[task_id]
 
     async def close(self) -> None:
-        """Cancel all that still goes on."""
+        """Cancel all that still goes on; the shelf may have forgotten what has just ended."""
         for task_id in list(self._running):
-            task = await self._shelf.get(task_id)
-            assert task is not None, "what runs is kept"
-            await self.cancel(task)
+            await self.cancel(task_id)
 
     async def _carry(self, task: LongTask, work: Work) -> None:
         reply: TaskReply | None = None

@@ -406,7 +406,10 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
     """A keeper as it is where there are process groups and nothing else."""
     before, needle = port._BOOT, "from guard.keeper"
     assert needle in before
-    elsewhere = f"import guard.descendants; guard.descendants.LINUX = False; del __import__('os').pidfd_open; {needle}"
+    elsewhere = (
+        "import guard.descendants; guard.descendants.LINUX = False; "
+        f"del __import__('os').pidfd_open; {needle}"
+    )
     monkeypatch.setattr(port, "_BOOT", before.replace(needle, elsewhere))
     own = Keeper()
     yield own

@@ -124,7 +124,7 @@ class Tasks(Extension):
         return {}
 
     async def _cancel(self, ctx: Context, params: _Of) -> dict[str, Any]:
-        await self._runner.cancel(await self._find(ctx, params))
+        await self._runner.cancel((await self._find(ctx, params)).task_id)
         return {}
 
     async def _find(self, ctx: Context, params: _Of) -> LongTask:

@@ -81,7 +81,7 @@ async def test_the_end_of_a_task_can_be_read() -> None:
 async def test_an_ended_task_never_changes_again() -> None:  # W2
     works = TaskRunner()
     done = await settled(works, await started(works, at_once(_DONE)))
-    await works.cancel(done)
+    await works.cancel(done.task_id)
     await works.answer(done, {"0.name": {}})
     assert await works.find("ada", done.task_id) == done
 
@@ -108,7 +108,7 @@ async def test_a_cancelled_task_has_stopped() -> None:
 
     task = await started(works, work)
     await asyncio.sleep(0)
-    await works.cancel(task)
+    await works.cancel(task.task_id)
     assert stopped.is_set()
     assert (await settled(works, task)).status == "cancelled"
 
@@ -116,7 +116,7 @@ async def test_a_cancelled_task_has_stopped() -> None:
 async def test_a_task_that_is_cancelled_before_it_began_is_cancelled() -> None:
     works = TaskRunner()
     task = await started(works, forever)
-    await works.cancel(task)
+    await works.cancel(task.task_id)
     assert (await settled(works, task)).status == "cancelled"
 
 
@@ -177,6 +177,21 @@ async def test_an_end_is_kept_for_its_time_and_no_room_is_made_by_forgetting_it(
     last = await works.start("ada", forever)
     assert last is not None
     await works.close()
+
+
+async def test_a_stop_reaches_all_even_if_one_has_ended_and_its_time_is_over() -> None:
+    """The loop hears of an end after those who watch, and may have been frozen between."""
+    clock = Clock()
+    works = TaskRunner(MemoryShelf(clock), clock_ms=clock)
+    brief = await started(works, at_once(_DONE))
+    lasting = await started(works, forever)
+    async with works.watch({brief.task_id}) as news:
+        await news.get()
+    clock.now_ms += limits.TASK_TTL_MS + 1
+    assert brief.task_id in works._running
+    assert await works.find("ada", brief.task_id) is None
+    await works.close()
+    assert (await settled(works, lasting)).status == "cancelled"
 
 
 async def test_a_shelf_has_room_for_so_many() -> None:

@@ -4,6 +4,8 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pickle import PicklingError
+from threading import Lock
 
 import pytest
 
@@ -83,8 +85,9 @@ def test_threads_get_each_their_own_answers(shared: Stage) -> None:
 
 def test_what_cannot_be_sent_fails_where_it_is_sent(shared: Stage) -> None:
     cell = shared.puppet()
-    with pytest.raises(Exception, match="pickle"):
-        shared.troupe.send(cell, lambda: None)
+    for message in (lambda: None, Lock()):
+        with pytest.raises(PicklingError, match=r"^(function|lock) cannot be pickled, so not sent"):
+            shared.troupe.send(cell, message)
     assert shared.tell(cell, "pid") == cell.place.pid
 
 

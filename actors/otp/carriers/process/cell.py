@@ -43,6 +43,7 @@ from . import report_file
 from .birth import Capabilities, Charter, Wire
 from .children import UNSEEN, Brood, ChildProcess
 from .delivery import SOON_MS, Delivery
+from .frames import pickled
 from .links import Bonds
 from .mailbox import Item, Numbers, Parcel, key_of
 from .poller import Vigil
@@ -101,14 +102,14 @@ class Body:
 
     def spawn(self, start: Start, on: Capabilities | None = None) -> Ref:
         """With `on`, in a system of the convention that has these capabilities."""
-        return self.spawn_sealed(pickle.dumps(start), start.label, on)
+        return self.spawn_sealed(pickled(start), start.label, on)
 
     def spawn_sealed(self, start: bytes, label: str, on: Capabilities | None = None) -> Ref:
         """The same with a pickled `Start`, which is opened in the child alone."""
         return self._brood.make(start, label, on or {})
 
     def send(self, to: Target, message: object) -> None:
-        self.post(to, ("message", pickle.dumps(message)))
+        self.post(to, ("message", pickled(message)))
 
     def signal(self, to: Target, reason: ExitReason) -> None:
         ref = self.found(to)

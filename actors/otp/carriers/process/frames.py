@@ -14,6 +14,15 @@ class FrameTooLong(OtpError):
     """More than one message may be."""
 
 
+def pickled(value: object) -> bytes:
+    """The value for another process. CPython words and types a failure by version; we do not."""
+    try:
+        return pickle.dumps(value)
+    except Exception as error:  # whatever a value does when it is pickled
+        kind = type(value).__qualname__
+        raise pickle.PicklingError(f"{kind} cannot be pickled, so not sent: {error}") from error
+
+
 def encoded(value: object) -> bytes:
     data = pickle.dumps(value)
     if len(data) > FRAME_BYTES_MAX:

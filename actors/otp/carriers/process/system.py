@@ -18,7 +18,6 @@ import hashlib
 import ipaddress
 import json
 import os
-import pickle
 import secrets
 import select
 import shutil
@@ -38,6 +37,7 @@ from ...calls import Cast
 from ...cell import CallFailed, ExitReason, OtpError, Ref, Start, Target
 from ...identity import Identity, boot_id, identity
 from . import process_id
+from .frames import pickled
 from .host import LIVE, RUN_FILE
 from .process_id import MARK
 from .registry import Roll
@@ -192,20 +192,20 @@ class Troupe:
         if getattr(start.make, "__module__", "") == "__main__":
             name = getattr(start.make, "__qualname__", start.make)
             raise ValueError(f"{name} is in __main__: a cell imports what it runs from a module")
-        order = Spawn(pickle.dumps(start), start.label, dict(on or {}), timeout_ms)
+        order = Spawn(pickled(start), start.label, dict(on or {}), timeout_ms)
         ref = self._order(order, timeout_ms)
         assert isinstance(ref, Ref)
         return ref
 
     def call(self, target: Target, request: object, timeout_ms: int) -> object:
         try:
-            return self._ask(Ask(target, pickle.dumps(request), timeout_ms), timeout_ms)
+            return self._ask(Ask(target, pickled(request), timeout_ms), timeout_ms)
         except TimeoutError as error:
             raise CallFailed(target, ExitReason("timeout", "no answer in time")) from error
 
     def send(self, target: Target, message: object) -> None:
         """Returns when it is on its way; raises `Overloaded` where too much is."""
-        self._order(Tell(target, pickle.dumps(message)))
+        self._order(Tell(target, pickled(message)))
 
     # --- beyond it --------------------------------------------------------------------------------
 
