@@ -10,8 +10,12 @@ LOCK_FLAGS ?=
 BIN := .venv/bin
 # Some tests take half a minute and most a hundredth of a second: whoever is done helps the others.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
-# Campaigns have limits of their own; else faulthandler would end them after three minutes.
-PATIENT = $(BIN)/python -m pytest -o faulthandler_timeout=0
+# What `make test` leaves out is marked `long`; campaigns run that too.
+CAMPAIGN = UNDERSTUDY_LONG=1 $(PYTEST) -m ""
+# Campaigns over trees have limits of their own; else faulthandler would end them after three minutes.
+PATIENT = UNDERSTUDY_LONG=1 $(BIN)/python -m pytest -m "" -o faulthandler_timeout=0
+# What these campaigns run, `make long` need not run once more.
+ELSEWHERE = $(addprefix --ignore=tests/,tree/test_chaos.py tree/test_dag.py faults/test_failover.py)
 LOCKED := .venv/.locked
 READY := .venv/.ready
 
@@ -47,7 +51,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test chaos dag race hosts worlds pairs power versions cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test long chaos dag race hosts worlds power versions cover check format sanitize fuzz docs bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -61,34 +65,34 @@ demo: $(READY) ## watch a tree of workers, one killed and one frozen
 test: $(READY) ## run the tests; ARGS="-k fence" is handed to pytest
 	@$(PYTEST) $(ARGS)
 
+long: $(READY) ## run the long half of the tests, which make test leaves out
+	@UNDERSTUDY_LONG=1 $(PYTEST) -m "long or scaled" $(ELSEWHERE) $(ARGS)
+
 # Kills at random moments, and fairness alone: other tests beside it would be its competitors.
 chaos: $(READY) ## kill writers CHAOS_ROUNDS times, crowd them, and storm a tree for CHAOS_TREE_SECONDS
-	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/faults/test_kill.py tests/faults/test_crash.py \
+	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(CAMPAIGN) tests/faults/test_kill.py tests/faults/test_crash.py \
 	    tests/actors/test_evidence.py $(ARGS)
-	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/faults/test_fairness.py $(ARGS)
+	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest -m "" tests/faults/test_fairness.py $(ARGS)
 	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(PATIENT) tests/tree/test_chaos.py $(ARGS)
 
 dag: $(READY) ## work off a graph of DAG_JOBS jobs while a storm blows
 	@UNDERSTUDY_DAG_JOBS=$(DAG_JOBS) $(PATIENT) -s tests/tree/test_dag.py $(ARGS)
 
 race: $(READY) ## 8 chain runners and 8 dispatchers on 1,000 steps, some killed and some frozen
-	@UNDERSTUDY_RACE_STEPS=1000 UNDERSTUDY_RACE_HANDS=8 $(BIN)/python -m pytest tests/faults/test_race.py $(ARGS)
+	@UNDERSTUDY_RACE_STEPS=1000 UNDERSTUDY_RACE_HANDS=8 $(BIN)/python -m pytest -m "" tests/faults/test_race.py $(ARGS)
 
 hosts: $(READY) ## play every vector through a sidecar and on PostgreSQL, and every trouble of three hosts
-	@UNDERSTUDY_EVERY_VECTOR=1 $(PYTEST) tests/authority/sidecar/test_vectors.py \
+	@UNDERSTUDY_EVERY_VECTOR=1 $(CAMPAIGN) tests/authority/sidecar/test_vectors.py \
 	    tests/authority/postgres/test_vectors.py $(ARGS)
-	@UNDERSTUDY_EVERY_TROUBLE=1 $(PYTEST) tests/faults/test_failover.py $(ARGS)
+	@$(CAMPAIGN) tests/faults/test_failover.py $(ARGS)
 
 worlds: $(READY) ## run WORLDS worlds in each simulator, and as many walks beside the model
-	@UNDERSTUDY_SEEDS=$(WORLDS) UNDERSTUDY_WALKS=34 $(PYTEST) tests/authority/test_simulator.py \
+	@UNDERSTUDY_SEEDS=$(WORLDS) UNDERSTUDY_WALKS=34 $(CAMPAIGN) tests/authority/test_simulator.py \
 	    tests/authority/test_model.py tests/actors/test_dispatch_simulator.py tests/actors/test_job_simulator.py \
 	    tests/native/test_kernel.py $(ARGS)
 
-pairs: $(READY) ## run every combination of what make test combines once
-	@UNDERSTUDY_EVERY_PAIR=1 $(PYTEST) tests/surfaces/test_exec.py tests/mcp/outside/test_inspector.py $(ARGS)
-
 power: $(READY) ## cut the power at every event of a commit, for minutes
-	@UNDERSTUDY_POWER_SEEDS=40 $(PYTEST) tests/faults/test_power.py $(ARGS)
+	@UNDERSTUDY_POWER_SEEDS=40 $(CAMPAIGN) tests/faults/test_power.py $(ARGS)
 
 versions: wheel ## try the wheel on every other supported Python that is found
 	@.ci/versions

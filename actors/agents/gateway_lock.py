@@ -1,5 +1,6 @@
 """Who serves agents in a state directory: one gateway, by a lock that ends with it."""
 
+import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -7,8 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from ...authority import Unavailable, held
-from ...contracts import Reason
+from ...authority import held
 
 _LEAVE_MS: Final = 30_000  # for what was taken in to be answered, and for a sidecar to end
 
@@ -46,16 +46,28 @@ def clear(path: Path) -> bool:
 
 def dismiss(path: Path) -> int | None:
     """Tell the gateway that serves here to leave; its process, if there is one."""
-    try:
-        with held(path, 0):
-            return None
-    except Unavailable as error:
-        if error.reason is not Reason.AUTHORITY_BUSY:
-            raise
-    text = path.read_text().strip()
+    text = _holder(path)
     if not text.isdecimal():
-        return None  # it is about to begin, or to end
+        return None  # there is none, or it is about to begin, or to end
     for number in (signal.SIGTERM, signal.SIGCONT):
         with suppress(ProcessLookupError):
             os.kill(int(text), number)
     return int(text)
+
+
+def _holder(path: Path) -> str:
+    """What the holder of the lock has written; nothing if no process holds it.
+
+    The lock is shared here: one that took it to look would be taken for a gateway by the next.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(handle, 32, 0).decode(errors="replace").strip()
+    finally:
+        os.close(handle)
+    return ""

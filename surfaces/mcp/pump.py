@@ -364,6 +364,7 @@ def _spawn(folder: str) -> bool:
     except BlockingIOError:
         os.close(lock)
         return False
+    os.ftruncate(lock, 0)  # of the last gateway, whose process id may be another's by now
     child = os.fork()
     if child:
         os.close(lock)

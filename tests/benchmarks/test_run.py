@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks import kernel, restart
 from benchmarks.progress import Progress
+from tests.long import LONG, few
 from tests.services.server import private_folder
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,7 @@ def read(output: Path) -> dict[str, Any]:
     return value
 
 
+@LONG
 def test_a_run_says_and_writes_what_it_measured(tmp_path: Path) -> None:
     output = tmp_path / "new" / "bench.json"
     done = bench(output, *only("cycles", "latency", "understudy", "sqlite", "8", "256"))
@@ -59,6 +61,7 @@ def test_a_run_says_and_writes_what_it_measured(tmp_path: Path) -> None:
     assert all(bar["name"] in done.stdout for bar in found["bars"])
 
 
+@LONG
 def test_a_peer_that_is_not_found_is_named_and_an_error_only_where_required(tmp_path: Path) -> None:
     output = tmp_path / "bench.json"
     wanted = only("cycles", "redis", "sqlite", "1")
@@ -69,7 +72,7 @@ def test_a_peer_that_is_not_found_is_named_and_an_error_only_where_required(tmp_
     assert bench(output, *wanted, PATH="/nowhere", UNDERSTUDY_REQUIRE_SERVICES="1").returncode == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", few([signal.SIGTERM, signal.SIGKILL]))
 def test_nothing_outlives_a_run_that_is_ended(tmp_path: Path, number: signal.Signals) -> None:
     with private_folder(Path("/var/tmp")) as above:
         flags: list[str | Path] = [*only("cycles", "understudy", "8"), "--folder", above]
@@ -91,6 +94,7 @@ def test_every_way_to_decide_is_measured_on_requests_that_are_granted(way: str) 
     assert kernel.decisions_per_second(way, resources=700, cycles=600) > 0
 
 
+@LONG
 def test_a_restart_is_measured_at_every_length(tmp_path: Path) -> None:
     found = restart.measure(tmp_path / "restart", [50, 1_100], 2, Progress())
     assert [each.rows for each in found] == [50, 1_100]

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.cycles import CATALOGUE
 from benchmarks.systems.system import Client, Refused, System, names
+from tests.long import few
 from tests.services.server import Missing, private_folder
 
 ITEMS = 24
@@ -23,7 +24,7 @@ def folder() -> Iterator[Path]:
 FENCED = [each for each in CATALOGUE if each != "procrastinate"]
 
 
-@pytest.fixture(params=FENCED, scope="module")
+@pytest.fixture(params=few(FENCED, 3), scope="module")
 def system(request: pytest.FixtureRequest, folder: Path) -> Iterator[System]:
     try:
         found = CATALOGUE[request.param].make(folder / request.param)

@@ -13,11 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 
 
 LIBRARY = "understudy/authority/_lease.abi3.so"
+
+
+pytestmark = LONG  # a wheel takes as long as hundreds of other tests
 
 
 @dataclass(frozen=True, slots=True)

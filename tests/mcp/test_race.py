@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import few
 from tests.mcp.stand import standing
 from tests.surfaces.process import ROOT, report_of, understudy
 
 AGENTS, ISSUES = 8, 200
 
 
-@pytest.mark.parametrize("road", ["http", "stdio"])
+@pytest.mark.parametrize("road", few(["http", "stdio"]))
 def test_nothing_is_won_twice_and_nothing_is_lost(road: str, tmp_path: Path) -> None:
     with standing(tmp_path) as stand, ExitStack() as crowd:
         lines = "".join(

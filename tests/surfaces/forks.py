@@ -23,7 +23,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import IO, Any
 
@@ -70,7 +70,8 @@ class Forked:
             lent.append(stdout)
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
         order = (self.args, cwd, dict(env), allowed)
-        self.pid = _nursery().start(order, [stdin, stdout, stderr, told])
+        nursery = _nursery("mcp" if "gateway" in self.args[1:2] else "cli")
+        self.pid = nursery.start(order, [stdin, stdout, stderr, told])
         for number in lent:
             os.close(number)
 
@@ -101,11 +102,11 @@ class Forked:
 class Nursery:
     """The process that forks, as a test sees it; it ends when the test's process does."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: str) -> None:
         self._line, theirs = socket.socketpair()
         self._turn = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
+            [sys.executable, __file__, str(theirs.fileno()), room],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
             env={name: value for name, value in os.environ.items() if not name.startswith(_OURS)},
@@ -128,16 +129,16 @@ class Nursery:
 
 
 @cache
-def _nursery() -> Nursery:
-    return Nursery()
+def _nursery(room: str) -> Nursery:
+    return Nursery(room)
 
 
 # --- the other side -------------------------------------------------------------------------------
 
 
-def main(line: socket.socket) -> None:
+def main(line: socket.socket, room: str) -> None:
     """Fork what is asked for, and tell how it ended, until nobody asks any more."""
-    command = _imported()
+    command = _imported({"cli", room})
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -204,17 +205,15 @@ def _run(command: Any) -> None:  # noqa: ANN401 - `main` of the command line
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
-def _imported() -> Any:  # noqa: ANN401 - `main` of the command line
-    """Everything that a command may need, but for what only agents do."""
+def _imported(rooms: Collection[str]) -> Any:  # noqa: ANN401 - `main` of the command line
+    """Everything that a command in these rooms may need."""
     from understudy.contracts import startup_check  # noqa: PLC0415
-    from understudy.surfaces import cli  # noqa: PLC0415
     from understudy.surfaces.cli.entry import main as command  # noqa: PLC0415
 
-    found = pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")
-    for name in [each.name for each in found]:
-        importlib.import_module(name)
-    for name in ("client", "local", "native_local", "sidecar"):
-        importlib.import_module(f"understudy.authority.service.{name}")
+    for name in [f"surfaces.{each}" for each in rooms] + ["authority"]:
+        room = importlib.import_module(f"understudy.{name}")
+        for each in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            importlib.import_module(each.name)
     startup_check()
     gc.collect()
     gc.freeze()
@@ -230,4 +229,4 @@ def _received(line: socket.socket, size: int) -> bytes:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # the folder of this file
-    main(socket.socket(fileno=int(sys.argv[1])))
+    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

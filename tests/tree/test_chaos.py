@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
 from tests.tree.house import add, issues, prove, rows
 from tests.tree.storm import Storm
 
@@ -29,6 +30,7 @@ ATTEMPTS = 3
 _COMMAND = Path(__file__).with_name("labour.py")
 
 
+@LONG
 @pytest.mark.timeout(SECONDS + 420)
 def test_whatever_is_killed_every_issue_is_done_once(state_dir: Path, tmp_path: Path) -> None:
     dice = random.Random(SEED)

@@ -22,6 +22,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.long import LONG
 from tests.surfaces.process import journal_rows, report_of
 from tests.tree.house import prove, schedule
 from tests.tree.storm import Storm
@@ -33,6 +34,7 @@ LAYER = max(5, JOBS // 20)  # jobs that wait for nothing but the layer before
 _COMMAND = Path(__file__).with_name("mark.py")
 
 
+@LONG
 @pytest.mark.timeout(2 * SECONDS + 600)
 def test_every_job_of_a_graph_is_done_once_whatever_is_killed(
     state_dir: Path, tmp_path: Path

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import few
 from tests.mcp.door.agents import Agent
 from tests.patience import eventually
 from tests.surfaces.process import report_of, understudy
@@ -52,7 +53,7 @@ def test_a_tree_with_workers_serves_agents_beside_them(state_dir: Path) -> None:
         assert up.terminate() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGSTOP]))
 def test_a_gateway_that_dies_or_freezes_is_replaced_and_costs_nobody_anything(
     state_dir: Path, number: signal.Signals
 ) -> None:

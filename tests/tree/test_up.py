@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.long import few, pairs
 from tests.patience import eventually
 from tests.surfaces.process import report_of, understudy
 from tests.tree.house import Up, accepted, add, issues, kill, prove, statuses
@@ -60,7 +61,7 @@ def test_exit_75_hands_back_and_the_next_attempt_does_it(state_dir: Path, tmp_pa
     assert accepted(state_dir, "issue.lease_release") == {"a": 1}
 
 
-@pytest.mark.parametrize("end", ["exit 3", "kill -9 $$", "kill -9 -$$"])
+@pytest.mark.parametrize("end", few(["exit 3", "kill -9 $$", "kill -9 -$$"]))
 def test_a_job_that_always_fails_is_tried_as_often_as_allowed_and_escalated_once(
     state_dir: Path, end: str
 ) -> None:
@@ -206,8 +207,13 @@ def test_down_in_the_middle_of_a_start_ends_it(state_dir: Path) -> None:
         up.terminate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
-@pytest.mark.parametrize("name", ["authority_client", "evidence_writer", "worker_sup"])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    pairs(
+        ["authority_client", "evidence_writer", "worker_sup"],
+        [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT],
+    ),
+)
 def test_a_cell_that_dies_is_started_again_and_the_work_gets_done(
     state_dir: Path, name: str, number: signal.Signals
 ) -> None:
@@ -250,7 +256,7 @@ def test_a_sidecar_that_dies_disturbs_nobody(state_dir: Path, tmp_path: Path) ->
     prove(state_dir)
 
 
-@pytest.mark.parametrize("who", ["admin", "program"])
+@pytest.mark.parametrize("who", few(["admin", "program"]))
 def test_the_death_of_the_admin_or_the_program_leaves_nothing_and_the_next_tree_goes_on(
     state_dir: Path, who: str
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.long import LONG, few
 from tests.mcp.door.agents import Agent, Door, Wire
 from tests.patience import eventually
 from tests.surfaces.process import commanded, report_of
@@ -48,7 +49,7 @@ def _fleet(agents: list[Agent]) -> list[list[str]]:
     return done
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", few([True, False]))
 def test_sixteen_agents_do_four_hundred_issues_once_each(state_dir: Path, killed: bool) -> None:
     """Also if the gateway is killed in the middle."""
     _file(state_dir, ISSUES)
@@ -82,6 +83,7 @@ def test_the_work_of_an_agent_that_is_killed_goes_to_the_next(state_dir: Path) -
         assert stale["failureClasses"] == ["lease_fence_stale"]
 
 
+@LONG
 def test_an_agent_that_hangs_loses_its_lease_and_a_live_one_does_not(state_dir: Path) -> None:
     """The smallest lease is thirty seconds, so this test takes as long."""
     _file(state_dir, 2)

@@ -1,5 +1,7 @@
 """The gateway's socket: who may come in, what is refused, and how it ends."""
 
+import fcntl
+import os
 import signal
 import stat
 from collections.abc import Iterator
@@ -10,6 +12,8 @@ import pytest
 from tests.mcp.door.agents import HANDSHAKE, Door, Wire
 from tests.patience import eventually
 from tests.surfaces.process import commanded, understudy
+from tests.together import together
+from understudy.actors.agents import gateway_lock
 from understudy.actors.tree import gateway as seen
 from understudy.contracts import limits
 from understudy.surfaces.mcp import wire
@@ -65,7 +69,7 @@ def test_garbage_is_refused_and_the_next_line_is_heard(door: Door) -> None:
         assert "result" in other.answer()
 
 
-@pytest.mark.parametrize("words", [b"#hello", b"#hello 7", b'#hello {"protocol":99}'])
+@together("words", [b"#hello", b"#hello 7", b'#hello {"protocol":99}'])
 def test_a_pump_of_another_age_is_told_so(door: Door, words: bytes) -> None:
     with Wire(door.state_dir) as line:
         line.write(words + b"\n")
@@ -107,6 +111,19 @@ def test_a_socket_that_was_left_behind_is_replaced(state_dir: Path) -> None:
         assert (state_dir / wire.SOCKET).exists()
         with Door(state_dir) as second:
             second.ready()
+
+
+def test_one_that_looks_for_a_gateway_is_not_told_to_leave(state_dir: Path) -> None:
+    """Eight trees that were started at once once ended each other while they looked."""
+    path = state_dir / wire.LOCK
+    path.write_text(f"{os.getpid()}\n")  # whom a gateway that was killed left behind
+    with path.open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        assert gateway_lock.dismiss(state_dir / wire.LOCK) is None
+    with path.open() as begins:
+        fcntl.flock(begins, fcntl.LOCK_EX)
+        path.write_text("")
+        assert gateway_lock.dismiss(state_dir / wire.LOCK) is None
 
 
 def test_a_stop_answers_what_was_taken_in(state_dir: Path, door: Door) -> None:

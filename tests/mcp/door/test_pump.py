@@ -12,6 +12,7 @@ import orjson
 import pytest
 from mcp import Client, StdioServerParameters
 
+from tests.long import few
 from tests.mcp.door.agents import HANDSHAKE, Agent, proof
 from tests.patience import eventually
 from tests.surfaces.process import UNDERSTUDY, commanded, environment, journal_rows, understudy
@@ -75,7 +76,7 @@ def test_two_agents_of_one_name_are_two_holders(state_dir: Path) -> None:
         assert first.call("work_complete", **ours)["result"] == "accepted"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGTERM]))
 def test_an_agent_does_not_notice_that_its_gateway_was_replaced(
     state_dir: Path, number: signal.Signals
 ) -> None:
@@ -212,7 +213,7 @@ def test_a_cancelled_question_is_not_asked_again(state_dir: Path) -> None:
         assert agent.take()["id"] == "a"
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", few(["auto", "legacy"]))
 def test_the_official_client_is_carried_in_both_eras_across_a_restart(
     state_dir: Path, mode: str
 ) -> None:

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from tests.long import pairs
 from tests.mcp.outside import node
 from tests.mcp.stand import Stand
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-@pytest.mark.parametrize("road", ["http", "stdio"])
+@pytest.mark.parametrize(("road", "era"), pairs(["http", "stdio"], ["modern", "legacy"]))
 def test_an_agent_in_typescript_does_a_piece_of_work(stand: Stand, road: str, era: str) -> None:
     target = [stand.url] if road == "http" else stand.pump
     said = node.run("client.mjs", era, road, *target)
