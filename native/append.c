@@ -3,8 +3,8 @@
  *     us_append(insert, rows, out, epoch, node) -> how many
  *
  * is an SQL function. `rows` and `out` are what `us_dispatch` wrote, as blobs; `insert` is a
- * statement with a parameter for each column of `authority/journal/journal.py:Row`, and runs once a row,
- * in the transaction that the caller has open. An error of SQLite is the error of the call.
+ * statement with a parameter for each column of `authority/journal/journal.py:Row`, and runs once a
+ * row, in the transaction that the caller has open. An error of SQLite is the error of the call.
  *
  * SQLite hands an extension the table of its functions. Entries are only ever added at its end, so
  * those that we need are named here by their places; SQLite's own header may be missing where this

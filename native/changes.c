@@ -1,5 +1,5 @@
-/* Changes as bytes: those of one decision, as `authority/law/outcome.py` writes them, and those of all
- * decisions since the last settlement, taken together.
+/* Changes as bytes: those of one decision, as `authority/law/outcome.py` writes them, and those of
+ * all decisions since the last settlement, taken together.
  */
 
 #include "kernel.h"

@@ -1,6 +1,6 @@
 /* The row of a decision: its request, its changes, its answer with the host-effect envelope, the
- * digests that chain them, and its line of the trajectory. The mirror of `authority/engine/envelope.py`
- * and of `line` in `authority/views/trajectory.py`.
+ * digests that chain them, and its line of the trajectory. The mirror of
+ * `authority/engine/envelope.py` and of `line` in `authority/views/trajectory.py`.
  */
 
 #include "kernel.h"

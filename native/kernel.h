@@ -4,10 +4,10 @@
  *     request.c   lease.c, work.c     envelope.c, changes.c,  state.c
  *                                     view.c
  *
- * The four steps are those of `contracts/requests/request.py`, `authority/law/lease.py` and `work.py`,
- * `authority/engine/envelope.py`, `outcome.py` and `view.py`, and `authority/law/state.py`. The first three
- * change nothing but their results, so that a line can still turn out to be cold, or its row too
- * long.
+ * The four steps are those of `contracts/requests/request.py`, `authority/law/lease.py` and
+ * `work.py`, `authority/engine/envelope.py`, `outcome.py` and `view.py`, and
+ * `authority/law/state.py`. The first three change nothing but their results, so that a line can
+ * still turn out to be cold, or its row too long.
  *
  * Not stored, because it follows: the owner of a lease is the assignee of an issue that is not
  * torn, and torn issues are never hot.

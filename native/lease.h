@@ -340,9 +340,9 @@ US_CHECKED int64_t us_dispatch(us_kernel *kernel, us_batch *batch, const uint8_t
                                const uint32_t *lens, const us_room *room);
 
 /* The changes of all rows since the last call, taken together: of each issue and of each lease the
- * last word, as the JSON of `authority/law/outcome.py`; without the answers that are remembered. The
- * length of the text in `out`, or a flaw. What does not fit waits for the next call; `[]` says that
- * there is no more. An issue that is put is settled. */
+ * last word, as the JSON of `authority/law/outcome.py`; without the answers that are remembered.
+ * The length of the text in `out`, or a flaw. What does not fit waits for the next call; `[]` says
+ * that there is no more. An issue that is put is settled. */
 US_CHECKED int64_t us_settle(us_kernel *kernel, uint8_t *out, uint64_t out_max);
 
 /* ---- the kernel as an image -------------------------------------------------------------------
