@@ -62,6 +62,8 @@ IMPORT_BYTES_MAX = REQUEST_BYTES_MAX - 1_024  # their bytes, with room for the r
 
 # --- MCP over HTTP, and long calls ---------------------------------------------------------------
 HTTP_CONNECTIONS_MAX = 1_024  # open at once; one more is told to come again
+HTTP_STRANGERS_MAX = 256  # of them, without a request that was let in; one more cuts one off
+HTTP_STRANGER_SECONDS = 10  # for the first such request of a connection
 HTTP_SESSIONS_MAX = 1_024  # of clients of the handshake era
 HTTP_GUESTS_MAX = 4_096  # clients over HTTP whose leases are renewed
 HTTP_SESSION_IDLE_SECONDS = 900  # without any request or open stream; then it is forgotten

@@ -82,7 +82,8 @@ def test_every_limit_has_a_test_that_stands_on_both_sides_of_it() -> None:
 # These take a server to try; `tests/mcp` has the stand for it.
 stands_on(
     *("HTTP_CONNECTIONS_MAX", "HTTP_SESSIONS_MAX", "HTTP_SESSION_IDLE_SECONDS"),
-    *("HTTP_BODY_SECONDS", "HTTP_GUESTS_MAX", "HTTP_TOKEN_LENGTH_MIN"),
+    *("HTTP_STRANGERS_MAX", "HTTP_STRANGER_SECONDS", "HTTP_BODY_SECONDS"),
+    *("HTTP_GUESTS_MAX", "HTTP_TOKEN_LENGTH_MIN"),
     *("TASKS_MAX", "TASKS_RUNNING_MAX", "TASK_TTL_MS", "TASK_QUESTIONS_MAX", "TASK_TURNS_MAX"),
     *("TASK_WATCHED_MAX", "TASK_NEWS_MAX"),
 )(test_every_limit_has_a_test_that_stands_on_both_sides_of_it)

@@ -2,8 +2,9 @@
 
 import http.client
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import CallToolResult
 
 from tests.mcp.stand import Stand, standing
-from tests.surfaces.process import understudy
+from tests.surfaces.process import room_for_files, understudy
 from understudy.contracts import limits
 from understudy.surfaces.mcp.gateway.http import Address, Unguarded, read_names, read_token
 
@@ -205,6 +206,17 @@ def test_a_short_token_is_none() -> None:
     Address("0.0.0.0", token="x" * least)
     with pytest.raises(Unguarded, match=str(least)):
         Address("0.0.0.0", token="x" * (least - 1))
+
+
+def test_a_crowd_without_the_token_leaves_room_for_a_client_with_it(guarded: Stand) -> None:
+    port = urlsplit(guarded.url).port
+    crowd = limits.HTTP_CONNECTIONS_MAX + 76
+    with room_for_files(crowd + 200), ExitStack() as strangers:
+        for _ in range(crowd):
+            near = strangers.enter_context(socket.create_connection(("127.0.0.1", port)))
+            near.sendall(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n")
+        for _ in range(5):
+            assert send(guarded, authorization=f"Bearer {TOKEN}")[0] == 200
 
 
 # --- what is sent --------------------------------------------------------------------------------

@@ -91,6 +91,61 @@ async def test_a_request_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyP
         writer.close()
 
 
+HALF = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def half_asked(url: str, count: int, peer: str = "127.0.0.1") -> list[Streams]:
+    """Connections of a peer with half a header each."""
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    there = [
+        await asyncio.open_connection("127.0.0.1", port, local_addr=(peer, 0)) for _ in range(count)
+    ]
+    for _, writer in there:
+        writer.write(HALF)
+    return there
+
+
+async def is_cut_off(streams: Streams) -> bool:
+    try:
+        async with asyncio.timeout(0.5):
+            return await streams[0].read(1) == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+
+
+async def test_a_stranger_too_many_costs_the_peer_with_the_most_its_oldest_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "HTTP_STRANGERS_MAX", 4)
+    async with served() as url:
+        alone = await half_asked(url, 1, "127.0.0.2")
+        crowd = await half_asked(url, 3)
+        assert not any([await is_cut_off(each) for each in (*alone, *crowd)])
+        late = await half_asked(url, 2)
+        cut = [await is_cut_off(each) for each in (*alone, *crowd, *late)]
+        assert cut == [False, True, True, False, False, False]
+        for _, writer in (*alone, *crowd, *late):
+            writer.close()
+
+
+async def test_a_header_that_never_ends_is_given_up_and_a_client_that_was_let_in_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "HTTP_STRANGER_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "HTTP_STRANGERS_MAX", 1)
+    async with served() as url, httpx2.AsyncClient() as web:
+        assert (await begin(web, url)).status_code == 200
+        [stranger] = await half_asked(url, 1)
+        async with asyncio.timeout(30):
+            while not await is_cut_off(stranger):  # each look trickles one more byte
+                stranger[1].write(b"x")
+        assert (await begin(web, url)).status_code == 200  # on the connection that it had
+        stranger[1].close()
+
+
 async def test_a_taken_port_is_an_error_of_its_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address(port=taken.getsockname()[1])

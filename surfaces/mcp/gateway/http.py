@@ -2,6 +2,8 @@
 
     uvicorn -> gate -> SDK's transport -> the same server as on the socket
 
+A connection is a stranger's until the gate lets a request of it through (`strangers.py`).
+
 The gate is one ladder; the first that applies answers:
 
     1  Host is no name or address of ours            421
@@ -39,6 +41,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ....actors.agents import SESSION_HEADER, HttpCallers
 from ....contracts import limits
+from .strangers import Strangers, watched_protocol
 
 PATH = "/mcp"
 HEALTH_PATH = "/healthz"
@@ -106,10 +109,12 @@ async def serve_http(
     )
     with _listener(address) as listener:
         port = listener.getsockname()[1]
-        gate = Gate(address, manager, callers)
+        strangers = Strangers()
+        gate = Gate(address, manager, callers, strangers)
         web = _Web(
             uvicorn.Config(
                 gate,
+                http=watched_protocol(strangers),
                 lifespan="off",
                 ws="none",
                 log_config=None,
@@ -150,14 +155,18 @@ class Gate:
     """Lets a request in, or says why not."""
 
     def __init__(
-        self, address: Address, manager: StreamableHTTPSessionManager, callers: HttpCallers
+        self,
+        address: Address,
+        manager: StreamableHTTPSessionManager,
+        callers: HttpCallers,
+        strangers: Strangers,
     ) -> None:
         self._only_loopback = _is_loopback(address.host)
         self._names = {"localhost", *address.names}
         if not self._only_loopback:
             self._names |= {address.host.lower(), socket.gethostname().lower()}
         self._token = None if address.token is None else _secret(address.token)
-        self._manager, self._callers = manager, callers
+        self._manager, self._callers, self._strangers = manager, callers, strangers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -174,6 +183,7 @@ class Gate:
         elif scope["path"] != PATH:  # 5
             await _refuse(404, f"MCP is at {PATH}")(scope, receive, send)
         else:
+            self._strangers.leave(tuple(scope["client"]))
             await self._admit(headers, scope, receive, send)
 
     async def _admit(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
