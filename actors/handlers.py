@@ -124,7 +124,7 @@ def find(name: str) -> Handler:
         if found is None and attribute in _registered:
             return _registered[attribute]
     else:
-        from importlib import metadata  # noqa: PLC0415 - takes as long as all the rest
+        from importlib import metadata  # takes as long as all the rest
 
         entries = [each for each in metadata.entry_points(group=GROUP) if each.name == name]
         found = entries[0].load() if entries else _registered.get(name)

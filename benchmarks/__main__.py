@@ -42,7 +42,7 @@ def main() -> None:
         sys.exit("bench: UNDERSTUDY_REQUIRE_SERVICES is set, and not every peer was found")
 
 
-def _leave(number: int, frame: object) -> None:  # noqa: ARG001
+def _leave(number: int, frame: object) -> None:  # noqa: ARG001 - a signal handler
     """At once. An exception could meet us inside a fork, where Python swallows it; and whatever
     we started ends with us anyway, the data with it (S1 and S2 of `tests/services/server.py`).
     """

@@ -30,7 +30,7 @@ def json_text(value: object) -> str:
     )
 
 
-def parse_text(text: str) -> Any:  # noqa: ANN401 - whatever somebody else's tool wrote
+def parse_text(text: str) -> Any:
     """Strict JSON with floats: `ValueError` for double keys, NaN, numbers beyond a double, and
     more nesting than `TEXT_DEPTH_MAX`, which would make the verdict depend on our own stack."""
     if _depth(text) > limits.TEXT_DEPTH_MAX:

@@ -34,7 +34,7 @@ def together(
 
     def decorate(test: Test) -> Test:
         @functools.wraps(test)
-        def every(**fixtures: Any) -> None:  # noqa: ANN401 - whatever pytest hands over
+        def every(**fixtures: Any) -> None:  # whatever pytest hands over
             failures: list[tuple[str, BaseException]] = []
             for number, (name, values) in enumerate(known):
                 fresh = {each: make() for each, make in made.items()}

@@ -72,7 +72,7 @@ def why_not() -> str | None:
 
 def library_path() -> str:
     """Where the library lies; to SQLite it is an extension."""
-    from .. import _lease  # noqa: PLC0415 - it may be missing
+    from .. import _lease  # it may be missing
 
     return str(_lease.__file__)
 

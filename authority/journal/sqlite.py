@@ -54,7 +54,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 _TYPES = (int, int, int, int, str, bytes, bytes, bytes, str, str)
 _NEWEST = "SELECT value, (SELECT coalesce(max(seq), 0) FROM journal) FROM meta WHERE key = 'epoch'"
 _COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
-_INSERT = f"INSERT INTO journal ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_INSERT = f"INSERT INTO journal ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class SqliteJournal:
@@ -190,14 +190,14 @@ class SqliteJournal:
         self._db.execute("SELECT us_append(?, ?, ?, ?, ?)", values)
 
     def read(self, after_seq: int = 0) -> Iterator[Row]:
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq"
         with _naming(Reason.JOURNAL_CORRUPT):
             for values in self._db.execute(query, (after_seq,)):
                 yield _row(values)
 
     def rows(self, after_seq: int, count: int) -> list[Row]:
         """At most so many rows, read at once: whoever lingers keeps the log from being folded."""
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
         with _naming(Reason.JOURNAL_CORRUPT):
             return [_row(values) for values in self._db.execute(query, (after_seq, count))]
 
@@ -213,7 +213,7 @@ class SqliteJournal:
                     os.close(handle)
 
     def row(self, seq: int) -> Row | None:
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq = ?"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq = ?"
         with _naming(Reason.JOURNAL_CORRUPT):
             values = self._db.execute(query, (seq,)).fetchone()
         return None if values is None else _row(values)
@@ -241,7 +241,7 @@ class SqliteJournal:
 
     def tables(self, folder: Path) -> "Tables":
         """They are a file of the folder."""
-        from .tables import Tables  # noqa: PLC0415
+        from .tables import Tables
 
         return Tables(folder / TABLES)
 
@@ -256,7 +256,7 @@ class SqliteJournal:
         self._keeper.close()
         self._db.close()
 
-    def _logged(self, db: apsw.Connection, name: str, pages: int) -> int:  # noqa: ARG002
+    def _logged(self, db: apsw.Connection, name: str, pages: int) -> int:  # noqa: ARG002 - SQLite's hook
         self._log_pages = pages
         return apsw.SQLITE_OK
 

@@ -265,7 +265,7 @@ class Office:
         except (apsw.Error, Unavailable) as error:
             if isinstance(error, Unavailable) and error.reason is Reason.JOURNAL_CORRUPT:
                 raise
-            import logging  # noqa: PLC0415 - only in trouble
+            import logging  # only in trouble
 
             logging.getLogger(__name__).warning("the SQL tables are behind: %s", error)
 

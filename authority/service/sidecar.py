@@ -368,7 +368,7 @@ class Sidecar:
         for connection in list(self._connections):
             connection.close()
         give_up = asyncio.get_running_loop().time() + _GOODBYE_SECONDS
-        while self._connections and asyncio.get_running_loop().time() < give_up:  # noqa: ASYNC110
+        while self._connections and asyncio.get_running_loop().time() < give_up:  # noqa: ASYNC110 - bounded
             await asyncio.sleep(0.001)  # what is written goes out first
 
 
@@ -391,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
         if peer_of(transport) is None or not self._sidecar.joined(self):
             transport.abort()
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._sidecar.left(self)
 
     def eof_received(self) -> bool:
@@ -399,7 +399,7 @@ class Connection(asyncio.BufferedProtocol):
         self._leaving = True
         return self._waiting > 0
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         return self._sidecar.room
 
     def buffer_updated(self, nbytes: int) -> None:

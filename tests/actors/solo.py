@@ -65,7 +65,7 @@ class Solo:
     def now_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def _never(self, *_: Any) -> Any:  # noqa: ANN401
+    def _never(self, *_: Any) -> Any:
         raise AssertionError("a behaviour that stands alone has no use for it")
 
     def spawn(self, start: Start) -> Ref:

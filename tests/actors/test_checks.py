@@ -33,11 +33,11 @@ def check(*command: object, check_id: str = "c", seconds: int = 60) -> dict[str,
     return {"checkId": check_id, "command": words, "timeoutSeconds": seconds}
 
 
-def script(text: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def script(text: str, **more: Any) -> dict[str, Any]:
     return check(sys.executable, "-I", "-S", "-c", text, **more)
 
 
-def one(wanted: dict[str, Any], tmp_path: Path, mark: Mark, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def one(wanted: dict[str, Any], tmp_path: Path, mark: Mark, **more: Any) -> dict[str, Any]:
     (result,) = run_checks([wanted], tmp_path, logs=tmp_path / "logs", env=mark.env, **more)
     return result
 

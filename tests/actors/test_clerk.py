@@ -161,7 +161,7 @@ def test_reads_tell_what_the_dispatcher_must_know(clerk: Clerk, operator: Client
 
 def test_a_lapsed_lease_is_told_from_a_live_one(state_dir: Path) -> None:
     """Time is ours here, so that nobody waits for thirty seconds."""
-    from tests.fakes.desk import Desk  # noqa: PLC0415
+    from tests.fakes.desk import Desk
 
     desk = Desk()
     desk.grant("issue.add", id="a", title="t")

@@ -272,7 +272,7 @@ def test_a_claim_that_comes_late_and_again_is_not_granted_again() -> None:
 
 
 def test_a_signature_covers_every_member() -> None:
-    from nacl.signing import SigningKey  # noqa: PLC0415
+    from nacl.signing import SigningKey
 
     secret = SigningKey.generate()
     public = secret.verify_key.encode().hex()

@@ -573,7 +573,7 @@ def test_so_many_witnesses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 # --- what the authority remembers -----------------------------------------------------------------
 
 
-def an_issue(key: str, **members: Any) -> Issue:  # noqa: ANN401
+def an_issue(key: str, **members: Any) -> Issue:
     return Issue(id=key, title="t", created_at=MOMENT, updated_at=MOMENT, **members)
 
 

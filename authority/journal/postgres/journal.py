@@ -55,13 +55,13 @@ SELECT seq, %s, wall_ms, counter, node, request, response, changes, digest, stat
 FROM unnest(%b::int8[], %b::int8[], %b::int8[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[],
             %b::text[], %b::text[])
      AS fresh(seq, wall_ms, counter, node, request, response, changes, digest, state_digest)
-"""  # noqa: S608
+"""
 _INSERT_WITH_REPLIES = f"WITH said AS ({REPLY}) {_INSERT}"
 _FILL = f"""
 INSERT INTO journal ({_COLUMNS})
 SELECT * FROM unnest(%b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::text[], %b::bytea[],
                      %b::bytea[], %b::bytea[], %b::text[], %b::text[])
-"""  # noqa: S608
+"""
 _FILL_ROWS = 500  # at once
 _LAST = "SELECT coalesce(max(seq), 0) FROM journal"
 _SNAPSHOT = """
@@ -215,11 +215,11 @@ class PostgresJournal:
 
     def rows(self, after_seq: int, count: int) -> list[Row]:
         """At most so many rows."""
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > %s ORDER BY seq LIMIT %s"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > %s ORDER BY seq LIMIT %s"
         return [Row(*values) for values in self._all(query, (after_seq, count))]
 
     def row(self, seq: int) -> Row | None:
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq = %s"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq = %s"
         return next((Row(*values) for values in self._all(query, (seq,))), None)
 
     def last_seq(self) -> int:
@@ -454,7 +454,7 @@ _UNREACHABLE = Reason.JOURNAL_UNREACHABLE
 def _refuse_occupied(db: Link, place: JournalUrl) -> int:
     """The epoch of a journal that nobody has written to; nobody begins to while we look."""
     db.execute("LOCK TABLE journal IN SHARE ROW EXCLUSIVE MODE")
-    found = db.execute(f"SELECT epoch, holder, place, ({_LAST}) FROM head FOR UPDATE").fetchone()  # noqa: S608
+    found = db.execute(f"SELECT epoch, holder, place, ({_LAST}) FROM head FOR UPDATE").fetchone()
     assert found is not None, "`head` has one row"
     epoch, holder, who, last = found
     if last:

@@ -151,7 +151,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     {"".join(f"DELETE FROM {table.name}; " for table in SCHEMA if table.name != "watermark")}
 END $$;
-"""  # noqa: S608 - our own names
+"""
 
 STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES)
 

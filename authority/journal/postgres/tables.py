@@ -47,7 +47,7 @@ class PostgresTables:
         return int(found[0])
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
-        query = f"SELECT * FROM {table}".encode()  # noqa: S608 - a name of ours
+        query = f"SELECT * FROM {table}".encode()
         with self._naming():
             return self._link().execute(query).fetchall()
 

@@ -72,7 +72,7 @@ def statements(change: Change) -> Iterator[Statement]:
         case IssueSet(issue_id, members):
             names = ", ".join(f"{name} = ?" for name in members)
             values = _cells([*members.values(), issue_id])
-            yield f"UPDATE issue SET {names} WHERE id = ?", values  # noqa: S608 - our own names
+            yield f"UPDATE issue SET {names} WHERE id = ?", values
             if members.get("status") == "closed":
                 yield "DELETE FROM fiber WHERE resource = ?", (issue_resource(issue_id),)
         case LeasePut(lease):
@@ -150,16 +150,16 @@ def _dropped(resource: str) -> Iterator[Statement]:
     if kind == "issue":
         yield from _ended(resource)
     if table := _APART.get(kind):
-        yield f"DELETE FROM {table.name} WHERE {table.key[0]} = ?", (name,)  # noqa: S608
+        yield f"DELETE FROM {table.name} WHERE {table.key[0]} = ?", (name,)
 
 
 def _ended(resource: str, also: str = "", values: Sequence[Cell] = ()) -> Iterator[Statement]:
     """The term is over: what hung on it is gone, and what still ran is orphaned."""
     for table in ("sublease", "instance"):
-        yield f"DELETE FROM {table} WHERE resource = ?{also}", (resource, *values)  # noqa: S608
-    query = f"DELETE FROM fiber WHERE resource = ? AND state <> 'running'{also}"  # noqa: S608
+        yield f"DELETE FROM {table} WHERE resource = ?{also}", (resource, *values)
+    query = f"DELETE FROM fiber WHERE resource = ? AND state <> 'running'{also}"
     yield query, (resource, *values)
-    query = f"UPDATE fiber SET state = 'orphaned' WHERE resource = ?{also}"  # noqa: S608
+    query = f"UPDATE fiber SET state = 'orphaned' WHERE resource = ?{also}"
     yield query, (resource, *values)
 
 

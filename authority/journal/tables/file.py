@@ -34,7 +34,7 @@ class Tables:
         return int(self._db.execute("SELECT seq FROM watermark").get)
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
-        return self._db.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - a name of ours
+        return self._db.execute(f"SELECT * FROM {table}").fetchall()
 
     def follow(self, journal: Journal, rows_max: int | None = None) -> int:
         count = 0

@@ -353,7 +353,7 @@ def test_timers_fire_at_their_moment_in_the_order_they_were_set(system: Inline) 
     put(system, server)
     moments: list[tuple[str, int]] = []
     for delay_ms, name in [(20, "c"), (10, "a"), (10, "b"), (0, "now"), (30, "d")]:
-        note = lambda cell, name=name: moments.append((name, cell.now_ms()))  # noqa: E731
+        note = lambda cell, name=name: moments.append((name, cell.now_ms()))  # noqa: E731 - binds the name now
         server.cell.after(delay_ms, note)
     system.advance(9)
     assert moments == [("now", 0)]

@@ -74,7 +74,7 @@ class Actor(GenServer):
         self.log.append(f"gone {self.label}")
 
 
-def actor(log: list[str], label: str, **fields: Any) -> ChildSpec:  # noqa: ANN401 - of the spec
+def actor(log: list[str], label: str, **fields: Any) -> ChildSpec:
     timing = {name: fields.pop(name, 0) for name in ("ready_ms", "stop_ms")}
     start = Start(Actor, (log, label, timing["ready_ms"], timing["stop_ms"]), label)
     return ChildSpec(label, start, **fields)
@@ -87,7 +87,7 @@ def begin(system: Inline, children: list[ChildSpec], flags: Flags | None = None)
     return ref
 
 
-def call(system: Inline, sup: Ref, request: object) -> Any:  # noqa: ANN401 - as it comes
+def call(system: Inline, sup: Ref, request: object) -> Any:
     return system.call(sup, request, 60_000)
 
 
@@ -133,7 +133,7 @@ def test_the_next_child_stops_when_the_last_is_gone(system: Inline) -> None:
 def test_a_failed_start_is_rolled_back_in_reverse(system: Inline) -> None:
     log: list[str] = []
 
-    def fail() -> Any:  # noqa: ANN401 - never
+    def fail() -> Any:  # never
         raise OSError("no disk")
 
     children = [actor(log, "a"), actor(log, "b"), ChildSpec("c", Start(fail)), actor(log, "d")]
@@ -145,7 +145,7 @@ def test_a_failed_start_is_rolled_back_in_reverse(system: Inline) -> None:
 
 
 def test_a_failure_below_many_levels_is_told_in_bounded_words(system: Inline) -> None:
-    def fail() -> Any:  # noqa: ANN401 - never
+    def fail() -> Any:  # never
         raise OSError("no " * 1_000)
 
     start = supervise([ChildSpec("leaf", Start(fail))])

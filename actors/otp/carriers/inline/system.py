@@ -249,7 +249,7 @@ class _Outside:
         self.calls = Calls(cell)
         return True
 
-    def receive(self, cell: Cell, message: object) -> None:  # noqa: ARG002
+    def receive(self, cell: Cell, message: object) -> None:  # noqa: ARG002 - every cell has it
         if isinstance(message, Started):
             self.started.add(message.ref)
         elif isinstance(message, Exited):

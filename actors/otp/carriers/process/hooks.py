@@ -26,9 +26,9 @@ from functools import reduce
 from importlib import metadata
 from typing import Any, Final
 
-import thespian.system.multiprocCommon as processes  # noqa: N813 - its name, as a noun
-import thespian.system.systemBase as system_base  # noqa: N813
-import thespian.system.transport.TCPTransport as tcp  # noqa: N813
+import thespian.system.multiprocCommon as processes
+import thespian.system.systemBase as system_base
+import thespian.system.transport.TCPTransport as tcp
 from thespian.system.timing import ExpirationTimer
 from thespian.system.transport import SendStatus, TransmitIntent
 from thespian.system.transport.IPBase import IPActorAddress
@@ -205,11 +205,11 @@ class Letter(TransmitIntent):  # type: ignore[misc]
             retryPeriod=_RETRY,
         )
 
-    def backoffPause(self, startPausing: bool = False) -> timedelta:  # noqa: N802, N803
+    def backoffPause(self, startPausing: bool = False) -> timedelta:
         if startPausing:
             self._pauseUntil = ExpirationTimer(_PAUSE)
             return _PAUSE
-        pause: timedelta = super().backoffPause(False)  # noqa: FBT003
+        pause: timedelta = super().backoffPause(False)  # noqa: FBT003 - Thespian's signature
         return pause
 
     def delay(self, current_time: object = None) -> timedelta:
