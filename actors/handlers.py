@@ -171,7 +171,7 @@ def _work(handler: Handler) -> None:
     if found is None:
         return
     several = isinstance(found, Iterable) and not isinstance(found, Mapping)
-    for each in found if several else [found]:  # type: ignore[attr-defined]
+    for each in found if several else [found]:  # type: ignore[attr-defined]  # `several` has looked
         if not isinstance(each, Mapping):
             raise TypeError(f"a handler returns artefacts, not {type(each).__name__}")
         work._leave(each)  # noqa: SLF001 - the two belong together

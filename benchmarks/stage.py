@@ -152,7 +152,7 @@ def _peers() -> Iterator[tuple[str, dict[str, float]]]:
 def _pykka_children(count: int) -> float:
     pykka: Any = importlib.import_module("pykka")
 
-    class Actor(pykka.ThreadingActor):  # type: ignore[misc]
+    class Actor(pykka.ThreadingActor):  # type: ignore[misc]  # pykka may be missing
         def ready(self) -> None: ...
 
     begun = time.perf_counter()

@@ -53,7 +53,7 @@ def together(
         asked = inspect.signature(test)
         ours = {*fields, *made}
         missing = [each for each in asked.parameters.values() if each.name not in ours]
-        every.__signature__ = asked.replace(parameters=missing)  # type: ignore[attr-defined]
+        every.__signature__ = asked.replace(parameters=missing)  # type: ignore[attr-defined]  # pytest reads it
         return every
 
     return decorate

@@ -221,7 +221,7 @@ def _write_lock_held(office: Office) -> int:
         stranger.close()
         close()
 
-    office.close = let_go  # type: ignore[method-assign]
+    office.close = let_go  # type: ignore[method-assign]  # one office, for one fault
     return office.authority.head.seq
 
 

@@ -118,7 +118,7 @@ def test_a_run_that_is_called_off_ends_what_runs_and_starts_nothing_more(
     ]
     found: list[dict[str, Any]] = []
     more = {"logs": logs, "env": mark.env, "cancelled": called_off.is_set}
-    runner = threading.Thread(target=lambda: found.extend(run_checks(wanted, tmp_path, **more)))  # type: ignore[arg-type]
+    runner = threading.Thread(target=lambda: found.extend(run_checks(wanted, tmp_path, **more)))  # type: ignore[arg-type]  # members by name
     runner.start()
     log = logs / "b.log"
     eventually(lambda: log.exists() and b"up" in log.read_bytes())

@@ -354,7 +354,7 @@ def test_pages_follow_each_other_without_a_gap() -> None:
         while True:
             request = asked("job.roster", {"query": query, "limit": 7, **more})
             assert isinstance(request, Request)
-            body = decide(state, request, stamp).body  # type: ignore[union-attr]
+            body = decide(state, request, stamp).body
             found += [each["jobId"] for each in body["jobs"]]
             if "cursor" not in body:
                 break

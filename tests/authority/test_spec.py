@@ -311,7 +311,7 @@ def test_a_circle_is_refused_with_steps_that_really_form_one(edges: list[set[int
     assert isinstance(request, Request)
     said = decide(State(), request, Stamp(1, START_MS, 0, "n1"))
     if any(not keys <= needed.keys() for keys in needed.values()):
-        assert said.reason is Reason.SPEC_STEP_DEPENDENCY  # type: ignore[union-attr]
+        assert said.reason is Reason.SPEC_STEP_DEPENDENCY
         return
     left = dict(needed)
     while free := [key for key, keys in left.items() if not keys & left.keys()]:
@@ -319,8 +319,8 @@ def test_a_circle_is_refused_with_steps_that_really_form_one(edges: list[set[int
             del left[key]
     assert isinstance(said, Accepted) is not bool(left)
     if not isinstance(said, Accepted):
-        assert said.reason is Reason.SPEC_STEP_CYCLE  # type: ignore[union-attr]
-        walk = said.detail.partition(": ")[2].split(" -> ")  # type: ignore[union-attr]
+        assert said.reason is Reason.SPEC_STEP_CYCLE
+        walk = said.detail.partition(": ")[2].split(" -> ")
         assert walk[0] == walk[-1]
         assert all(after in needed[key] for key, after in pairwise(walk))
 
@@ -381,7 +381,7 @@ def test_pages_follow_each_other_without_a_gap() -> None:
         while True:
             request = asked(action, {"limit": 7, **more})
             assert isinstance(request, Request)
-            body = decide(state, request, stamp).body  # type: ignore[union-attr]
+            body = decide(state, request, stamp).body
             found += [each[name] for each in body[member]]
             if "cursor" not in body:
                 break

@@ -310,7 +310,7 @@ def _words(known: tuple[type[shapes.Shape], ...]) -> list[str]:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:40]}... of length {len(value)}"  # type: ignore[arg-type]
+    return text if len(text) <= 60 else f"{text[:40]}... of length {len(value)}"  # type: ignore[arg-type]  # a long text has a length
 
 
 def payload_changes(action: str) -> Iterator[tuple[str, Any]]:
@@ -488,7 +488,7 @@ class Delete(shapes.ClaimIssue, frozen=True, kw_only=True):
 
 
 class NullName(shapes.ClaimIssue, frozen=True, kw_only=True):
-    assignee: shapes.Name | None = ""  # type: ignore[assignment]
+    assignee: shapes.Name | None = ""  # type: ignore[assignment]  # what a shape must not do
 
 
 class NeededName(shapes.ClaimIssue, frozen=True, kw_only=True):
@@ -516,7 +516,7 @@ class WideScope(shapes.GrantSublease, frozen=True, kw_only=True):
 
 
 class NewWord(shapes.ListIssues, frozen=True, kw_only=True):
-    issue_type: Literal["epic", "task", "story"] | None = None  # type: ignore[assignment]
+    issue_type: Literal["epic", "task", "story"] | None = None  # type: ignore[assignment]  # what a shape must not do
 
 
 class EmptyLabel(shapes.ListIssues, frozen=True, kw_only=True):

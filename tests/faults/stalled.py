@@ -64,7 +64,7 @@ def arm(moment: str) -> None:
     elif moment == "renamed":
         os.rename = rename_and_die
     elif moment == "claimed":
-        Client.ask_many = ask  # type: ignore[assignment,method-assign]
+        Client.ask_many = ask  # type: ignore[assignment,method-assign]  # the fault
     else:
         os.rename = stop_and_rename
 

@@ -43,7 +43,7 @@ async def _read(client: Client, uri: str) -> Any:
     assert read.cache_scope == "private"
     (content,) = read.contents
     assert content.mime_type == "application/json"
-    return orjson.loads(content.text)  # type: ignore[union-attr]
+    return orjson.loads(content.text)
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ async def _hearing(desk: AuthorityLink, era: str, *uris: str) -> AsyncIterator[A
 
             async def listen() -> None:
                 async for event in stream:
-                    ring(event.uri)  # type: ignore[union-attr]
+                    ring(event.uri)
 
             group.start_soon(listen)
             yield until

@@ -150,7 +150,7 @@ async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(
             await cancelled.wait()
         return answer
 
-    desk.ask = slowly  # type: ignore[method-assign]
+    desk.ask = slowly  # type: ignore[method-assign]  # the fault
     async with connect(desk, guest, "modern over streams") as client:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, f"{family}_claim", named)

@@ -198,7 +198,7 @@ def _run(command: Any) -> None:  # `main` of the command line
     except BaseException:  # noqa: BLE001 - what an interpreter does with it
         sys.excepthook(*sys.exc_info())
         code = 1
-    threading._shutdown()  # type: ignore[attr-defined]
+    threading._shutdown()  # type: ignore[attr-defined]  # as the interpreter does
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -93,7 +93,7 @@ def connect(place: JournalUrl, *, connect_seconds: int = _CONNECT_SECONDS) -> Li
     habits = _HABITS | {"connect_timeout": connect_seconds}
     try:
         given = conninfo_to_dict(place.url)
-        db = Link.connect(place.url, autocommit=True, **(habits | given))  # type: ignore[arg-type]
+        db = Link.connect(place.url, autocommit=True, **(habits | given))  # type: ignore[arg-type]  # psycopg checks its own
         try:
             db.execute(sql.SQL(_SESSION).format(schema=sql.Identifier(place.schema)))
         except BaseException:

@@ -98,8 +98,8 @@ def test_leases_of_all_who_are_here_are_renewed_together(served: Serve) -> None:
             await _turn(keeper, TTL * 1000 // 3)
             after = [await _lease(desk, each.name) for each in holds]
             pairs = zip(after, before, strict=True)
-            assert all(new["expiresAt"] > old["expiresAt"] for new, old in pairs)  # type: ignore[index]
-            assert [new["fence"] for new in after] == [old["fence"] for old in before]  # type: ignore[index]
+            assert all(new["expiresAt"] > old["expiresAt"] for new, old in pairs)
+            assert [new["fence"] for new in after] == [old["fence"] for old in before]
 
     asyncio.run(story())
 

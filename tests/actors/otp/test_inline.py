@@ -119,7 +119,7 @@ def test_a_parent_hears_exited_alone_where_the_start_fails(system: Inline) -> No
 
 def test_a_behaviour_that_cannot_be_made_is_a_failed_start(system: Inline) -> None:
     with pytest.raises(StartFailed, match="division"):
-        system.spawn(Start(lambda: 1 // 0))  # type: ignore[arg-type, return-value]
+        system.spawn(Start(lambda: 1 // 0))  # type: ignore[arg-type, return-value]  # what must not start
 
 
 def test_a_start_may_take_messages_and_time(system: Inline) -> None:

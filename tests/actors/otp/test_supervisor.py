@@ -169,7 +169,7 @@ def test_a_child_that_does_not_stop_in_time_is_killed(system: Inline) -> None:
     assert system.ended(stuck) == KILLED
     assert log == ["stop b", "stop a", "gone a"]
     errors = [row for row in system.reports if row.get("context") == "shutdown_error"]
-    assert [row["child"]["id"] for row in errors] == ["b"]  # type: ignore[index]
+    assert [row["child"]["id"] for row in errors] == ["b"]
 
 
 def test_brutal_kill_asks_nobody(system: Inline) -> None:
@@ -384,7 +384,7 @@ def test_a_child_that_does_not_fit_is_refused(system: Inline) -> None:
     answer = call(system, sup, StartChild(spec))
     assert answer.why == "invalid_spec"
     assert "auto_shutdown is never" in answer.reason.detail
-    assert call(system, sup, StartChild("a")).why == "invalid_spec"  # type: ignore[arg-type]
+    assert call(system, sup, StartChild("a")).why == "invalid_spec"  # type: ignore[arg-type]  # what is refused
 
 
 def test_what_a_supervisor_does_not_know_ends_it(system: Inline) -> None:

@@ -185,7 +185,7 @@ class Signed:
         return hashlib.blake2b(data, key=self._secret, digest_size=_MARK_BYTES).digest()
 
 
-class Letter(TransmitIntent):  # type: ignore[misc]
+class Letter(TransmitIntent):  # type: ignore[misc]  # Thespian has no types
     """One parcel on its way, which does not wait longer than it must.
 
     Two cells that write to each other at the same time may close each other's connection; Thespian

@@ -51,7 +51,7 @@ class _Begin:
     """The first event of an actor; Thespian has none of its own."""
 
 
-class Player(Actor):  # type: ignore[misc]
+class Player(Actor):  # type: ignore[misc]  # Thespian has no types
     """Implements `Wire`."""
 
     @staticmethod
