@@ -22,7 +22,6 @@ TYPE_CHECKING = False  # `glance` imports this, and must start fast
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from types import TracebackType
     from typing import Any, Self
 
     from ...contracts import Door, Transport
@@ -162,10 +161,5 @@ class LocalClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._office.close()
