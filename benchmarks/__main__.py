@@ -37,7 +37,7 @@ def main() -> None:
     print(text)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(report.as_json(results), indent=2) + "\n")
-    # What the lock does not have is nobody's duty.
+    # What the lock does not have need not be there.
     if set(results.missing) - {"procrastinate"} and os.environ.get("UNDERSTUDY_REQUIRE_SERVICES"):
         sys.exit("bench: UNDERSTUDY_REQUIRE_SERVICES is set, and not every peer was found")
 

@@ -64,7 +64,7 @@ def swapped(module: ModuleType, name: str, value: object) -> Iterator[None]:
 
 
 def inflict(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Play the scene, break what the vector says, and look; files are files, whoever wrote them."""
+    """Play the scene, break what the vector says, and look; files are files, of any writer."""
     with scratch() as folder:
         state_dir = Path(folder) / "state"
         make_state(state_dir)
@@ -190,7 +190,7 @@ def _disk_full(office: Office) -> int:
 
 
 def _deposed(office: Office) -> int:
-    """Somebody takes the epoch after we have written with ours."""
+    """Another authority takes the epoch after we have written with ours."""
     first = dict(_PROBE, payload={"id": "first", "title": "First"})
     office.submit([parse(canonical.encode(first), Door("mcp", frozen_clock=True))])
     stranger = SqliteJournal(office.state_dir / JOURNAL)
@@ -200,7 +200,7 @@ def _deposed(office: Office) -> int:
 
 
 def _overtaken(office: Office) -> int:
-    """Somebody appends a row that we have not seen."""
+    """Another authority appends a row that we have not seen."""
     stranger = SqliteJournal(office.state_dir / JOURNAL)
     theirs = dict(_PROBE, payload={"id": "theirs", "title": "Theirs"})
     authority = Authority(stranger)

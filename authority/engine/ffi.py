@@ -188,7 +188,7 @@ class Lines:
 
 
 class Slabs:
-    """Memory for C to write into, lent out, and used again when nobody looks at it any more.
+    """Memory for C to write into, lent out, and used again when no view of it is left.
 
     Fresh memory costs more than a decision does: the system clears every page of it.
     """

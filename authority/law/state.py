@@ -236,7 +236,7 @@ def _put_issue(state: State, issue: Issue) -> None:
     _refresh_ready(state, issue.id)
     _refresh_torn(state, issue_resource(issue.id))
     if issue.status == "closed":
-        state.fibers.pop(issue_resource(issue.id), None)  # orphans; nobody may ask for them now
+        state.fibers.pop(issue_resource(issue.id), None)  # orphans; no request may name them now
         state.decisions.pop(issue.id, None)
     if (before is not None and before.status == "closed") != (issue.status == "closed"):
         for waiting in state.blocks.get(issue.id, ()):
@@ -384,7 +384,7 @@ def check_invariants(state: State) -> None:
     for resource, fibers in state.fibers.items():
         _check_fibers(state, resource, fibers)
     assert state.handovers.keys() <= state.issues.keys(), "I7: a hand-over of nothing"
-    assert state.features.keys() <= state.sessions.keys(), "I7: a ledger of nobody"
+    assert state.features.keys() <= state.sessions.keys(), "I7: a ledger without a session"
     for issue_id in state.decisions:
         assert state.issues[issue_id].status != "closed", f"I8: {issue_id} is closed and decided"
     check_lane(state.lane, state.leases)

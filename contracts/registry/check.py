@@ -110,7 +110,7 @@ def _loaded(root: Path) -> tuple[list[Finding], dict[str, Any]]:
 
 
 def _bytes(path: Path) -> bytes | str:
-    """What a file holds, or why nobody knows."""
+    """What a file holds, or why that is unknown."""
     try:
         return path.read_bytes()
     except OSError as error:

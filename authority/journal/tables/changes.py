@@ -1,7 +1,7 @@
 """What each change of the journal does to the tables, in SQL that both engines take.
 
-A statement says `?` where a value goes. Each depends on the tables alone, so that whoever applies
-the same changes in the same order has the same tables.
+A statement says `?` where a value goes. Each depends on the tables alone, so that the same
+changes in the same order give the same tables.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -143,7 +143,7 @@ def _may(action: int, one: str | None, two: str | None, *_: str | None) -> int:
 
 @contextmanager
 def _worded(timeout_s: float) -> Iterator[None]:
-    """What SQLite says no with, for whoever asked."""
+    """What SQLite says no with, for the one who asked."""
     try:
         yield
     except (apsw.AuthError, apsw.ReadOnlyError) as error:

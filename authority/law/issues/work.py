@@ -166,7 +166,7 @@ def import_issues(turn: Turn, request: ImportIssues) -> Outcome:
 
 
 def _reopens(state: State, request: UpdateIssue) -> bool:
-    """Open a closed issue again: explicit, and never by somebody who thinks they hold it."""
+    """Open a closed issue again: explicit, and never by one who thinks they hold it."""
     issue = state.issues.get(request.id)
     if issue is None or issue.status != "closed" or request.status != "open":
         return False

@@ -125,7 +125,7 @@ def _overdue(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # n
 
 
 def _waiting(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # noqa: ARG001 - called as its table is
-    """Jobs that nobody can claim yet, the oldest first."""
+    """Jobs that cannot be claimed yet, the oldest first."""
     for since_ms, job_id in turn.lane.waiting.irange(start, None, (False, False)):
         yield job_id, (since_ms, job_id)
 
