@@ -124,7 +124,7 @@ def find(name: str) -> Handler:
         if found is None and attribute in _registered:
             return _registered[attribute]
     else:
-        from importlib import metadata  # noqa: PLC0415 - takes as long as all the rest
+        from importlib import metadata  # takes as long as all the rest
 
         entries = [each for each in metadata.entry_points(group=GROUP) if each.name == name]
         found = entries[0].load() if entries else _registered.get(name)
@@ -171,7 +171,7 @@ def _work(handler: Handler) -> None:
     if found is None:
         return
     several = isinstance(found, Iterable) and not isinstance(found, Mapping)
-    for each in found if several else [found]:  # type: ignore[attr-defined]
+    for each in found if several else [found]:  # type: ignore[attr-defined]  # `several` has looked
         if not isinstance(each, Mapping):
             raise TypeError(f"a handler returns artefacts, not {type(each).__name__}")
         work._leave(each)  # noqa: SLF001 - the two belong together

@@ -53,29 +53,6 @@ _HOMES = {
     "open_server": ".service.open",
 }
 
-__all__ = [
-    "BOUNDARIES",
-    "GENESIS",
-    "SOCKET",
-    "TABLES",
-    "TRAJECTORY",
-    "BoundaryMissing",
-    "Evidence",
-    "LocalClient",
-    "Office",
-    "Storage",
-    "Unavailable",
-    "create_state_dir",
-    "decider",
-    "evidence_locked",
-    "held",
-    "locked",
-    "open_authority",
-    "open_journal",
-    "open_office",
-    "open_server",
-]
-
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:

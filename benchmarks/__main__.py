@@ -37,12 +37,12 @@ def main() -> None:
     print(text)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(report.as_json(results), indent=2) + "\n")
-    # What the lock does not have is nobody's duty.
+    # What the lock does not have need not be there.
     if set(results.missing) - {"procrastinate"} and os.environ.get("UNDERSTUDY_REQUIRE_SERVICES"):
         sys.exit("bench: UNDERSTUDY_REQUIRE_SERVICES is set, and not every peer was found")
 
 
-def _leave(number: int, frame: object) -> None:  # noqa: ARG001
+def _leave(number: int, frame: object) -> None:  # noqa: ARG001 - a signal handler
     """At once. An exception could meet us inside a fork, where Python swallows it; and whatever
     we started ends with us anyway, the data with it (S1 and S2 of `tests/services/server.py`).
     """

@@ -21,15 +21,15 @@ def bare(*_: object) -> Server[Any]:
     """The least that a server can be."""
 
     async def call(
-        ctx: ServerRequestContext[Any, Any],  # noqa: ARG001
-        params: types.CallToolRequestParams,  # noqa: ARG001
+        ctx: ServerRequestContext[Any, Any],  # noqa: ARG001 - the SDK's signature
+        params: types.CallToolRequestParams,  # noqa: ARG001 - the SDK's signature
     ) -> types.CallToolResult:
         text = types.TextContent(type="text", text="done")
         return types.CallToolResult(content=[text], structured_content={"done": True})
 
     async def tools(
-        ctx: ServerRequestContext[Any, Any],  # noqa: ARG001
-        params: types.PaginatedRequestParams | None,  # noqa: ARG001
+        ctx: ServerRequestContext[Any, Any],  # noqa: ARG001 - the SDK's signature
+        params: types.PaginatedRequestParams | None,  # noqa: ARG001 - the SDK's signature
     ) -> types.ListToolsResult:
         return types.ListToolsResult(
             tools=[types.Tool(name="done", input_schema={"type": "object"})]

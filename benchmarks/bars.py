@@ -147,8 +147,8 @@ def _best_peer(
         if (key in wanted if wanted else figures.same_work and key not in (OURS, SHARED))
         and figures.rates.get(shape.name)
     ]
-    nobody: tuple[str, list[float]] = ("no peer was found", [])
-    return max(peers, key=lambda each: statistics.median(each[1]), default=nobody)
+    none: tuple[str, list[float]] = ("no peer was found", [])
+    return max(peers, key=lambda each: statistics.median(each[1]), default=none)
 
 
 def _few_and_many(results: Results) -> tuple[list[float], list[float]]:

@@ -1,7 +1,7 @@
 """Durable cycles a second, and how long a cycle takes at half of the most: us and every peer found.
 
 Rounds are interleaved: each round measures every system once in every shape, and begins with
-another system than the round before, so that noise hits all alike and nobody always comes after
+another system than the round before, so that noise hits all alike and none always comes after
 the same neighbour. The first, short round only warms up, and learns how many items are needed.
 """
 

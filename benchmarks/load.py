@@ -260,7 +260,7 @@ class _Flood:
             yield key
         tally.dry = True
 
-    def _done(self, key: str) -> None:  # noqa: ARG002
+    def _done(self, key: str) -> None:  # noqa: ARG002 - for subclasses
         self._job.tally.cycles += 1
 
 

@@ -65,7 +65,7 @@ class Agent:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            preexec_fn=ends_with_parent(signal.SIGKILL),  # noqa: PLW1509
+            preexec_fn=ends_with_parent(signal.SIGKILL),  # noqa: PLW1509 - no thread runs yet
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None

@@ -2,7 +2,7 @@
 
 One journal grows from length to length. Its rows are decisions of the real authority, committed in
 large batches: claims, renewals and releases of a thousand issues, over and over, so that length
-grows and state does not. Nobody says goodbye to it: like after a SIGKILL, the newest snapshot is
+grows and state does not. It is not told to stop: like after a SIGKILL, the newest snapshot is
 some rows old. The clock runs from before `exec` to the answer to a claim that is on disk.
 """
 

@@ -121,7 +121,7 @@ def _restart(system: Troupe) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
-def _children(system: Any, count: int) -> float:  # noqa: ANN401 - either carrier
+def _children(system: Any, count: int) -> float:  # either carrier
     """Milliseconds for each."""
     system.spawn(dynamic(count, name="many"))
     spec = ChildSpec("idle", Start(Idle, (), "idle"), "temporary")
@@ -152,7 +152,7 @@ def _peers() -> Iterator[tuple[str, dict[str, float]]]:
 def _pykka_children(count: int) -> float:
     pykka: Any = importlib.import_module("pykka")
 
-    class Actor(pykka.ThreadingActor):  # type: ignore[misc]
+    class Actor(pykka.ThreadingActor):  # type: ignore[misc]  # pykka may be missing
         def ready(self) -> None: ...
 
     begun = time.perf_counter()

@@ -3,432 +3,214 @@
 Other rooms take what they need from here, and reach no further in.
 """
 
-from . import canonical, jsonl, limits, retry, rfc3339
-from .checks.check_policy import (
-    NORMALIZER_ID,
-    Check,
-    CheckPolicy,
-    Flaw,
-    check_policy,
-    document_of,
-    path_problem,
-    project,
-    typed_core,
-    verdict,
-)
-from .checks.instruction import Instruction, read_instruction
-from .checks.join import Joined, Section, Unreadable, join_check
-from .jsonl import record_problem
-from .reason import BY_WIRE, FAILURES, Exit, Reason, ends_lease
-from .records.fiber import FIBER_TRANSITIONS, FiberMove, FiberState
-from .records.harness import (
-    BOOTSTRAP_KIND,
-    LEDGER_CHECK_KIND,
-    LEDGER_KIND,
-    SESSION_KIND,
-    STEP_KIND,
-    TRAJECTORY_KIND,
-    Feature,
-    Handover,
-    WorkerSession,
-    is_closed,
-    is_success,
-    ledger_flaws,
-    needs_retry,
-    next_feature,
-    normal_refs,
-)
-from .records.job import (
-    JOB_TRANSITIONS,
-    SNAPSHOT_TYPE,
-    Author,
-    Designation,
-    Directive,
-    JobMove,
-    JobRecord,
-    JobState,
-    Member,
-    Quarantine,
-    completed_job,
-    completion_of,
-    is_job,
-    job_resource,
-    snapshot_id,
-)
-from .records.records import (
-    BLOCKING_TYPES,
-    Decision,
-    Dependency,
-    Fiber,
-    Instance,
-    Issue,
-    Lease,
-    Policy,
-    Stamp,
-    Sublease,
-    Witness,
-    is_issue,
-    issue_of,
-    issue_resource,
-)
-from .records.spec import (
-    SPEC_TRANSITIONS,
-    Dispatched,
-    Spec,
-    SpecMove,
-    SpecState,
-    Step,
-    dispatch_resource,
-    is_dispatch,
-    is_spec,
-    job_step,
-    spec_resource,
-    step_job,
-)
-from .records.transitions import TRANSITIONS, LeaseState, Move
-from .registry import check, documents, pins
-from .registry.check import check_all, startup_check
-from .registry.coherence import coherence_report
-from .registry.evidence_routes import evidence_routes, factor, parse_routes, route_findings
-from .registry.worlds import world_registry_check
-from .requests import shapes
-from .requests.host_actions import (
-    DISPATCH_KIND,
-    PROFILE_ID,
-    HostAction,
-    contract_digest,
-    host_actions,
-    semantic_digest,
-)
-from .requests.operation import Operation, is_signed_by, position, sign, signed_bytes
-from .requests.request import (
-    TOO_LONG,
-    Door,
-    Garbage,
-    Request,
-    build,
-    journaled,
-    parse,
-    refuse_garbage,
-    restore,
-    with_mark,
-)
-from .requests.shapes import (
-    STRENGTH,
-    AddDependency,
-    AddIssue,
-    AdmitOperations,
-    AppendStep,
-    Artifact,
-    Break,
-    CallerStamp,
-    CancelFiber,
-    CheckFeatures,
-    CheckInstruction,
-    CheckJoin,
-    Checkpoint,
-    CheckResult,
-    ClaimDispatch,
-    ClaimIssue,
-    ClaimJob,
-    ClaimNext,
-    ClaimSpec,
-    CloseInstance,
-    CloseIssue,
-    CompleteDispatch,
-    CompleteJob,
-    DecideWitness,
-    DesignateCoordinator,
-    DiscoverIssue,
-    DispatchRoster,
-    ExpireJob,
-    GateRef,
-    GrantSublease,
-    HandOverIssue,
-    HeldDispatch,
-    HeldJob,
-    HeldSpec,
-    ImportIssues,
-    JoinFiber,
-    Ledger,
-    LedgerFeature,
-    ListIssues,
-    ListSpecs,
-    MaterializeSpec,
-    Nothing,
-    ObserveInstruction,
-    OfHolder,
-    OfWorker,
-    OpenInstance,
-    ProjectRequired,
-    QuerySteps,
-    Reconcile,
-    RecordedIssue,
-    RecordedLease,
-    RecordWitness,
-    RegisterNode,
-    ReleaseDispatch,
-    ReleaseIssue,
-    ReleaseSpec,
-    RemoveDependency,
-    Renew,
-    ReplaceDependency,
-    RequiredDelta,
-    RevokeSublease,
-    Roster,
-    RouteBinding,
-    RunInstruction,
-    ScheduleJob,
-    SetPolicy,
-    SetRoute,
-    Shape,
-    ShowIssue,
-    ShowJob,
-    ShowSpec,
-    SignedOperation,
-    SpawnFiber,
-    SpecStep,
-    SubmitSpec,
-    TermClaim,
-    TermHeld,
-    TimedHeld,
-    TimedMutation,
-    Transport,
-    UpdateIssue,
-    VerifyDecision,
-    VerifyWitness,
-    WriteFeature,
-    WriteSession,
-    YieldJob,
-)
-from .retry import (
-    PolicyRefused,
-    RetryDecision,
-    RetryPolicy,
-    backoff_ms,
-    load_policy,
-    parse_policy,
-    policy_digest,
-    retry_decision,
-    retry_policy,
-)
-
-__all__ = [
-    "BLOCKING_TYPES",
-    "BOOTSTRAP_KIND",
-    "BY_WIRE",
-    "DISPATCH_KIND",
-    "FAILURES",
-    "FIBER_TRANSITIONS",
-    "JOB_TRANSITIONS",
-    "LEDGER_CHECK_KIND",
-    "LEDGER_KIND",
-    "NORMALIZER_ID",
-    "PROFILE_ID",
-    "SESSION_KIND",
-    "SNAPSHOT_TYPE",
-    "SPEC_TRANSITIONS",
-    "STEP_KIND",
-    "STRENGTH",
-    "TOO_LONG",
-    "TRAJECTORY_KIND",
-    "TRANSITIONS",
-    "AddDependency",
-    "AddIssue",
-    "AdmitOperations",
-    "AppendStep",
-    "Artifact",
-    "Author",
-    "Break",
-    "CallerStamp",
-    "CancelFiber",
-    "Check",
-    "CheckFeatures",
-    "CheckInstruction",
-    "CheckJoin",
-    "CheckPolicy",
-    "CheckResult",
-    "Checkpoint",
-    "ClaimDispatch",
-    "ClaimIssue",
-    "ClaimJob",
-    "ClaimNext",
-    "ClaimSpec",
-    "CloseInstance",
-    "CloseIssue",
-    "CompleteDispatch",
-    "CompleteJob",
-    "DecideWitness",
-    "Decision",
-    "Dependency",
-    "DesignateCoordinator",
-    "Designation",
-    "Directive",
-    "DiscoverIssue",
-    "DispatchRoster",
-    "Dispatched",
-    "Door",
-    "Exit",
-    "ExpireJob",
-    "Feature",
-    "Fiber",
-    "FiberMove",
-    "FiberState",
-    "Flaw",
-    "Garbage",
-    "GateRef",
-    "GrantSublease",
-    "HandOverIssue",
-    "Handover",
-    "HeldDispatch",
-    "HeldJob",
-    "HeldSpec",
-    "HostAction",
-    "ImportIssues",
-    "Instance",
-    "Instruction",
-    "Issue",
-    "JobMove",
-    "JobRecord",
-    "JobState",
-    "JoinFiber",
-    "Joined",
-    "Lease",
-    "LeaseState",
-    "Ledger",
-    "LedgerFeature",
-    "ListIssues",
-    "ListSpecs",
-    "MaterializeSpec",
-    "Member",
-    "Move",
-    "Nothing",
-    "ObserveInstruction",
-    "OfHolder",
-    "OfWorker",
-    "OpenInstance",
-    "Operation",
-    "Policy",
-    "PolicyRefused",
-    "ProjectRequired",
-    "Quarantine",
-    "QuerySteps",
-    "Reason",
-    "Reconcile",
-    "RecordWitness",
-    "RecordedIssue",
-    "RecordedLease",
-    "RegisterNode",
-    "ReleaseDispatch",
-    "ReleaseIssue",
-    "ReleaseSpec",
-    "RemoveDependency",
-    "Renew",
-    "ReplaceDependency",
-    "Request",
-    "RequiredDelta",
-    "RetryDecision",
-    "RetryPolicy",
-    "RevokeSublease",
-    "Roster",
-    "RouteBinding",
-    "RunInstruction",
-    "ScheduleJob",
-    "Section",
-    "SetPolicy",
-    "SetRoute",
-    "Shape",
-    "ShowIssue",
-    "ShowJob",
-    "ShowSpec",
-    "SignedOperation",
-    "SpawnFiber",
-    "Spec",
-    "SpecMove",
-    "SpecState",
-    "SpecStep",
-    "Stamp",
-    "Step",
-    "Sublease",
-    "SubmitSpec",
-    "TermClaim",
-    "TermHeld",
-    "TimedHeld",
-    "TimedMutation",
-    "Transport",
-    "Unreadable",
-    "UpdateIssue",
-    "VerifyDecision",
-    "VerifyWitness",
-    "Witness",
-    "WorkerSession",
-    "WriteFeature",
-    "WriteSession",
-    "YieldJob",
-    "backoff_ms",
-    "build",
-    "canonical",
-    "check",
-    "check_all",
-    "check_policy",
-    "coherence_report",
-    "completed_job",
-    "completion_of",
-    "contract_digest",
-    "dispatch_resource",
-    "document_of",
-    "documents",
-    "ends_lease",
-    "evidence_routes",
-    "factor",
-    "host_actions",
-    "is_closed",
-    "is_dispatch",
-    "is_issue",
-    "is_job",
-    "is_signed_by",
-    "is_spec",
-    "is_success",
-    "issue_of",
-    "issue_resource",
-    "job_resource",
-    "job_step",
-    "join_check",
-    "journaled",
-    "jsonl",
-    "ledger_flaws",
-    "limits",
-    "load_policy",
-    "needs_retry",
-    "next_feature",
-    "normal_refs",
-    "parse",
-    "parse_policy",
-    "parse_routes",
-    "path_problem",
-    "pins",
-    "policy_digest",
-    "position",
-    "project",
-    "read_instruction",
-    "record_problem",
-    "refuse_garbage",
-    "restore",
-    "retry",
-    "retry_decision",
-    "retry_policy",
-    "rfc3339",
-    "route_findings",
-    "semantic_digest",
-    "shapes",
-    "sign",
-    "signed_bytes",
-    "snapshot_id",
-    "spec_resource",
-    "startup_check",
-    "step_job",
-    "typed_core",
-    "verdict",
-    "with_mark",
-    "world_registry_check",
-]
+from . import canonical as canonical
+from . import jsonl as jsonl
+from . import limits as limits
+from . import retry as retry
+from . import rfc3339 as rfc3339
+from .checks.check_policy import NORMALIZER_ID as NORMALIZER_ID
+from .checks.check_policy import CheckPolicy as CheckPolicy
+from .checks.check_policy import Flaw as Flaw
+from .checks.check_policy import check_policy as check_policy
+from .checks.check_policy import document_of as document_of
+from .checks.check_policy import path_problem as path_problem
+from .checks.check_policy import project as project
+from .checks.check_policy import typed_core as typed_core
+from .checks.check_policy import verdict as verdict
+from .checks.instruction import Instruction as Instruction
+from .checks.instruction import read_instruction as read_instruction
+from .checks.join import Section as Section
+from .checks.join import Unreadable as Unreadable
+from .checks.join import join_check as join_check
+from .jsonl import record_problem as record_problem
+from .reason import BY_WIRE as BY_WIRE
+from .reason import FAILURES as FAILURES
+from .reason import Exit as Exit
+from .reason import Reason as Reason
+from .reason import ends_lease as ends_lease
+from .records.fiber import FIBER_TRANSITIONS as FIBER_TRANSITIONS
+from .records.fiber import FiberMove as FiberMove
+from .records.fiber import FiberState as FiberState
+from .records.harness import BOOTSTRAP_KIND as BOOTSTRAP_KIND
+from .records.harness import LEDGER_CHECK_KIND as LEDGER_CHECK_KIND
+from .records.harness import LEDGER_KIND as LEDGER_KIND
+from .records.harness import SESSION_KIND as SESSION_KIND
+from .records.harness import STEP_KIND as STEP_KIND
+from .records.harness import TRAJECTORY_KIND as TRAJECTORY_KIND
+from .records.harness import Feature as Feature
+from .records.harness import Handover as Handover
+from .records.harness import WorkerSession as WorkerSession
+from .records.harness import is_closed as is_closed
+from .records.harness import is_success as is_success
+from .records.harness import ledger_flaws as ledger_flaws
+from .records.harness import needs_retry as needs_retry
+from .records.harness import next_feature as next_feature
+from .records.harness import normal_refs as normal_refs
+from .records.job import JOB_TRANSITIONS as JOB_TRANSITIONS
+from .records.job import SNAPSHOT_TYPE as SNAPSHOT_TYPE
+from .records.job import Author as Author
+from .records.job import Designation as Designation
+from .records.job import Directive as Directive
+from .records.job import JobMove as JobMove
+from .records.job import JobRecord as JobRecord
+from .records.job import JobState as JobState
+from .records.job import Member as Member
+from .records.job import Quarantine as Quarantine
+from .records.job import completed_job as completed_job
+from .records.job import completion_of as completion_of
+from .records.job import is_job as is_job
+from .records.job import job_resource as job_resource
+from .records.job import snapshot_id as snapshot_id
+from .records.records import BLOCKING_TYPES as BLOCKING_TYPES
+from .records.records import Decision as Decision
+from .records.records import Dependency as Dependency
+from .records.records import Fiber as Fiber
+from .records.records import Instance as Instance
+from .records.records import Issue as Issue
+from .records.records import Lease as Lease
+from .records.records import Policy as Policy
+from .records.records import Stamp as Stamp
+from .records.records import Sublease as Sublease
+from .records.records import Witness as Witness
+from .records.records import is_issue as is_issue
+from .records.records import issue_of as issue_of
+from .records.records import issue_resource as issue_resource
+from .records.spec import SPEC_TRANSITIONS as SPEC_TRANSITIONS
+from .records.spec import Dispatched as Dispatched
+from .records.spec import Spec as Spec
+from .records.spec import SpecMove as SpecMove
+from .records.spec import SpecState as SpecState
+from .records.spec import Step as Step
+from .records.spec import dispatch_resource as dispatch_resource
+from .records.spec import is_dispatch as is_dispatch
+from .records.spec import is_spec as is_spec
+from .records.spec import job_step as job_step
+from .records.spec import spec_resource as spec_resource
+from .records.spec import step_job as step_job
+from .records.transitions import TRANSITIONS as TRANSITIONS
+from .records.transitions import LeaseState as LeaseState
+from .records.transitions import Move as Move
+from .registry import check as check
+from .registry import documents as documents
+from .registry import pins as pins
+from .registry.check import check_all as check_all
+from .registry.check import startup_check as startup_check
+from .registry.coherence import coherence_report as coherence_report
+from .registry.evidence_routes import evidence_routes as evidence_routes
+from .registry.evidence_routes import factor as factor
+from .registry.evidence_routes import parse_routes as parse_routes
+from .registry.evidence_routes import route_findings as route_findings
+from .registry.worlds import world_registry_check as world_registry_check
+from .requests import shapes as shapes
+from .requests.host_actions import DISPATCH_KIND as DISPATCH_KIND
+from .requests.host_actions import PROFILE_ID as PROFILE_ID
+from .requests.host_actions import HostAction as HostAction
+from .requests.host_actions import contract_digest as contract_digest
+from .requests.host_actions import host_actions as host_actions
+from .requests.operation import Operation as Operation
+from .requests.operation import is_signed_by as is_signed_by
+from .requests.operation import position as position
+from .requests.operation import sign as sign
+from .requests.request import TOO_LONG as TOO_LONG
+from .requests.request import Door as Door
+from .requests.request import Garbage as Garbage
+from .requests.request import Request as Request
+from .requests.request import build as build
+from .requests.request import journaled as journaled
+from .requests.request import parse as parse
+from .requests.request import refuse_garbage as refuse_garbage
+from .requests.request import restore as restore
+from .requests.request import with_mark as with_mark
+from .requests.shapes import STRENGTH as STRENGTH
+from .requests.shapes import AddDependency as AddDependency
+from .requests.shapes import AddIssue as AddIssue
+from .requests.shapes import AdmitOperations as AdmitOperations
+from .requests.shapes import AppendStep as AppendStep
+from .requests.shapes import Artifact as Artifact
+from .requests.shapes import Break as Break
+from .requests.shapes import CallerStamp as CallerStamp
+from .requests.shapes import CancelFiber as CancelFiber
+from .requests.shapes import CheckFeatures as CheckFeatures
+from .requests.shapes import CheckInstruction as CheckInstruction
+from .requests.shapes import CheckJoin as CheckJoin
+from .requests.shapes import Checkpoint as Checkpoint
+from .requests.shapes import CheckResult as CheckResult
+from .requests.shapes import ClaimDispatch as ClaimDispatch
+from .requests.shapes import ClaimIssue as ClaimIssue
+from .requests.shapes import ClaimJob as ClaimJob
+from .requests.shapes import ClaimNext as ClaimNext
+from .requests.shapes import ClaimSpec as ClaimSpec
+from .requests.shapes import CloseInstance as CloseInstance
+from .requests.shapes import CloseIssue as CloseIssue
+from .requests.shapes import CompleteDispatch as CompleteDispatch
+from .requests.shapes import CompleteJob as CompleteJob
+from .requests.shapes import DecideWitness as DecideWitness
+from .requests.shapes import DesignateCoordinator as DesignateCoordinator
+from .requests.shapes import DiscoverIssue as DiscoverIssue
+from .requests.shapes import DispatchRoster as DispatchRoster
+from .requests.shapes import ExpireJob as ExpireJob
+from .requests.shapes import GateRef as GateRef
+from .requests.shapes import GrantSublease as GrantSublease
+from .requests.shapes import HandOverIssue as HandOverIssue
+from .requests.shapes import HeldDispatch as HeldDispatch
+from .requests.shapes import HeldSpec as HeldSpec
+from .requests.shapes import ImportIssues as ImportIssues
+from .requests.shapes import JoinFiber as JoinFiber
+from .requests.shapes import Ledger as Ledger
+from .requests.shapes import LedgerFeature as LedgerFeature
+from .requests.shapes import ListIssues as ListIssues
+from .requests.shapes import ListSpecs as ListSpecs
+from .requests.shapes import MaterializeSpec as MaterializeSpec
+from .requests.shapes import Nothing as Nothing
+from .requests.shapes import ObserveInstruction as ObserveInstruction
+from .requests.shapes import OfHolder as OfHolder
+from .requests.shapes import OfWorker as OfWorker
+from .requests.shapes import OpenInstance as OpenInstance
+from .requests.shapes import ProjectRequired as ProjectRequired
+from .requests.shapes import QuerySteps as QuerySteps
+from .requests.shapes import Reconcile as Reconcile
+from .requests.shapes import RecordedIssue as RecordedIssue
+from .requests.shapes import RecordedLease as RecordedLease
+from .requests.shapes import RecordWitness as RecordWitness
+from .requests.shapes import RegisterNode as RegisterNode
+from .requests.shapes import ReleaseDispatch as ReleaseDispatch
+from .requests.shapes import ReleaseIssue as ReleaseIssue
+from .requests.shapes import ReleaseSpec as ReleaseSpec
+from .requests.shapes import RemoveDependency as RemoveDependency
+from .requests.shapes import Renew as Renew
+from .requests.shapes import ReplaceDependency as ReplaceDependency
+from .requests.shapes import RequiredDelta as RequiredDelta
+from .requests.shapes import RevokeSublease as RevokeSublease
+from .requests.shapes import Roster as Roster
+from .requests.shapes import RouteBinding as RouteBinding
+from .requests.shapes import RunInstruction as RunInstruction
+from .requests.shapes import ScheduleJob as ScheduleJob
+from .requests.shapes import SetPolicy as SetPolicy
+from .requests.shapes import SetRoute as SetRoute
+from .requests.shapes import ShowIssue as ShowIssue
+from .requests.shapes import ShowJob as ShowJob
+from .requests.shapes import ShowSpec as ShowSpec
+from .requests.shapes import SignedOperation as SignedOperation
+from .requests.shapes import SpawnFiber as SpawnFiber
+from .requests.shapes import SpecStep as SpecStep
+from .requests.shapes import SubmitSpec as SubmitSpec
+from .requests.shapes import TermClaim as TermClaim
+from .requests.shapes import TermHeld as TermHeld
+from .requests.shapes import TimedHeld as TimedHeld
+from .requests.shapes import TimedMutation as TimedMutation
+from .requests.shapes import Transport as Transport
+from .requests.shapes import UpdateIssue as UpdateIssue
+from .requests.shapes import VerifyDecision as VerifyDecision
+from .requests.shapes import VerifyWitness as VerifyWitness
+from .requests.shapes import WriteFeature as WriteFeature
+from .requests.shapes import WriteSession as WriteSession
+from .requests.shapes import YieldJob as YieldJob
+from .retry import PolicyRefused as PolicyRefused
+from .retry import RetryDecision as RetryDecision
+from .retry import RetryPolicy as RetryPolicy
+from .retry import backoff_ms as backoff_ms
+from .retry import load_policy as load_policy
+from .retry import parse_policy as parse_policy
+from .retry import policy_digest as policy_digest
+from .retry import retry_decision as retry_decision
+from .retry import retry_policy as retry_policy

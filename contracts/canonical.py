@@ -31,7 +31,7 @@ def digest(prefix: str, data: bytes) -> str:
     return f"{prefix}_{hashlib.sha256(data).hexdigest()}"
 
 
-def decode(data: bytes) -> Any:  # noqa: ANN401 - JSON is what the peer says it is
+def decode(data: bytes) -> Any:  # JSON is what the peer says it is
     """Parse untrusted bytes, refusing whatever has no canonical form: duplicate keys, floats,
     integers beyond 2^53 - 1, keys that are not ASCII, NUL, more nesting than `JSON_DEPTH_MAX`."""
     try:
@@ -46,7 +46,7 @@ def decode(data: bytes) -> Any:  # noqa: ANN401 - JSON is what the peer says it 
     return value
 
 
-def _survey(value: Any, depth: int) -> int:  # noqa: ANN401
+def _survey(value: Any, depth: int) -> int:
     """Count the keys below a value; raise for anything outside the profile."""
     if isinstance(value, str):
         if "\0" in value:

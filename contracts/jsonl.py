@@ -1,7 +1,7 @@
 """The format of `issues.jsonl`: which members are known, and what a record may carry along.
 
 Members that we do not know travel as JSON text (`extra`, `metadata`), comment lines as they are.
-Whoever brings a record, the text must be what it claims to be: nothing in it can stand for a known
+The text of a record must be what it claims to be: nothing in it can stand for a known
 member, open a second line, or be anything else than JSON.
 """
 
@@ -30,7 +30,7 @@ def json_text(value: object) -> str:
     )
 
 
-def parse_text(text: str) -> Any:  # noqa: ANN401 - whatever somebody else's tool wrote
+def parse_text(text: str) -> Any:
     """Strict JSON with floats: `ValueError` for double keys, NaN, numbers beyond a double, and
     more nesting than `TEXT_DEPTH_MAX`, which would make the verdict depend on our own stack."""
     if _depth(text) > limits.TEXT_DEPTH_MAX:

@@ -39,7 +39,7 @@ REFS_MAX = 64  # references of one kind in a session, a feature or a step
 PAST_ROWS_MAX = 1_024  # rows that a look back sees
 QUERY_ITEMS_MAX = 100  # steps in one answer
 ATTENTION_ITEMS_MAX = 256
-ATTENTION_ATTEMPTS = 3  # grants after which work that is not done needs somebody
+ATTENTION_ATTEMPTS = 3  # grants after which work that is not done needs attention
 JOIN_SECTIONS_MAX = 64
 JOIN_PATHS_MAX = 1_024  # changed paths of one section
 # --- checks -------------------------------------------------------------------------------------
@@ -126,9 +126,9 @@ ERRAND_BYTES_MAX = 2_097_152  # the longest request, and room for shorter ones
 ERRANDS_SENT_MAX = 8  # of one standby, on their way at once
 ERRANDS_TAKEN_MAX = 32  # that the active authority has in hand
 ERRAND_PATIENCE_MS = 8_000  # without a reply; a takeover takes less than half of it
-ERRAND_AGE_MS = 15_000  # of an errand that is still taken; whoever asked has given up before
+ERRAND_AGE_MS = 15_000  # of an errand that is still taken; its asker has given up before
 REPLY_BYTES_MAX = 33_554_432  # answers to one errand
-REPLY_AGE_MS = 60_000  # of a reply that nobody has fetched; then it is thrown away
+REPLY_AGE_MS = 60_000  # of a reply that was not fetched; then it is thrown away
 
 # --- MCP ----------------------------------------------------------------------------------------
 MCP_INFLIGHT_MAX = 1_024  # requests of one client; each is a task of the gateway

@@ -10,7 +10,7 @@ from enum import IntEnum, StrEnum
 
 class Blame(StrEnum):
     CALLER = "caller"  # the request itself is wrong
-    PEER = "peer"  # somebody else holds, closed or changed it
+    PEER = "peer"  # another caller holds, closed or changed it
     US = "us"  # the authority or its surroundings failed
 
 

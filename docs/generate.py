@@ -6,7 +6,8 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from understudy.actors.otp.restart import AFFECTED, VERDICTS
@@ -28,24 +29,9 @@ PAGES = [
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def transitions() -> str:
-    rows = [f"| {state} | {move} | {after} |" for (state, move), after in TRANSITIONS.items()]
-    return _table("| from | move | to |", rows)
-
-
-def fibers() -> str:
-    rows = [f"| {state} | {move} | {after} |" for (state, move), after in FIBER_TRANSITIONS.items()]
-    return _table("| from | move | to |", rows)
-
-
-def jobs() -> str:
-    rows = [f"| {state} | {move} | {after} |" for (state, move), after in JOB_TRANSITIONS.items()]
-    return _table("| from | operation | to |", rows)
-
-
-def specs() -> str:
-    rows = [f"| {state} | {move} | {after} |" for (state, move), after in SPEC_TRANSITIONS.items()]
-    return _table("| from | move | to |", rows)
+def moves(table: Mapping[tuple[str, str], str], move: str = "move") -> str:
+    rows = [f"| {state} | {by} | {after} |" for (state, by), after in table.items()]
+    return _table(f"| from | {move} | to |", rows)
 
 
 def guards() -> str:
@@ -121,26 +107,17 @@ def tables() -> str:
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
+    "transitions": partial(moves, TRANSITIONS),
+    "fibers": partial(moves, FIBER_TRANSITIONS),
+    "jobs": partial(moves, JOB_TRANSITIONS, "operation"),
+    "specs": partial(moves, SPEC_TRANSITIONS),
+} | {
     each.__name__: each
     for each in (
-        transitions,
-        fibers,
-        jobs,
-        specs,
-        guards,
-        failures,
-        retries,
-        pauses,
-        exits,
-        actions,
-        bounds,
-        restarts,
-        strategies,
-        tables,
-        tools,
-        refusals,
+        guards, failures, retries, pauses, exits, actions, bounds, restarts, strategies, tables,
+        tools, refusals,
     )
-}
+}  # fmt: skip
 
 
 def generated(page: str) -> str:

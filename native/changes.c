@@ -60,7 +60,7 @@ static void put_move(us_writer *w, const us_request *request, const us_outcome *
                      us_stamp stamp)
 {
     members given = {.attempts = -1, .wall_ms = stamp.wall_ms};
-    us_bytes nobody = {NULL, 0};
+    us_bytes none = {NULL, 0};
     lease_terms lease = {
         .fence = outcome->fence,
         .granted_ms = outcome->granted_ms,
@@ -84,7 +84,7 @@ static void put_move(us_writer *w, const us_request *request, const us_outcome *
         put_lease(w, request->id, &lease);
         return;
     case US_MOVE_RELEASE:
-        given.assignee = &nobody;
+        given.assignee = &none;
         given.status = US_OPEN;
         break;
     case US_MOVE_COMPLETE:

@@ -256,7 +256,7 @@ static int64_t check_frame(const us_kernel *k, const uint8_t *in, uint64_t len)
     return memcmp(c.at, digest, sizeof digest) == 0 ? US_SOUND : -US_IMAGE_FOREIGN;
 }
 
-/* Into a kernel that is empty. Whoever can write a checksum can write anything: nothing is
+/* Into a kernel that is empty. Who can write a checksum can write anything: nothing is
  * believed that would do harm. */
 static int64_t take_all(us_kernel *k, cursor *c)
 {

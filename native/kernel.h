@@ -73,7 +73,7 @@ typedef struct us_index {
 } us_index;
 
 /* The hashes of request ids that are remembered, oldest first, and as a set; 0 is free. Images hold
- * them, so they are the same on every machine; where they stand in the set, nobody can tell. */
+ * them, so they are the same on every machine; where they stand in the set, no caller can tell. */
 typedef struct us_memory {
     uint64_t seed[2];
     uint64_t *ring;

@@ -73,7 +73,7 @@ enum us_reason us_hold(const us_kernel *k, const us_request *request, us_stamp s
         outcome->detail = US_DETAIL_FENCES;
         return US_REASON_FENCE_UNKNOWN;
     }
-    if (request->fence < lease->fence) { /* 6: somebody newer holds it */
+    if (request->fence < lease->fence) { /* 6: a newer holder has it */
         outcome->detail = US_DETAIL_NEWER;
         return US_REASON_FENCE_STALE;
     }

@@ -28,7 +28,7 @@
 
 #include <stdint.h>
 
-/* A flaw that nobody looked at is a bug of the caller. */
+/* A flaw that was not looked at is a bug of the caller. */
 #if defined(__GNUC__)
 #define US_CHECKED __attribute__((warn_unused_result))
 #else

@@ -114,7 +114,7 @@ void us_index_add(us_kernel *k, uint32_t issue)
 /* ---- request ids ------------------------------------------------------------------------------
  * Two ids with one hash are two entries; the later one is cold, and that is all (K3). */
 
-/* The same everywhere, and never 0. Who finds ids with one hash makes nobody slow but himself. */
+/* The same everywhere, and never 0. Who finds ids with one hash slows only their own requests. */
 uint64_t us_request_hash(us_bytes request_id)
 {
     static const uint64_t PUBLIC[2] = {0, 0};

@@ -34,7 +34,7 @@ def together(
 
     def decorate(test: Test) -> Test:
         @functools.wraps(test)
-        def every(**fixtures: Any) -> None:  # noqa: ANN401 - whatever pytest hands over
+        def every(**fixtures: Any) -> None:  # whatever pytest hands over
             failures: list[tuple[str, BaseException]] = []
             for number, (name, values) in enumerate(known):
                 fresh = {each: make() for each, make in made.items()}
@@ -53,7 +53,7 @@ def together(
         asked = inspect.signature(test)
         ours = {*fields, *made}
         missing = [each for each in asked.parameters.values() if each.name not in ours]
-        every.__signature__ = asked.replace(parameters=missing)  # type: ignore[attr-defined]
+        every.__signature__ = asked.replace(parameters=missing)  # type: ignore[attr-defined]  # pytest reads it
         return every
 
     return decorate

@@ -35,7 +35,7 @@ class Reception(Protocol):
 
     def arrive(self, caller_id: str, name: str, wish: dict[str, Any]) -> AgentCaller: ...
 
-    def leave(self, caller: Any, connection: object) -> None: ...  # noqa: ANN401 - its own
+    def leave(self, caller: Any, connection: object) -> None: ...
 
 
 @dataclass(slots=True)

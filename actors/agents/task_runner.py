@@ -242,7 +242,7 @@ class TaskRunner:
             ttl_ms=ttl_ms,
         )
 
-    async def _change(self, task: LongTask, **changes: Any) -> None:  # noqa: ANN401 - as in `replace`
+    async def _change(self, task: LongTask, **changes: Any) -> None:  # as in `replace`
         changed = replace(task, updated_ms=self._clock_ms(), **changes)
         await self._shelf.put(changed)
         for queue in self._watchers.get(task.task_id, ()):

@@ -78,7 +78,7 @@ class Holding:
         timing: Timing,
         asked_ms: int,
         moment: Moment,
-        **more: Any,  # noqa: ANN401 - the members of a subclass
+        **more: Any,  # the members of a subclass
     ) -> Self:
         """A new one; `asked_ms` is when it was first asked for, however late the answer comes."""
         assert asked_ms <= moment.ms, "it is answered after it is asked"

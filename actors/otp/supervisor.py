@@ -137,7 +137,7 @@ class Supervisor(GenServer):
                     return
                 self._work, event = self._queue.popleft(), None
             try:
-                self._awaited = self._work.send(event)  # type: ignore[arg-type]
+                self._awaited = self._work.send(event)  # type: ignore[arg-type]  # it awaits this very kind
                 return
             except StopIteration:
                 self._work = self._awaited = None

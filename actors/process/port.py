@@ -375,9 +375,9 @@ def _started(command: Command, under: Keeper) -> socket.socket:
 def _paper(data: bytes) -> IO[bytes]:
     """A file without a name, to be read from its beginning by whoever gets it."""
     if hasattr(os, "memfd_create"):
-        file: IO[bytes] = open(os.memfd_create("understudy"), "w+b")  # noqa: SIM115, PTH123
+        file: IO[bytes] = open(os.memfd_create("understudy"), "w+b")  # noqa: SIM115, PTH123 - the caller closes it
     else:
-        file = tempfile.TemporaryFile()  # noqa: SIM115
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     file.write(data)
     file.seek(0)
     return file

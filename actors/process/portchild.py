@@ -93,7 +93,7 @@ class PortChild:
             case _:
                 pass  # nobody has anything else to say to a process
 
-    def stop(self, cell: Cell, reason: ExitReason) -> None:  # noqa: ARG002
+    def stop(self, cell: Cell, reason: ExitReason) -> None:  # noqa: ARG002 - as the carrier calls it
         for group in (self._examiner, self._group):
             if group is None:
                 continue

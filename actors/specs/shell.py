@@ -122,7 +122,7 @@ class Round(Shift):
 
     machine: Courier
 
-    def __init__(self, machine: Courier, state_dir: Path, folder: Path, **options: Any) -> None:  # noqa: ANN401
+    def __init__(self, machine: Courier, state_dir: Path, folder: Path, **options: Any) -> None:
         super().__init__(machine, state_dir, **options)
         self._folder = folder
         job_file_format.sweep(folder)

@@ -80,7 +80,7 @@ class AuthorityClient(GenServer):
         self._look_again()
         return None
 
-    def terminate(self, reason: ExitReason) -> None:  # noqa: ARG002
+    def terminate(self, reason: ExitReason) -> None:  # noqa: ARG002 - a callback of OTP
         if self._group is not None:
             self._group.terminate(sidecar_child.STOP_GRACE_MS)
             self._group.wait()

@@ -128,12 +128,12 @@ class Tree:
     ) -> None:
         self.stop()
 
-    def _dispatcher(self) -> Any:  # noqa: ANN401 - as it answers
+    def _dispatcher(self) -> Any:
         if not self.plan.argv:
             return {"missing": "no workers were asked for"}
         return self._asked(lease_dispatcher.NAME, lease_dispatcher.DispatchLook())
 
-    def _job_loop(self) -> Any:  # noqa: ANN401 - as it answers
+    def _job_loop(self) -> Any:
         if not self.plan.kinds:
             return None
         return self._asked(job_loop.NAME, lease_dispatcher.DispatchLook())
@@ -180,7 +180,7 @@ class Tree:
                 child["children"] = self._children(child["id"])
         return sorted(children, key=lambda child: _ORDER.get(child["id"], 99))
 
-    def _asked(self, target: Target, request: object) -> Any:  # noqa: ANN401 - as it answers
+    def _asked(self, target: Target, request: object) -> Any:
         try:
             return self._system.call(target, request, _LOOK_MS)
         except CallFailed as error:

@@ -120,7 +120,7 @@ class LeaseDispatcher(GenServer):
     def _new_worker(self) -> Start:
         return Start(worker.Worker, (self._plan, self.name), "worker")
 
-    def handle_continue(self, argument: object) -> Next:  # noqa: ARG002
+    def handle_continue(self, argument: object) -> Next:  # noqa: ARG002 - a callback of OTP
         self.ask(self.crew, WhichChildren(), self._found, _ASK_MS)
         return None
 
@@ -161,7 +161,7 @@ class LeaseDispatcher(GenServer):
         self._ending = reason
         self._step(orders.StopDispatcher(0, "the tree stops"))
 
-    def terminate(self, reason: ExitReason) -> None:  # noqa: ARG002
+    def terminate(self, reason: ExitReason) -> None:  # noqa: ARG002 - a callback of OTP
         self._clerk.close()
 
     def summary(self) -> object:

@@ -149,7 +149,7 @@ class Worker(GenServer):
                 return super().handle_info(message)
         return None
 
-    def terminate(self, reason: ExitReason) -> None:  # noqa: ARG002
+    def terminate(self, reason: ExitReason) -> None:  # noqa: ARG002 - a callback of OTP
         if self._job is not None:
             self._job.group.terminate()
             self._job.group.wait()
@@ -175,11 +175,11 @@ class Worker(GenServer):
         self._job = WorkerJob(order, attempt, group, opened)
         self._wait(self._job)
 
-    def _words(self, order: StartWorker) -> tuple[str, ...]:  # noqa: ARG002
+    def _words(self, order: StartWorker) -> tuple[str, ...]:  # noqa: ARG002 - for subclasses
         """What is run for it."""
         return self._plan.argv
 
-    def _environment(self, order: StartWorker, attempt: Attempt) -> dict[str, str]:  # noqa: ARG002
+    def _environment(self, order: StartWorker, attempt: Attempt) -> dict[str, str]:  # noqa: ARG002 - as above
         """How it is told what it works on."""
         return order.holder.environment(self._plan.state_dir)
 

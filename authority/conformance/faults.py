@@ -64,7 +64,7 @@ def swapped(module: ModuleType, name: str, value: object) -> Iterator[None]:
 
 
 def inflict(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Play the scene, break what the vector says, and look; files are files, whoever wrote them."""
+    """Play the scene, break what the vector says, and look; files are files, of any writer."""
     with scratch() as folder:
         state_dir = Path(folder) / "state"
         make_state(state_dir)
@@ -140,7 +140,7 @@ def _last_seq(state_dir: Path) -> int:
         journal.close()
 
 
-def _refusal(office: Office, request: Any) -> Seen:  # noqa: ANN401
+def _refusal(office: Office, request: Any) -> Seen:
     try:
         office.submit([request])
     except Unavailable as error:
@@ -190,7 +190,7 @@ def _disk_full(office: Office) -> int:
 
 
 def _deposed(office: Office) -> int:
-    """Somebody takes the epoch after we have written with ours."""
+    """Another authority takes the epoch after we have written with ours."""
     first = dict(_PROBE, payload={"id": "first", "title": "First"})
     office.submit([parse(canonical.encode(first), Door("mcp", frozen_clock=True))])
     stranger = SqliteJournal(office.state_dir / JOURNAL)
@@ -200,7 +200,7 @@ def _deposed(office: Office) -> int:
 
 
 def _overtaken(office: Office) -> int:
-    """Somebody appends a row that we have not seen."""
+    """Another authority appends a row that we have not seen."""
     stranger = SqliteJournal(office.state_dir / JOURNAL)
     theirs = dict(_PROBE, payload={"id": "theirs", "title": "Theirs"})
     authority = Authority(stranger)
@@ -212,7 +212,7 @@ def _overtaken(office: Office) -> int:
 def _write_lock_held(office: Office) -> int:
     """Another program sits in a transaction on the database itself."""
     assert isinstance(office.journal, SqliteJournal)
-    office.journal._db.set_busy_timeout(0)  # noqa: SLF001
+    office.journal._db.set_busy_timeout(0)  # noqa: SLF001 - as above
     stranger = apsw.Connection(str(office.state_dir / JOURNAL))
     stranger.execute("BEGIN IMMEDIATE")
     close = office.close
@@ -221,7 +221,7 @@ def _write_lock_held(office: Office) -> int:
         stranger.close()
         close()
 
-    office.close = let_go  # type: ignore[method-assign]
+    office.close = let_go  # type: ignore[method-assign]  # one office, for one fault
     return office.authority.head.seq
 
 
@@ -326,11 +326,11 @@ def _table_overwritten(state_dir: Path, body: Mapping[str, Any]) -> None:
 def _row_edited(state_dir: Path, body: Mapping[str, Any]) -> None:
     """Change a column by SQL; texts and blobs by replacing a part of them."""
     column, value = body["column"], body["value"]
-    query = f"UPDATE journal SET {column} = ? WHERE seq = ?"  # noqa: S608
+    query = f"UPDATE journal SET {column} = ? WHERE seq = ?"
     if isinstance(value, list):
         kind = "TEXT" if column in ("node", "digest", "state_digest") else "BLOB"
         part = f"CAST(replace(CAST({column} AS TEXT), ?, ?) AS {kind})"
-        query = f"UPDATE journal SET {column} = {part} WHERE seq = ?"  # noqa: S608
+        query = f"UPDATE journal SET {column} = {part} WHERE seq = ?"
     values = value if isinstance(value, list) else [value]
     database = apsw.Connection(str(state_dir / JOURNAL))
     database.execute(query, (*values, body["at"]))
@@ -363,7 +363,7 @@ def _snapshot_edited(state_dir: Path, body: Mapping[str, Any]) -> None:
     else:
         old, new = body["value"]
         part = "CAST(replace(CAST(image AS TEXT), ?, ?) AS BLOB)"
-        database.execute(f"UPDATE snapshot SET image = {part}", (old, new))  # noqa: S608
+        database.execute(f"UPDATE snapshot SET image = {part}", (old, new))
     database.close()
 
 
@@ -418,24 +418,24 @@ def _trajectory_gone(state_dir: Path, _: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _nobody_serves(state_dir: Path, body: Mapping[str, Any]) -> Iterator[None]:  # noqa: ARG001
+def _nobody_serves(_: Path, __: Mapping[str, Any]) -> Iterator[None]:
     yield
 
 
 @contextmanager
-def _other_protocol(state_dir: Path, body: Mapping[str, Any]) -> Iterator[None]:  # noqa: ARG001
+def _other_protocol(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
     with closing(Served(state_dir)), swapped(client, "PROTOCOL", sidecar.PROTOCOL + 1):
         yield
 
 
 @contextmanager
-def _queue_full(state_dir: Path, body: Mapping[str, Any]) -> Iterator[None]:  # noqa: ARG001
+def _queue_full(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
     with closing(Served(state_dir)), swapped(limits, "QUEUE_MAX", 0):
         yield
 
 
 @contextmanager
-def _somebody_serves(state_dir: Path, body: Mapping[str, Any]) -> Iterator[None]:  # noqa: ARG001
+def _somebody_serves(state_dir: Path, _: Mapping[str, Any]) -> Iterator[None]:
     with closing(Served(state_dir)):
         yield
 

@@ -58,7 +58,7 @@ def _nested(nested: dict[str, dict[str, Any]]) -> Iterable[dict[str, Any]]:
     return (_members(one) for each in nested.values() for one in each.values())
 
 
-def _members(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any record
+def _members(record: Any) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__struct_fields__}
 
 

@@ -19,7 +19,7 @@ def find(value: object, pointer: str) -> object:
     return value
 
 
-def patched(document: Any, patches: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401
+def patched(document: Any, patches: Sequence[Mapping[str, Any]]) -> Any:
     """A changed copy. A path that leads nowhere raises `LookupError`: the patch shows nothing."""
     document = deepcopy(document)
     for patch in patches:

@@ -244,5 +244,5 @@ def _encoded(request: Mapping[str, Any]) -> bytes:
     return canonical.encode(request).replace(CONTRACT_DIGEST.encode(), contract_digest().encode())
 
 
-def _transport(name: str) -> Any:  # noqa: ANN401 - a literal type that data cannot have
+def _transport(name: str) -> Any:  # a literal type that data cannot have
     return name

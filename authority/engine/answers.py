@@ -1,6 +1,6 @@
 """Answers to a batch, in the order of its requests: one run of bytes, and where each line ends.
 
-A decision in C writes its answer behind the one before, and whoever asked for several of them gets
+A decision in C writes its answer behind the one before, and a caller that asked for several gets
 a slice. Only who wants them one by one pays for that.
 """
 

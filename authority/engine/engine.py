@@ -2,7 +2,7 @@
 
     parse -> stamp -> decide -> apply -> (the rest of the batch) -> commit -> evidence -> answer
 
-Nobody gets an answer before their row is on disk. When a commit fails, memory is ahead of the
+No caller gets an answer before its row is on disk. When a commit fails, memory is ahead of the
 disk, so the authority answers nothing more; a new one starts from the journal.
 """
 
@@ -102,7 +102,7 @@ class Authority:
         return proposal.answers.lines(), proposal.rows
 
     def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
-        """Decide in order. Nobody may hear of it before it is committed."""
+        """Decide in order. No caller hears of it before it is committed."""
         self._refuse_after_failure()
         answers, rows = Answers(), list[Row]()
         after_seq = self.head.seq
@@ -123,7 +123,7 @@ class Authority:
         self._refuse_after_failure()
         try:
             if not proposal.entries:
-                self.journal.confirm()  # what was read may be old where somebody else writes
+                self.journal.confirm()  # what was read may be old where another authority writes
                 return
             self.journal.append(proposal.entries, proposal.after_seq, proposal.entries[0].epoch)
         except BaseException as error:

@@ -72,7 +72,7 @@ def why_not() -> str | None:
 
 def library_path() -> str:
     """Where the library lies; to SQLite it is an extension."""
-    from .. import _lease  # noqa: PLC0415 - it may be missing
+    from .. import _lease  # it may be missing
 
     return str(_lease.__file__)
 
@@ -188,7 +188,7 @@ class Lines:
 
 
 class Slabs:
-    """Memory for C to write into, lent out, and used again when nobody looks at it any more.
+    """Memory for C to write into, lent out, and used again when no view of it is left.
 
     Fresh memory costs more than a decision does: the system clears every page of it.
     """

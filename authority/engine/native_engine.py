@@ -150,7 +150,7 @@ class NativeAuthority(Authority):
         return proposal
 
     def propose_lines(self, runs: Sequence[Run]) -> Proposal:
-        """Decide in order. Nobody may hear of it before it is committed."""
+        """Decide in order. No caller hears of it before it is committed."""
         self._refuse_after_failure()
         made = _Made(Answers(), [], [])
         after_seq = self.head.seq
@@ -195,7 +195,7 @@ class NativeAuthority(Authority):
     def _hot(self, kernel: Kernel, lines: Lines, start: int, made: _Made) -> int:
         """Let C decide as many lines as it can; how many they were."""
         if self._epoch is None:
-            return 0  # whoever writes the first row takes over the journal
+            return 0  # the writer of the first row takes over the journal
         try:
             decided = kernel.dispatch(lines, start, self._clock.physical_ms(), self._epoch)
         except MemoryError:  # before anything more was decided

@@ -217,7 +217,7 @@ class Storage(Journal, Protocol):
         """How standbys reach the active one, where there can be any."""
 
     def stand_in(self) -> int | None:
-        """Become the one who may write, if nobody is: our epoch."""
+        """Become the authority that may write, if there is none: our epoch."""
 
     def who(self) -> str:
         """Who may write, for people."""
@@ -229,4 +229,4 @@ class Storage(Journal, Protocol):
         """The SQL tables of this journal; a file of them is in the state directory."""
 
     def flush(self) -> None:
-        """Put on disk what can be read here, whoever wrote it and did not live to flush it."""
+        """Put on disk what can be read here; its writer may not have lived to flush it."""

@@ -1,7 +1,7 @@
 """Where a journal is that is not a file: the URL of a database, and how a folder remembers it.
 
     journal.url            one line, written by `understudy init --journal URL`, without a password
-    UNDERSTUDY_JOURNAL     the same in full, for whoever has no `~/.pgpass`; never written down
+    UNDERSTUDY_JOURNAL     the same in full, where there is no `~/.pgpass`; never written down
 
 A folder with `journal.url` has its journal in that database; `?schema=NAME` names one of several
 journals there.
@@ -32,7 +32,7 @@ class JournalUrl(NamedTuple):
     schema: str = "understudy"
 
     def __str__(self) -> str:
-        """For people: without what is nobody's business."""
+        """For people: without the password."""
         parts = urlsplit(self.url)
         netloc = parts.netloc.rpartition("@")[2]
         return f"{parts.scheme}://{netloc}{parts.path} ({self.schema})"

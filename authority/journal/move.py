@@ -1,6 +1,6 @@
 """Takes a journal from one engine to the other: the same rows, byte by byte, or nothing.
 
-The source is held while it is read, so that nobody writes behind the last row that is taken along.
+The source is held while it is read, so that no row follows the last one that is taken along.
 Every row is held against the chain before it is written. The copy begins under an epoch of its
 own, later than any that the source has given out.
 """
@@ -51,7 +51,7 @@ def is_url(target: str) -> bool:
 def copy(state_dir: Path, target: str, progress: Progress = lambda _: None) -> Copied:
     """Copy the journal of a state directory to an empty database, or to a new directory.
 
-    `Unavailable` where somebody is at work here, where there is a journal there already, and where
+    `Unavailable` where an authority is at work here, where a journal is there already, and where
     a row is not what the row before it promises.
     """
     with _held(state_dir) as journal:
@@ -68,7 +68,7 @@ def copy(state_dir: Path, target: str, progress: Progress = lambda _: None) -> C
 
 @contextmanager
 def _held(state_dir: Path) -> Iterator[Storage]:
-    """The journal, while nobody else can write to it."""
+    """The journal, while no authority can write to it."""
     with locked(state_dir), open_journal(state_dir, read_only=False) as journal:
         give_up = time.monotonic() + limits.LOCK_WAIT_MS / 1000
         while not journal.leads and journal.stand_in() is None:
@@ -115,7 +115,7 @@ def _broken(row: Row, head: Head) -> str | None:
 
 
 def _fill_folder(folder: Path, load: Load) -> int:
-    """A new state directory; a part that was left behind by somebody who died is made anew."""
+    """A new state directory; a part that a killed move left behind is made anew."""
     for name in (JOURNAL, URL_FILE):
         if (folder / name).exists():
             detail = f"{folder} has a journal already, and a copy needs a place of its own"

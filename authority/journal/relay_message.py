@@ -7,7 +7,7 @@ lines came through which door, and the lines. A reply has one answer for each, i
 
 I1  All lines of an errand are decided in one commit, and its reply is a part of it. So an errand
     without a reply, under whichever authority, has changed nothing.
-I2  What may have been decided, and is known by nobody, is asked again only where that changes
+I2  What may have been decided, with no answer known, is asked again only where that changes
     nothing: reads, what is no request at all, and mutations with a `requestId`.
 """
 
@@ -102,7 +102,7 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class TakenErrand:
-    """An errand that somebody else's clients wait for."""
+    """An errand that another host's clients wait for."""
 
     asker: str
     number: int
@@ -120,7 +120,7 @@ class RelayReply(NamedTuple):
 
 
 class Messenger(Protocol):
-    """Carries errands to whoever is active, and gives them back whole, in their order."""
+    """Carries errands to the active authority, and gives them back whole, in their order."""
 
     def __len__(self) -> int:
         """How many are on their way."""
@@ -162,7 +162,7 @@ class RelayChannel(Protocol):
         """Let these be a part of the next commit."""
 
     def settle(self, errands: Sequence[Errand]) -> None:
-        """Now that we are active: what has a reply is filled, and nobody else does the rest.
+        """Now that we are active: what has a reply is filled, and the rest is ours to do.
 
         What was handed over, and cannot be found, is doubted.
         """
@@ -186,7 +186,7 @@ def packed(lines: Iterable[Line]) -> bytes:
 
 
 def unpacked(body: bytes | None, *, frozen_clock: bool) -> list[Run] | Garbage:
-    """The lines of an errand. Whoever wrote it, it is refused where it is not one of ours."""
+    """The lines of an errand, which is refused where it is not one of ours."""
     if body is None or len(body) > limits.ERRAND_BYTES_MAX:
         return _invalid(f"over {limits.ERRAND_BYTES_MAX} bytes")
     header, *lines = body.split(b"\n")

@@ -54,21 +54,21 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 _TYPES = (int, int, int, int, str, bytes, bytes, bytes, str, str)
 _NEWEST = "SELECT value, (SELECT coalesce(max(seq), 0) FROM journal) FROM meta WHERE key = 'epoch'"
 _COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
-_INSERT = f"INSERT INTO journal ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_INSERT = f"INSERT INTO journal ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class SqliteJournal:
     """See `Journal` for the promises."""
 
-    leads = True  # whoever has the folder's lock
-    post = None  # so there is nobody to send errands to
+    leads = True  # the holder of the folder's lock does
+    post = None  # so there is no other to send errands to
 
     def __init__(self, path: Path, *, read_only: bool = False, lasting: bool = False) -> None:
         """A journal that is going to be used for long prepares its log."""
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
         log = path.with_name(f"{path.name}-wal")
         left = log.stat().st_size if log.exists() else 0
-        self.was_abandoned = left > 0  # whoever closes a journal folds its log and removes it
+        self.was_abandoned = left > 0  # closing a journal folds its log and removes it
         try:
             if self.was_abandoned and not read_only:
                 _settle(log)
@@ -86,7 +86,7 @@ class SqliteJournal:
             if not read_only:
                 self._db.pragma("synchronous", "FULL")
                 self._keeper.pragma("synchronous", "FULL")
-                # SQLite would fold the log by itself, and tell nobody when it cannot.
+                # SQLite would fold the log by itself, and not tell when it cannot.
                 self._db.set_wal_hook(self._logged)
         except (apsw.Error, OSError, UnicodeEncodeError) as error:
             raise _unavailable(error, path) from error
@@ -190,19 +190,19 @@ class SqliteJournal:
         self._db.execute("SELECT us_append(?, ?, ?, ?, ?)", values)
 
     def read(self, after_seq: int = 0) -> Iterator[Row]:
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq"
         with _naming(Reason.JOURNAL_CORRUPT):
             for values in self._db.execute(query, (after_seq,)):
                 yield _row(values)
 
     def rows(self, after_seq: int, count: int) -> list[Row]:
-        """At most so many rows, read at once: whoever lingers keeps the log from being folded."""
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608
+        """At most so many rows, read at once: a long read keeps the log from being folded."""
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
         with _naming(Reason.JOURNAL_CORRUPT):
             return [_row(values) for values in self._db.execute(query, (after_seq, count))]
 
     def flush(self) -> None:
-        """Put on disk what can be read here, whoever wrote it and did not live to flush it."""
+        """Put on disk what can be read here; its writer may not have lived to flush it."""
         path = Path(self._db.filename)
         for each in (path, path.with_name(f"{path.name}-wal")):
             with suppress(FileNotFoundError):
@@ -213,7 +213,7 @@ class SqliteJournal:
                     os.close(handle)
 
     def row(self, seq: int) -> Row | None:
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq = ?"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq = ?"
         with _naming(Reason.JOURNAL_CORRUPT):
             values = self._db.execute(query, (seq,)).fetchone()
         return None if values is None else _row(values)
@@ -241,7 +241,7 @@ class SqliteJournal:
 
     def tables(self, folder: Path) -> "Tables":
         """They are a file of the folder."""
-        from .tables import Tables  # noqa: PLC0415
+        from .tables import Tables
 
         return Tables(folder / TABLES)
 
@@ -256,7 +256,7 @@ class SqliteJournal:
         self._keeper.close()
         self._db.close()
 
-    def _logged(self, db: apsw.Connection, name: str, pages: int) -> int:  # noqa: ARG002
+    def _logged(self, db: apsw.Connection, name: str, pages: int) -> int:  # noqa: ARG002 - SQLite's hook
         self._log_pages = pages
         return apsw.SQLITE_OK
 
@@ -348,7 +348,7 @@ def _fold(db: apsw.Connection) -> bool:
 
 @contextmanager
 def _naming(reason: Reason) -> Iterator[None]:
-    """What SQLite raises, as a failure with a class. Damage is damage, whoever meets it."""
+    """What SQLite raises, as a failure with a class. Damage is damage, for readers too."""
     try:
         yield
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError) as error:

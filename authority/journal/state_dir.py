@@ -34,7 +34,7 @@ def locked(state_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def evidence_locked(state_dir: Path, *, wait_ms: int | None = None) -> Iterator[None]:
-    """Hold the trajectory: whoever writes it, in whatever process, is the only one who does."""
+    """Hold the trajectory: of all processes only the holder writes it."""
     _require(state_dir)
     wait_ms = limits.LOCK_WAIT_MS if wait_ms is None else wait_ms
     with held(state_dir / EVIDENCE_LOCK, wait_ms):

@@ -50,7 +50,7 @@ def _admit(state: State, request: Request, stamp: Stamp) -> Refused | None:
     if shapes.STRENGTH[transport] > shapes.STRENGTH[request.door]:
         return Refused(Reason.TRANSPORT_ESCALATION, f"{transport} through {request.door}")
     if not {transport, request.door} <= action.transports:
-        # Through a stronger door nobody gets more by calling it a weaker one.
+        # Through a stronger door a caller gets no more by calling it a weaker one.
         mcp_only = action.transports <= {"mcp", "coordinator"}
         reason = Reason.TRANSPORT_MCP_REQUIRED if mcp_only else Reason.TRANSPORT_FORBIDDEN
         return Refused(reason, f"{action.action} through {transport}")

@@ -75,7 +75,7 @@ def is_live(lease: Lease | None, stamp: Stamp) -> TypeGuard[Lease]:
 
 
 def grant(turn: Turn, resource: str, owner: str, lease_id: str, deadline_ms: int) -> Lease:
-    """A new term with a new fence. Whoever had it before is kept out by the old one."""
+    """A new term with a new fence. The holder before is kept out by the old one."""
     move = Move.CLAIM if turn.state.leases.get(resource) is None else Move.RECLAIM
     return Lease(
         resource=resource,
@@ -155,7 +155,7 @@ def fenced(
     if shown.fence > lease.fence:  # 5: never issued for it
         detail = f"{name}: fence {shown.fence}, current {lease.fence}"
         return Refused(Reason.FENCE_UNKNOWN, detail, fence=lease.fence)
-    if shown.fence < lease.fence:  # 6: somebody newer holds it
+    if shown.fence < lease.fence:  # 6: a newer holder has it
         detail = f"{name}: fence {shown.fence}, current {lease.fence} of {lease.owner}"
         return Refused(Reason.FENCE_STALE, detail, fence=lease.fence)
     deadline_ms = min(lease.deadline_ms, sublease.deadline_ms) if sublease else lease.deadline_ms

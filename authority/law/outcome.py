@@ -271,7 +271,7 @@ class Refused:
     resource: str | None = None  # as above
     others: tuple[Reason, ...] = ()
 
-    def about(self, **members: Any) -> "Refused":  # noqa: ANN401 - members of any kind
+    def about(self, **members: Any) -> "Refused":
         """The same refusal, with what the ladder does not know: whose it is."""
         return replace(self, **members)
 

@@ -49,40 +49,9 @@ from ...contracts import (
     limits,
     rfc3339,
 )
+from . import outcome
 from .jobs.job_index import JobIndex, check_lane
-from .outcome import (
-    Answered,
-    Change,
-    ChecksSet,
-    DecisionPut,
-    DependencyAdded,
-    DependencyDropped,
-    Designated,
-    DirectivePut,
-    FeaturePut,
-    FiberDropped,
-    FiberPut,
-    HandoverPut,
-    InstanceDropped,
-    InstancePut,
-    IssueAdded,
-    IssueSet,
-    JobPut,
-    JobQuarantined,
-    Lapsed,
-    LeaseDropped,
-    LeasePut,
-    MemberPut,
-    OperationAdmitted,
-    PolicySet,
-    SessionDropped,
-    SessionPut,
-    SpecMoved,
-    SpecPut,
-    SubleaseDropped,
-    SubleasePut,
-    WitnessPut,
-)
+from .outcome import Change
 
 
 class RememberedAnswer(NamedTuple):
@@ -197,59 +166,61 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
     """Make the changes of one decision, and keep the indexes in step."""
     for change in changes:
         match change:
-            case IssueAdded(issue):
+            case outcome.IssueAdded(issue):
                 _put_issue(state, issue)
-            case IssueSet(issue_id, members):
+            case outcome.IssueSet(issue_id, members):
                 _put_issue(state, msgspec.structs.replace(state.issues[issue_id], **members))
-            case LeasePut(lease):
+            case outcome.LeasePut(lease):
                 _put_lease(state, lease)
-            case LeaseDropped(resource):
+            case outcome.LeaseDropped(resource):
                 _drop_lease(state, resource)
-            case Lapsed(wall_ms):
+            case outcome.Lapsed(wall_ms):
                 _file_lapsed(state, wall_ms)
-            case SubleasePut(sublease):
+            case outcome.SubleasePut(sublease):
                 state.subleases.setdefault(sublease.resource, {})[sublease.sublease_id] = sublease
-            case SubleaseDropped(resource, sublease_id):
+            case outcome.SubleaseDropped(resource, sublease_id):
                 del state.subleases[resource][sublease_id]
-            case InstancePut(instance):
+            case outcome.InstancePut(instance):
                 state.instances.setdefault(instance.resource, {})[instance.instance_id] = instance
-            case InstanceDropped(resource, instance_id):
+            case outcome.InstanceDropped(resource, instance_id):
                 del state.instances[resource][instance_id]
-            case FiberPut(fiber):
+            case outcome.FiberPut(fiber):
                 state.fibers.setdefault(fiber.resource, {})[fiber.fiber_id] = fiber
-            case FiberDropped(resource, fiber_id):
+            case outcome.FiberDropped(resource, fiber_id):
                 del state.fibers[resource][fiber_id]
-            case HandoverPut(handover):
+            case outcome.HandoverPut(handover):
                 left = (*state.handovers.get(handover.issue_id, ()), handover)
                 state.handovers[handover.issue_id] = left[-limits.HANDOVERS_PER_ISSUE_MAX :]
-            case SessionPut(session):
+            case outcome.SessionPut(session):
                 state.sessions[session.worker] = session
-            case SessionDropped(worker):
+            case outcome.SessionDropped(worker):
                 del state.sessions[worker]
                 state.features.pop(worker, None)
-            case FeaturePut(feature):
+            case outcome.FeaturePut(feature):
                 state.features.setdefault(feature.worker, {})[feature.feature_id] = feature
-            case JobPut() | JobQuarantined() | DirectivePut() | MemberPut() | Designated():
+            case (
+                outcome.JobPut() | outcome.JobQuarantined() | outcome.DirectivePut()
+                | outcome.MemberPut() | outcome.Designated()
+                | outcome.SpecPut() | outcome.SpecMoved()
+            ):  # fmt: skip
                 state.lane.make(change)
-            case SpecPut() | SpecMoved():
-                state.lane.make(change)
-            case OperationAdmitted(operation, digest):
+            case outcome.OperationAdmitted(operation, digest):
                 # The log is the journal's; what it did are the changes beside it.
                 state.lane.seal(operation, digest)
-            case DependencyAdded(dependency):
+            case outcome.DependencyAdded(dependency):
                 _add_dependency(state, dependency)
-            case DependencyDropped(dependency):
+            case outcome.DependencyDropped(dependency):
                 _drop_dependency(state, dependency)
-            case PolicySet(policy):
+            case outcome.PolicySet(policy):
                 state.policy = policy
-            case ChecksSet(checks):
+            case outcome.ChecksSet(checks):
                 state.checks = checks
                 state.decisions.clear()
-            case WitnessPut(witness):
+            case outcome.WitnessPut(witness):
                 _put_witness(state, witness)
-            case DecisionPut(decision):
+            case outcome.DecisionPut(decision):
                 state.decisions[decision.issue_id] = decision
-            case Answered(request_id, action, args_digest, seq):
+            case outcome.Answered(request_id, action, args_digest, seq):
                 _remember(state, request_id, RememberedAnswer(action, args_digest, seq))
             case _:
                 assert_never(change)
@@ -265,7 +236,7 @@ def _put_issue(state: State, issue: Issue) -> None:
     _refresh_ready(state, issue.id)
     _refresh_torn(state, issue_resource(issue.id))
     if issue.status == "closed":
-        state.fibers.pop(issue_resource(issue.id), None)  # orphans; nobody may ask for them now
+        state.fibers.pop(issue_resource(issue.id), None)  # orphans; no request may name them now
         state.decisions.pop(issue.id, None)
     if (before is not None and before.status == "closed") != (issue.status == "closed"):
         for waiting in state.blocks.get(issue.id, ()):
@@ -413,7 +384,7 @@ def check_invariants(state: State) -> None:
     for resource, fibers in state.fibers.items():
         _check_fibers(state, resource, fibers)
     assert state.handovers.keys() <= state.issues.keys(), "I7: a hand-over of nothing"
-    assert state.features.keys() <= state.sessions.keys(), "I7: a ledger of nobody"
+    assert state.features.keys() <= state.sessions.keys(), "I7: a ledger without a session"
     for issue_id in state.decisions:
         assert state.issues[issue_id].status != "closed", f"I8: {issue_id} is closed and decided"
     check_lane(state.lane, state.leases)

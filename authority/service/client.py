@@ -50,7 +50,7 @@ Call = ClientCall  # as programs know it
 
 
 class _Asking:
-    """Numbers requests, and gives mutations ids that nobody else gives."""
+    """Numbers requests, and gives mutations ids that no other client gives."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -157,12 +157,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _connect(self) -> None:
@@ -322,7 +317,7 @@ class AsyncClient:
             self._heard, self._give_up = False, time.monotonic() + self._retry_seconds
         while time.monotonic() < self._give_up:
             await asyncio.sleep(_PAUSE_SECONDS)
-            with suppress(Unavailable, OSError):  # whoever asks is told, and does not wait for good
+            with suppress(Unavailable, OSError):  # the caller is told, and does not wait for good
                 await self._connect()
                 return
         self._writer = None
@@ -366,7 +361,7 @@ class _Homes:
 
 
 class Unreachable(Unavailable):
-    """Nobody answers on the socket."""
+    """No sidecar answers on the socket."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(Reason.SIDECAR_UNREACHABLE, detail)

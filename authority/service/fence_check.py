@@ -108,10 +108,10 @@ def _looked(
         if answer is not None:
             return _shown(answer, resource, fence), answer.get("stamp", {}).get("wallMs", 0)
         if boundary == "sidecar":
-            from .client import Unreachable  # noqa: PLC0415 - only in trouble
+            from .client import Unreachable  # only in trouble
 
             raise Unreachable(folder)
-    found = _newest(os.path.join(folder, JOURNAL), resource, fence)  # noqa: PTH118
+    found = _newest(os.path.join(folder, JOURNAL), resource, fence)
     if found is not None and found[0] == fence and _now_ms(found[2]) <= found[1]:
         return FenceStanding(resource, fence, found[1]), 0
     return None, 0
@@ -125,7 +125,7 @@ def _newest(path: str, resource: str, fence: int) -> tuple[int, int, int] | None
 
     None if there is no lease, or none that is as young as the fence, or anything is odd.
     """
-    import apsw  # noqa: PLC0415 - where no sidecar runs
+    import apsw  # where no sidecar runs
 
     try:
         db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
@@ -157,7 +157,7 @@ def _needle(resource: str) -> bytes:
 
 def _last_word(changes: bytes, resource: str) -> tuple[bool, dict[str, Any] | None]:
     """Whether a row says anything of the lease, and the lease as it leaves it."""
-    import json  # noqa: PLC0415
+    import json
 
     for change in reversed(json.loads(changes)):
         if change["change"] == "lease.put" and change["lease"]["resource"] == resource:
@@ -177,12 +177,12 @@ def _now_ms(journal_ms: int) -> int:
 
 def _asked(folder: str, resource: str) -> dict[str, Any] | None:
     """What a sidecar says of the resource; None where none answers in time."""
-    if not os.path.exists(os.path.join(folder, SOCKET)):  # noqa: PTH110, PTH118
+    if not os.path.exists(os.path.join(folder, SOCKET)):
         return None
-    import json  # noqa: PLC0415
-    import socket  # noqa: PLC0415
+    import json
+    import socket
 
-    from . import sockets  # noqa: PLC0415
+    from . import sockets
 
     family, _, name = resource.partition("/")
     action, member, *_ = _FAMILIES[family]
@@ -202,7 +202,7 @@ def _asked(folder: str, resource: str) -> dict[str, Any] | None:
     return said
 
 
-def _two_lines(channel: Any) -> tuple[bytes, bytes]:  # noqa: ANN401
+def _two_lines(channel: Any) -> tuple[bytes, bytes]:
     give_up = time.monotonic() + _PATIENCE_SECONDS
     data = b""
     while data.count(b"\n") < 2:
@@ -222,7 +222,7 @@ def _shown(answer: dict[str, Any], resource: str, fence: int) -> FenceStanding |
         return None
     if "deadlineMs" in lease:
         return FenceStanding(resource, fence, lease["deadlineMs"])
-    from datetime import datetime  # noqa: PLC0415
+    from datetime import datetime
 
     deadline = datetime.fromisoformat(lease["expiresAt"])
     return FenceStanding(resource, fence, round(deadline.timestamp() * 1000))
@@ -233,11 +233,11 @@ def _shown(answer: dict[str, Any], resource: str, fence: int) -> FenceStanding |
 
 def _judged(folder: str, resource: str, fence: int, told_ms: int) -> FenceStanding:
     """By the whole state, on the ladder of a fenced action. It is most likely a no, and slow."""
-    from pathlib import Path  # noqa: PLC0415
+    from pathlib import Path
 
-    from ...contracts import Stamp  # noqa: PLC0415
-    from ..law.outcome import Refused  # noqa: PLC0415
-    from .local import Office  # noqa: PLC0415
+    from ...contracts import Stamp
+    from ..law.outcome import Refused
+    from .local import Office
 
     with Office(Path(folder), writable=False) as office:
         state, head = office.authority.state, office.authority.head
@@ -252,11 +252,11 @@ def _judged(folder: str, resource: str, fence: int, told_ms: int) -> FenceStandi
 
 def _held(state: State, resource: str, fence: int, stamp: Stamp) -> Lease | Refused:
     """As if the one who holds it now had shown that fence: only the fence is in question."""
-    from ...contracts import OfHolder  # noqa: PLC0415
-    from ..law import lease  # noqa: PLC0415
-    from ..law.jobs import job, job_dispatch, spec  # noqa: PLC0415
-    from ..law.outcome import Refused  # noqa: PLC0415
-    from ..law.turn import Turn  # noqa: PLC0415
+    from ...contracts import OfHolder
+    from ..law import lease
+    from ..law.jobs import job, job_dispatch, spec
+    from ..law.outcome import Refused
+    from ..law.turn import Turn
 
     turn = Turn(state, stamp)
     family, _, name = resource.partition("/")

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import apsw
@@ -265,19 +264,14 @@ class Office:
         except (apsw.Error, Unavailable) as error:
             if isinstance(error, Unavailable) and error.reason is Reason.JOURNAL_CORRUPT:
                 raise
-            import logging  # noqa: PLC0415 - only in trouble
+            import logging  # only in trouble
 
             logging.getLogger(__name__).warning("the SQL tables are behind: %s", error)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -22,7 +22,6 @@ TYPE_CHECKING = False  # `glance` imports this, and must start fast
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from types import TracebackType
     from typing import Any, Self
 
     from ...contracts import Door, Transport
@@ -44,7 +43,7 @@ def decider(boundary: str | None, *, is_served: bool) -> str:
 
 def fastest() -> str:
     """What decides in a sidecar that is not told."""
-    from ..engine import ffi  # noqa: PLC0415 - most commands do without
+    from ..engine import ffi  # most commands do without
 
     return "native" if ffi.available() else "reference"
 
@@ -59,7 +58,7 @@ def open_authority(
 ) -> Client | LocalClient:
     """The authority, through one door; a reader that says so waits for no writer."""
     if decider(boundary, is_served=(state_dir / SOCKET).exists()) == "sidecar":
-        from .client import Client, Unreachable  # noqa: PLC0415 - where there is one
+        from .client import Client, Unreachable  # where there is one
 
         try:
             return Client(state_dir, transport, frozen_clock=frozen_clock)
@@ -71,7 +70,7 @@ def open_authority(
     if not writable and office.authority.state.policy.evidence_reads:
         office.close()
         office = open_office(state_dir, boundary, while_standby="relay")
-    from ...contracts import Door  # noqa: PLC0415 - see above
+    from ...contracts import Door
 
     return LocalClient(office, Door(transport, frozen_clock=frozen_clock))
 
@@ -86,12 +85,12 @@ def open_office(
     while_standby: WhileStandby = "wait",
 ) -> Office:
     """An authority in this process: in Python, or in C if it is asked for."""
-    from .local import Office  # noqa: PLC0415 - a client does without
+    from .local import Office  # a client does without
 
     kind = Office
     if boundary == "native":
-        from ..engine import ffi  # noqa: PLC0415 - most commands do without
-        from .native_local import NativeOffice  # noqa: PLC0415 - the same
+        from ..engine import ffi  # most commands do without
+        from .native_local import NativeOffice
 
         if not ffi.available():
             raise BoundaryMissing(f"no boundary `native` here: {ffi.why_not()}")
@@ -114,10 +113,10 @@ def open_server(
     """What a sidecar serves. A database that is away is waited for, and the caller is told once:
     a sidecar that ended would only be started again.
     """
-    import time  # noqa: PLC0415 - only a sidecar needs these
+    import time  # only a sidecar needs these
 
-    from ...contracts import Reason  # noqa: PLC0415 - see above
-    from ..journal.journal import Unavailable  # noqa: PLC0415 - see above
+    from ...contracts import Reason
+    from ..journal.journal import Unavailable
 
     is_told = False
     while True:
@@ -162,10 +161,5 @@ class LocalClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._office.close()

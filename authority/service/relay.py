@@ -1,6 +1,6 @@
 """A sidecar's part in a journal that several hosts share: errands out as a standby, in when active.
 
-    standby:  lines that wait -> errands -> the active authority -> answers to whoever asked
+    standby:  lines that wait -> errands -> the active authority -> answers to their askers
     active:   errands of standbys -> the next batch -> replies, in the commit of their rows
 
 I1  Lines that wait keep their order: when a standby takes over, what is on its way is settled
@@ -29,7 +29,7 @@ from .local import Office
 
 
 class Asker(Protocol):
-    """Whoever waits for answers."""
+    """A connection that waits for answers."""
 
     door: Door
 
@@ -102,7 +102,7 @@ class Relay:
         self._settling = True
 
     def settle(self) -> list[Errand]:
-        """What is on its way, as far as it is answered; nobody else will answer the rest.
+        """What is on its way, as far as it is answered; no other authority will answer the rest.
 
         It waits for the database, and so belongs into a thread.
         """

@@ -79,7 +79,7 @@ class Sidecar:
         self._leads = office.leads
         self._relay = Relay(office, self._turn, frozen_clock=frozen_clock)
         self.ready = threading.Event()  # the socket is there
-        self.room = memoryview(bytearray(_READ_BYTES))  # for whoever is read from
+        self.room = memoryview(bytearray(_READ_BYTES))  # for the connection that is read from
         self._askers: deque[Connection] = deque()  # those whose lines wait, in turn
         self._waiting_count = self._waiting_bytes = 0  # lines
         self._pumping = False  # a turn of the pump is on its way
@@ -146,7 +146,7 @@ class Sidecar:
             self._fail(error)
 
     async def _look(self) -> None:
-        """Follow who is active, and take over if nobody is. A standby has time for its database."""
+        """Follow who is active; take over if none is. A standby has time for its database."""
         loop = asyncio.get_running_loop()
         try:
             if not await loop.run_in_executor(self._evidence, self.office.stand_in):
@@ -254,7 +254,7 @@ class Sidecar:
             self._turn()
 
     def _batch(self, room: int) -> list[tuple["Connection", list[bytes]]]:
-        """What waits, up to so many; whoever sent much does not keep those waiting who sent little.
+        """What waits, up to so many; who sent much does not hold up those who sent little.
 
         Connections take turns. Each gives an equal share, and what is left of the room is shared
         out again.
@@ -312,7 +312,7 @@ class Sidecar:
         done.add_done_callback(self._shown)
 
     def _shown(self, done: "asyncio.Future[Pace]") -> None:
-        """Go on at once while nobody asks, and in small parts while somebody does."""
+        """Go on at once while no client asks, and in small parts while one does."""
         self._showing = False
         pace = done.result()
         if pace.has_more:
@@ -320,7 +320,7 @@ class Sidecar:
             self._show_soon(pace.pause(quiet_s))
 
     def _rest(self) -> None:
-        """Nobody has asked for a while; or somebody has, and the while begins anew."""
+        """No client has asked for a while; or one has, and the while begins anew."""
         loop = asyncio.get_running_loop()
         rest_at = self._busy_until + _IDLE_SECONDS
         if loop.time() < rest_at:
@@ -368,7 +368,7 @@ class Sidecar:
         for connection in list(self._connections):
             connection.close()
         give_up = asyncio.get_running_loop().time() + _GOODBYE_SECONDS
-        while self._connections and asyncio.get_running_loop().time() < give_up:  # noqa: ASYNC110
+        while self._connections and asyncio.get_running_loop().time() < give_up:  # noqa: ASYNC110 - bounded
             await asyncio.sleep(0.001)  # what is written goes out first
 
 
@@ -391,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
         if peer_of(transport) is None or not self._sidecar.joined(self):
             transport.abort()
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._sidecar.left(self)
 
     def eof_received(self) -> bool:
@@ -399,7 +399,7 @@ class Connection(asyncio.BufferedProtocol):
         self._leaving = True
         return self._waiting > 0
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         return self._sidecar.room
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -1,8 +1,8 @@
 """Lets the SQL tables follow a running authority, beside its work and at leisure.
 
 A thread of the sidecar calls `step` again and again. What it does costs the interpreter time that
-answers need too: so while somebody asks it takes a small share of it, and the tables fall behind;
-when nobody does, it goes on without a pause until they have caught up.
+answers need too: so while a client asks it takes a small share of it, and the tables fall behind;
+when none does, it goes on without a pause until they have caught up.
 """
 
 import logging
@@ -18,7 +18,7 @@ from ..journal.journal import SqlTables, Storage, Unavailable
 from ..journal.state_dir import open_journal
 
 _ROWS_MAX = 256  # at once
-_STEP_SECONDS = 0.005  # of a processor: as long as somebody who asks may have to wait
+_STEP_SECONDS = 0.005  # of a processor: as long as a client may have to wait
 _LOG = logging.getLogger(__name__)
 
 
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 class Pace:
     """How a step went, and so when the next one is."""
 
-    QUIET_SECONDS: ClassVar[float] = 0.25  # without a request; then nobody is in a hurry
+    QUIET_SECONDS: ClassVar[float] = 0.25  # without a request; then no client is in a hurry
     RETRY_SECONDS: ClassVar[float] = 10.0  # after tables that could not follow
     SHARE: ClassVar[int] = 25  # under load, one part in so many of the time
 
@@ -35,7 +35,7 @@ class Pace:
     failed: bool = False
 
     def pause(self, quiet_s: float) -> float:
-        """How long to wait, if nobody has asked for so long."""
+        """How long to wait, after so long without a request."""
         if self.failed:
             return self.RETRY_SECONDS
         return 0.0 if quiet_s >= self.QUIET_SECONDS else self.took_s * self.SHARE

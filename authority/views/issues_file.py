@@ -1,6 +1,6 @@
 """`issues.jsonl`, the file that other tools read and write: in once, and out again.
 
-The journal is the truth. The file is read only when somebody asks for an import, and written only
+The journal is the truth. The file is read only for an import, and written only
 by an export: sorted by id, in the field order of the format, whole or not at all.
 """
 

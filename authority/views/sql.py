@@ -1,6 +1,6 @@
-"""Opens the SQL tables of a state directory to whoever asks, as fresh as they can be had.
+"""Opens the SQL tables of a state directory to queries, as fresh as they can be had.
 
-A file of tables is brought up to the journal here and now, beside whoever writes. Tables in a
+A file of tables is brought up to the journal here and now, beside the writer. Tables in a
 database are written by the active authority alone: it is waited for, for a moment.
 """
 

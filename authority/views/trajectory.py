@@ -63,7 +63,7 @@ class Trajectory:
     """
 
     def __init__(self, path: Path, last_seq: int, doubted_by: Journal | None = None) -> None:
-        """Whoever may have lost power doubts the end of the file, and brings the journal."""
+        """A writer that may have lost power doubts the end of the file, and brings the journal."""
         self.path = path
         if doubted_by is not None and path.exists():
             _cut_unsound(path, doubted_by)
@@ -237,7 +237,7 @@ def _cut_unsound(path: Path, journal: Journal) -> None:
     """Cut the file where bytes are missing: of what was not flushed, a power cut leaves any part.
 
     That is near the end, and such bytes are no JSON. Lines that are, and are not the journal's,
-    are somebody's work, and stop the start.
+    are evidence, and stop the start.
     """
     with path.open("r+b") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _DOUBT_BYTES))

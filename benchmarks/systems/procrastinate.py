@@ -69,7 +69,7 @@ class Worker:
             self._db.execute("SELECT procrastinate_update_heartbeat_v1(%s)", (self._number,))
         return list(fences)
 
-    def complete(self, keys: Sequence[str], fences: Sequence[int]) -> None:  # noqa: ARG002
+    def complete(self, keys: Sequence[str], fences: Sequence[int]) -> None:  # noqa: ARG002 - it has no fences
         for number in fences:
             finish = "SELECT procrastinate_finish_job_v1(%s, 'succeeded', false)"
             self._db.execute(finish, (number,))

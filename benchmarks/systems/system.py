@@ -44,7 +44,7 @@ class System(Protocol):
         """Make a fresh store with so many open items; their names are those of `names`."""
 
     def connect(self, owner: str) -> Client:
-        """A connection of somebody; called in the client's process."""
+        """A connection of this owner; called in the client's process."""
 
     def stop(self) -> None: ...
 

@@ -17,7 +17,6 @@ from ..reason import Reason
 from ..requests.shapes import Id, Mark, Ref
 from ..retry import policy_digest
 
-CHECK_POLICY_KIND = "ci.check.policy.v1"
 NORMALIZER_ID = "nf.understudy.v1"
 
 CheckIds = Annotated[tuple[Id, ...], Meta(max_length=limits.CHECKS_MAX)]

@@ -1,4 +1,4 @@
-"""The instruction envelope: what somebody wants checked, under which policy, with which rights.
+"""The instruction envelope: what a caller wants checked, under which policy, with which rights.
 
 One ladder reads it; the first rung that breaks names the class. Nothing in it is run from here.
 """

@@ -25,7 +25,7 @@ FEATURE_STATUSES = ("pending", "in_progress", "blocked", "completed")
 
 
 class Handover(Struct, frozen=True, kw_only=True):
-    """A checkpoint of one holder in one term, for whoever works on the issue next."""
+    """A checkpoint of one holder in one term, for the next one."""
 
     issue_id: str
     owner: str

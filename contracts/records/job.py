@@ -53,7 +53,7 @@ SNAPSHOT_TYPE = "likewise.inference.snapshot"
 
 
 class Quarantine(Struct, frozen=True, kw_only=True):
-    """A result that came after the deadline: nobody's, until a later holder adopts it."""
+    """A result that came after the deadline: without an owner, until a later holder adopts it."""
 
     worker: str
     fence: int
@@ -103,7 +103,7 @@ class Member(Struct, frozen=True, kw_only=True):
 
     node: str
     registered: bool = False  # by the owner; one that is not is only known as quarantined
-    public_key: str = ""  # Ed25519, in hex; whoever has one signs
+    public_key: str = ""  # Ed25519, in hex; a node that has one signs
     capabilities: tuple[str, ...] = ()
     kind_prefixes: tuple[str, ...] = ()  # kinds, and prefixes with a dot at the end; none: all
     quarantined: bool = False

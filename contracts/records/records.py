@@ -157,7 +157,6 @@ BLOCKING_TYPES = frozenset({"blocks", "parent-child", "conditional-blocks", "wai
 DEPENDENCY_TYPES = BLOCKING_TYPES | {
     "related", "discovered-from", "relates-to", "duplicates", "supersedes", "replies-to",
 }  # fmt: skip
-ISSUE_TYPES = frozenset({"epic", "task"})
 
 
 def issue_resource(issue_id: str) -> str:

@@ -89,8 +89,8 @@ def document_findings(schema: str, document: object, path: str = "") -> list[Fin
 def validator(schema: str) -> "Draft202012Validator":
     """The validator of one published schema, by the name of its file. References resolve here."""
     # Imported here: jsonschema costs more than a whole simple command may take.
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
-    from referencing import Registry, Resource  # noqa: PLC0415
+    from jsonschema import Draft202012Validator
+    from referencing import Registry, Resource
 
     paths = sorted((documents.ROOT / "schemas").glob("*.schema.json"))
     schemas = [orjson.loads(path.read_bytes()) for path in paths]
@@ -110,7 +110,7 @@ def _loaded(root: Path) -> tuple[list[Finding], dict[str, Any]]:
 
 
 def _bytes(path: Path) -> bytes | str:
-    """What a file holds, or why nobody knows."""
+    """What a file holds, or why that is unknown."""
     try:
         return path.read_bytes()
     except OSError as error:

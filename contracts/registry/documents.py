@@ -24,6 +24,6 @@ SCHEMAS = {
 }
 
 
-def load(name: str, root: Path = ROOT) -> Any:  # noqa: ANN401 - the schema knows, not the type
+def load(name: str, root: Path = ROOT) -> Any:  # the schema knows, not the type
     """Parse one document, named by its path below the room."""
     return orjson.loads((root / name).read_bytes())

@@ -79,7 +79,7 @@ def main(arguments: list[str], root: Path = documents.ROOT) -> int:
     return Exit.CHECK_FAILED if found else Exit.OK
 
 
-def _pinned(document: Any) -> dict[str, str] | None:  # noqa: ANN401
+def _pinned(document: Any) -> dict[str, str] | None:
     if not isinstance(document, dict) or document.get("pinsKind") != PINS_KIND:
         return None
     files = document.get("files")

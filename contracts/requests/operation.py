@@ -48,8 +48,8 @@ def signed_bytes(operation: SignedOperation) -> bytes:
 
 def is_signed_by(operation: SignedOperation, public_key: str) -> bool:
     """Whether the signature is that of the key's owner over this very operation."""
-    from nacl.exceptions import BadSignatureError  # noqa: PLC0415 - most authorities never need it
-    from nacl.signing import VerifyKey  # noqa: PLC0415
+    from nacl.exceptions import BadSignatureError  # most authorities never need it
+    from nacl.signing import VerifyKey
 
     try:
         signature = bytes.fromhex(operation.signature or "")
@@ -61,7 +61,7 @@ def is_signed_by(operation: SignedOperation, public_key: str) -> bool:
 
 def sign(operation: SignedOperation, secret_key: str) -> SignedOperation:
     """The operation, signed with the secret key (32 bytes in hex)."""
-    from nacl.signing import SigningKey  # noqa: PLC0415 - as above
+    from nacl.signing import SigningKey
 
     signature = SigningKey(bytes.fromhex(secret_key)).sign(signed_bytes(operation)).signature
     return msgspec.structs.replace(operation, signature=signature.hex())

@@ -199,7 +199,7 @@ def _typed(
     )
 
 
-def _given(value: dict[str, Any], name: str) -> Any:  # noqa: ANN401
+def _given(value: dict[str, Any], name: str) -> Any:
     """A member that may be left out or null."""
     given = value.get(name)
     return {} if given is None else given

@@ -28,11 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words[:1] == ["guard"] and _say_current(words[1:]):
         sys.exit(0)
     if words[:1] == ["mcp"] and (given := _plain(words[1:], _MCP_OPTIONS)) is not None:
-        from ..mcp import pump  # noqa: PLC0415 - where an agent launches it
+        from ..mcp import pump  # where an agent launches it
 
         hello = {"name": given["--name"]} if "--name" in given else {}
         sys.exit(pump.run(_folder(given), hello))
-    from .main import main as run  # noqa: PLC0415 - click, for everything else
+    from .main import main as run  # click, for everything else
 
     run(words)
 
@@ -43,7 +43,7 @@ def _say_current(words: list[str]) -> bool:
     given = _plain([word for word in words if word != "--json"], _OPTIONS)
     if given is None:
         return False
-    from ...authority.service import fence_check  # noqa: PLC0415
+    from ...authority.service import fence_check
 
     resource, fence = given.get("--resource", ""), given.get("--fence", "")
     if not given.keys() & {"--resource", "--fence"}:
@@ -84,7 +84,7 @@ def yes(standing: fence_check.FenceStanding, *, as_json: bool) -> bytes:
         left_ms = max(0, (standing.deadline_ms or 0) - time.time_ns() // 1_000_000)
         text = f"{standing.resource}: fence {standing.fence} is current, for {left_ms // 1000} s"
         return text.encode(errors="replace") + b"\n"
-    import json  # noqa: PLC0415
+    import json
 
     report = {
         "result": "accepted",

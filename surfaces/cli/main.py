@@ -68,10 +68,10 @@ class _Lazy(click.Group):
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx)
         return super().resolve_command(ctx, args)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         if cmd_name not in _COMMANDS:
             return None
         module, attribute, _ = _COMMANDS[cmd_name]
@@ -79,7 +79,7 @@ class _Lazy(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         with formatter.section("Commands"):
             formatter.write_dl([(name, row[2]) for name, row in _COMMANDS.items()])
 
@@ -98,7 +98,7 @@ class _Lazy(click.Group):
     help="reference, native or sidecar.  [default: the sidecar, if one runs]",
 )
 @click.pass_context
-def cli(ctx: click.Context, /, **root: Any) -> None:  # noqa: ANN401
+def cli(ctx: click.Context, /, **root: Any) -> None:
     """Exactly one worker holds each piece of work, and every decision can be replayed.
 
     \b
@@ -119,7 +119,7 @@ def cli(ctx: click.Context, /, **root: Any) -> None:  # noqa: ANN401
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
-    from .session import run  # noqa: PLC0415 - click first, so that usage errors stay fast
+    from .session import run  # click first, so that usage errors stay fast
 
     sys.exit(run(cli, arguments))
 

@@ -107,12 +107,12 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(
         ctx: click.Context,
         /,
-        *args: Any,  # noqa: ANN401
+        *args: Any,
         as_json: bool,
         state_dir: str | None,
         boundary: str | None,
-        **options: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
+        **options: Any,
+    ) -> Any:
         root = ctx.find_root().obj or {}
         boundary = boundary or root.get("boundary")
         if boundary not in (None, *BOUNDARIES):

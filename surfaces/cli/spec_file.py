@@ -60,7 +60,7 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def _from_json(text: bytes, name: str) -> Any:  # noqa: ANN401
+def _from_json(text: bytes, name: str) -> Any:
     try:
         return canonical.decode(text)
     except canonical.NotCanonical as error:
@@ -121,7 +121,7 @@ class _Reading:
         self._size = 0
         self._step = ""
 
-    def value(self, node: yaml.Node, path: list[str]) -> Any:  # noqa: ANN401
+    def value(self, node: yaml.Node, path: list[str]) -> Any:
         self._size += 1 + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
         if self._size > limits.REQUEST_BYTES_MAX:
             raise self._wrong(node, path, "with its aliases written out, the spec is too large")
@@ -151,7 +151,7 @@ class _Reading:
             members[key] = self.value(value_node, [*path, f".{key}"])
         return members
 
-    def _scalar(self, node: yaml.ScalarNode, path: list[str]) -> Any:  # noqa: ANN401
+    def _scalar(self, node: yaml.ScalarNode, path: list[str]) -> Any:
         text, tag = node.value, node.tag.removeprefix(_TAG)
         if tag == "str" and "\0" not in text:
             return text

@@ -90,14 +90,14 @@ class _history:  # noqa: N801 - used as a function
     def __enter__(self) -> None:
         self._path = _history_path()
         with suppress(ImportError, OSError):
-            import readline  # noqa: PLC0415 - at a prompt, and where there is one
+            import readline  # at a prompt, and where there is one
 
             readline.set_history_length(_HISTORY_LINES)
             readline.read_history_file(self._path)
 
     def __exit__(self, *_: object) -> None:
         with suppress(ImportError, OSError):
-            import readline  # noqa: PLC0415
+            import readline
 
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             readline.write_history_file(self._path)

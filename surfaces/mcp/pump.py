@@ -53,7 +53,7 @@ class Pump:
     """Carries one agent. `run` returns an exit code when the agent has hung up."""
 
     def __init__(self, state_dir: str, hello: dict[str, Any]) -> None:
-        self._folder = os.path.abspath(state_dir)  # noqa: PTH100 - `pathlib` takes milliseconds
+        self._folder = os.path.abspath(state_dir)  # `pathlib` takes milliseconds
         own = {"protocol": wire.PROTOCOL, "visit": os.urandom(8).hex()}
         self._hello = wire.HELLO + b" " + json.dumps(own | hello).encode() + b"\n"
         self._trouble = ""  # why nothing can be asked
@@ -330,7 +330,7 @@ def _read() -> bytes:
 def _is_state_dir(folder: str) -> bool:
     """Whether a journal lies there, or the name of the place where it lies."""
     names = (state_files.JOURNAL, state_files.URL_FILE)
-    return any(os.path.exists(f"{folder}/{name}") for name in names)  # noqa: PTH110 - see above
+    return any(os.path.exists(f"{folder}/{name}") for name in names)
 
 
 def _decoded(line: bytes) -> dict[str, Any]:
@@ -379,7 +379,7 @@ def _spawn(folder: str) -> bool:
 
 
 def _become_gateway(folder: str, lock: int) -> NoReturn:
-    os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)  # noqa: PTH103
+    os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)
     log = os.open(f"{folder}/run/{wire.LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     if os.fstat(log).st_size > _LOG_BYTES_MAX:
         os.ftruncate(log, 0)
@@ -391,7 +391,7 @@ def _become_gateway(folder: str, lock: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     words = [sys.executable, "-m", "understudy", "gateway", "--state-dir", folder]
     words += ["--linger", str(_LINGER_SECONDS), "--lock", str(lock)]
-    os.execv(sys.executable, words)  # noqa: S606
+    os.execv(sys.executable, words)
 
 
 def _say(text: str) -> None:

@@ -65,11 +65,11 @@ class Solo:
     def now_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def _never(self, *_: Any) -> Any:  # noqa: ANN401
+    def _never(self, *_: Any) -> Any:
         raise AssertionError("a behaviour that stands alone has no use for it")
 
     def spawn(self, start: Start) -> Ref:
-        return self._never(start)  # type: ignore[no-any-return]
+        return self._never(start)  # type: ignore[no-any-return]  # it never returns
 
     def send(self, to: Target, message: object) -> None:
         self._never(to, message)
@@ -84,7 +84,7 @@ class Solo:
         self._never(ref)
 
     def monitor(self, target: Target) -> str:
-        return self._never(target)  # type: ignore[no-any-return]
+        return self._never(target)  # type: ignore[no-any-return]  # it never returns
 
     def demonitor(self, monitor: str) -> None:
         self._never(monitor)
@@ -101,7 +101,7 @@ class Solo:
     def unwatch(self, fd: int) -> None: ...
 
     def register(self, name: str) -> bool:
-        return self._never(name)  # type: ignore[no-any-return]
+        return self._never(name)  # type: ignore[no-any-return]  # it never returns
 
     def whereis(self, name: str, reply_with: str) -> None:
         self._never(name, reply_with)

@@ -106,4 +106,4 @@ class StageHand:
         return holder
 
     def exits(self, holder: HeldLease, code: int | None = None, **members: object) -> list[Effect]:
-        return self.tell(orders.WorkerExited(holder.owner, code, **members))  # type: ignore[arg-type]
+        return self.tell(orders.WorkerExited(holder.owner, code, **members))  # type: ignore[arg-type]  # members by name

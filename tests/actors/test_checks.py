@@ -33,11 +33,11 @@ def check(*command: object, check_id: str = "c", seconds: int = 60) -> dict[str,
     return {"checkId": check_id, "command": words, "timeoutSeconds": seconds}
 
 
-def script(text: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def script(text: str, **more: Any) -> dict[str, Any]:
     return check(sys.executable, "-I", "-S", "-c", text, **more)
 
 
-def one(wanted: dict[str, Any], tmp_path: Path, mark: Mark, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def one(wanted: dict[str, Any], tmp_path: Path, mark: Mark, **more: Any) -> dict[str, Any]:
     (result,) = run_checks([wanted], tmp_path, logs=tmp_path / "logs", env=mark.env, **more)
     return result
 
@@ -118,7 +118,7 @@ def test_a_run_that_is_called_off_ends_what_runs_and_starts_nothing_more(
     ]
     found: list[dict[str, Any]] = []
     more = {"logs": logs, "env": mark.env, "cancelled": called_off.is_set}
-    runner = threading.Thread(target=lambda: found.extend(run_checks(wanted, tmp_path, **more)))  # type: ignore[arg-type]
+    runner = threading.Thread(target=lambda: found.extend(run_checks(wanted, tmp_path, **more)))  # type: ignore[arg-type]  # members by name
     runner.start()
     log = logs / "b.log"
     eventually(lambda: log.exists() and b"up" in log.read_bytes())

@@ -80,7 +80,7 @@ def test_a_claim_brings_the_lease_and_the_whole_issue(clerk: Clerk, operator: Cl
     assert len(journal_rows(clerk._state_dir)) == rows
     refused = clerk.perform([orders.Claim("t2", "a", "w2", 30)])
     assert [type(each) for each in refused] == [orders.RequestRefused]
-    assert refused[0].failure_class == "lease_contention_active"  # type: ignore[union-attr]
+    assert refused[0].failure_class == "lease_contention_active"
 
 
 def test_a_grant_that_was_lost_since_is_none(clerk: Clerk, operator: Client) -> None:
@@ -127,7 +127,7 @@ def test_work_is_closed_released_filed_and_blocked_under_the_fence(
         {"issueId": "c.escalation-1", "dependsOnId": "c", "type": "discovered-from"}
     ]
     zombie = clerk.perform([orders.CloseWork("again", back)])
-    assert zombie == [orders.RequestRefused("again", "lease_missing", zombie[0].detail)]  # type: ignore[union-attr]
+    assert zombie == [orders.RequestRefused("again", "lease_missing", zombie[0].detail)]
     for row in journal_rows(clerk._state_dir)[3:]:
         assert orjson.loads(row[3])["effect"]["transport"] == "coordinator"
 
@@ -161,7 +161,7 @@ def test_reads_tell_what_the_dispatcher_must_know(clerk: Clerk, operator: Client
 
 def test_a_lapsed_lease_is_told_from_a_live_one(state_dir: Path) -> None:
     """Time is ours here, so that nobody waits for thirty seconds."""
-    from tests.fakes.desk import Desk  # noqa: PLC0415
+    from tests.fakes.desk import Desk
 
     desk = Desk()
     desk.grant("issue.add", id="a", title="t")
@@ -390,7 +390,7 @@ def test_five_hundred_idle_workers_in_five_trees_make_no_herd_of_one_job(
         add(operator, f"i{number}")
         for shell in shells:
             shell.say(orders.Wake())
-        eventually(lambda done=number + 1: statuses(operator) == {"closed": done})  # type: ignore[misc]
+        eventually(lambda done=number + 1: statuses(operator) == {"closed": done})  # type: ignore[misc]  # mypy infers no lambda's default
     for shell in shells:
         shell.finish()
     claims = rows_of(serve.state_dir, "issue.claim")

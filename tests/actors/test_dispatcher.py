@@ -37,9 +37,9 @@ def hand() -> StageHand:
 )  # fmt: skip
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, object]) -> None:
     right: dict[str, object] = {"name": "tree", "run": "r1", "slots": 1}
-    Settings(**right)  # type: ignore[arg-type]
+    Settings(**right)  # type: ignore[arg-type]  # members by name
     with pytest.raises(ValueError):
-        Settings(**right | wrong)  # type: ignore[arg-type]
+        Settings(**right | wrong)  # type: ignore[arg-type]  # members by name
 
 
 @pytest.mark.parametrize("ttl_seconds", [30, 60, 3_600, 86_400])
@@ -192,7 +192,7 @@ def test_an_old_list_is_thrown_away(hand: StageHand) -> None:
 
 def story(issue: str = "a", **members: object) -> orders.Story:
     usual = {"status": "open", "attempts": 1, "quiet_ms": 0, "is_lapsed": False}
-    return orders.Story(issue, **usual | members)  # type: ignore[arg-type]
+    return orders.Story(issue, **usual | members)  # type: ignore[arg-type]  # members by name
 
 
 @pytest.mark.parametrize(("quiet_ms", "wait_ms"), [(0, 2_000), (1_500, 500), (9_000, 0)])

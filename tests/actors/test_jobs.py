@@ -27,12 +27,12 @@ class Mesh:
         self.authority = Authority(MemoryJournal(Disk()), self.time.clock())
         self.node = Jobs("w1", KINDS)
 
-    def says(self, action: str, **payload: Any) -> dict[str, Any]:  # noqa: ANN401
+    def says(self, action: str, **payload: Any) -> dict[str, Any]:
         (answer,), _ = self.authority.submit([asked(action, payload, door="cli")])
         found: dict[str, Any] = orjson.loads(answer)
         return found
 
-    def schedule(self, *names: str, kind: str = "k.x", **more: Any) -> None:  # noqa: ANN401
+    def schedule(self, *names: str, kind: str = "k.x", **more: Any) -> None:
         for name in names:
             self.time.passes(1)
             assert self.says("job.schedule", jobId=name, kind=kind, **more)["result"] == "accepted"

@@ -43,7 +43,7 @@ def mark() -> Iterator[Mark]:
 
 
 def made(mark: Mark, *argv: str | Path, **more: object) -> ProcessGroup:
-    return ProcessGroup(Command(argv, env=mark.env, **more))  # type: ignore[arg-type]
+    return ProcessGroup(Command(argv, env=mark.env, **more))  # type: ignore[arg-type]  # members by name
 
 
 def troubled(mark: Mark, kind: str, log: Path, **more: object) -> ProcessGroup:

@@ -157,7 +157,7 @@ def test_notes_that_people_wrote_are_not_cut_to_make_room() -> None:
     term = Assignment(lease, Timing(60_000), 0, 0, 3, 0, failure=failure())
     term.notes = "n" * limits.TEXT_LENGTH_MAX
     amend = effect_of(EndStep.BLOCK, term, "token", POLICY)
-    assert (amend.status, amend.notes) == ("blocked", None)  # type: ignore[union-attr]
+    assert (amend.status, amend.notes) == ("blocked", None)
 
 
 def test_names_that_are_no_classes_are_left_out() -> None:

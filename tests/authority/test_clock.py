@@ -127,7 +127,7 @@ def test_stamps_strictly_grow_whatever_the_clocks_say(
     physical_ms = 0
     clock = HybridClock("n", lambda: physical_ms)
     last = (0, 0)
-    for seq, (physical_ms, other, timeless) in enumerate(readings, 1):  # noqa: B007
+    for seq, (physical_ms, other, timeless) in enumerate(readings, 1):  # noqa: B007 - the clock reads it
         stamp = clock.next_stamp(seq, caller=other, timeless=timeless)
         assert (stamp.wall_ms, stamp.counter) > last
         assert stamp.counter <= limits.COUNTER_MAX

@@ -151,7 +151,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 class Hidden(Sequence[PastStep]):
     """A past that notices who looks at it."""
 
-    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - as a sequence has it
+    def __getitem__(self, at: Any) -> Any:  # as a sequence has it
         raise PermissionError(at)
 
     def __len__(self) -> int:
@@ -180,7 +180,7 @@ def test_a_decision_does_not_depend_on_how_deep_the_stack_is() -> None:
         record = {"id": "a", "title": "t", "created_at": MOMENT, "updated_at": MOMENT}
         request = asked("issue.import", {"records": [record | {"metadata": text}]}, door="cli")
         found = [
-            type(deep_down(levels, lambda: decided(request)))  # noqa: B023
+            type(deep_down(levels, lambda: decided(request)))  # noqa: B023 - called at once
             for levels in (0, 100, 300)
         ]
         assert len(set(found)) == 1, f"{depth} levels: {found}"

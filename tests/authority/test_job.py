@@ -272,7 +272,7 @@ def test_a_claim_that_comes_late_and_again_is_not_granted_again() -> None:
 
 
 def test_a_signature_covers_every_member() -> None:
-    from nacl.signing import SigningKey  # noqa: PLC0415
+    from nacl.signing import SigningKey
 
     secret = SigningKey.generate()
     public = secret.verify_key.encode().hex()
@@ -354,7 +354,7 @@ def test_pages_follow_each_other_without_a_gap() -> None:
         while True:
             request = asked("job.roster", {"query": query, "limit": 7, **more})
             assert isinstance(request, Request)
-            body = decide(state, request, stamp).body  # type: ignore[union-attr]
+            body = decide(state, request, stamp).body
             found += [each["jobId"] for each in body["jobs"]]
             if "cursor" not in body:
                 break

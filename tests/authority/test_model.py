@@ -30,7 +30,7 @@ class AuthorityMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), move=st.sampled_from(sorted(set(MOVES))))
     def move(self, data: st.DataObject, move: str) -> None:
-        def pick(options: Sequence[Any]) -> Any:  # noqa: ANN401
+        def pick(options: Sequence[Any]) -> Any:
             return options[data.draw(st.integers(0, len(options) - 1))]
 
         getattr(self.pair, move)(pick)

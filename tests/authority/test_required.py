@@ -15,7 +15,7 @@ STRANGERS: tuple[object, ...] = (
 )  # fmt: skip
 
 
-def spoilt(value: Any) -> Iterator[Any]:  # noqa: ANN401
+def spoilt(value: Any) -> Iterator[Any]:
     """A value with one thing in it replaced, dropped or added, everywhere."""
     yield from (other for other in STRANGERS if repr(other) != repr(value))
     if isinstance(value, dict):

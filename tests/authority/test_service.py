@@ -233,7 +233,7 @@ def test_an_exception_of_a_decision_ends_the_authority_too(
     desk = Desk(journal)
     count = 0
 
-    def fail_second(*arguments: Any) -> Any:  # noqa: ANN401
+    def fail_second(*arguments: Any) -> Any:
         nonlocal count
         count += 1
         assert count < 2, "a bug"

@@ -84,7 +84,7 @@ class World:
         for spec_id, steps in documents.items():
             assert isinstance(self.ask("spec.submit", specId=spec_id, steps=steps), Accepted)
 
-    def ask(self, action: str, **payload: object) -> Any:  # noqa: ANN401
+    def ask(self, action: str, **payload: object) -> Any:
         self.seq += 1
         outcome = self.probe(action, **payload)
         for change in outcome.changes:
@@ -93,7 +93,7 @@ class World:
         apply(self.state, outcome.changes)
         return outcome
 
-    def probe(self, action: str, **payload: object) -> Any:  # noqa: ANN401
+    def probe(self, action: str, **payload: object) -> Any:
         """What would be said; nothing becomes of it."""
         request = asked(action, payload)
         assert isinstance(request, Request), request
@@ -105,7 +105,7 @@ class World:
         shown = self.memory.get((who, resource), {})
         return (owner, fence) == (who, shown.get("fence")) and self.wall_ms <= deadline_ms
 
-    def claimed(self, who: str, resource: str, outcome: Any, lease: dict[str, Any]) -> None:  # noqa: ANN401
+    def claimed(self, who: str, resource: str, outcome: Any, lease: dict[str, Any]) -> None:
         """A grant or a renewal, by the model."""
         owner, fence, deadline_ms = self.held.get(resource, ("", 0, -1))
         is_live = self.wall_ms <= deadline_ms
@@ -260,9 +260,9 @@ def test_any_interleaving_makes_each_job_once_and_hands_it_on_once(
 
 def test_the_model_can_lose(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that lets a zombie through is noticed."""
-    from understudy.authority.law import lease, term  # noqa: PLC0415
+    from understudy.authority.law import lease, term
 
-    def blind(held: Any, shown: Any, stamp: Any, name: str) -> Any:  # noqa: ANN401
+    def blind(held: Any, shown: Any, stamp: Any, name: str) -> Any:
         found = lease.fenced(held, shown, stamp, name)
         is_stale = not isinstance(found, Lease) and found.reason is Reason.FENCE_STALE
         return held if is_stale else found
@@ -311,7 +311,7 @@ def test_a_circle_is_refused_with_steps_that_really_form_one(edges: list[set[int
     assert isinstance(request, Request)
     said = decide(State(), request, Stamp(1, START_MS, 0, "n1"))
     if any(not keys <= needed.keys() for keys in needed.values()):
-        assert said.reason is Reason.SPEC_STEP_DEPENDENCY  # type: ignore[union-attr]
+        assert said.reason is Reason.SPEC_STEP_DEPENDENCY
         return
     left = dict(needed)
     while free := [key for key, keys in left.items() if not keys & left.keys()]:
@@ -319,8 +319,8 @@ def test_a_circle_is_refused_with_steps_that_really_form_one(edges: list[set[int
             del left[key]
     assert isinstance(said, Accepted) is not bool(left)
     if not isinstance(said, Accepted):
-        assert said.reason is Reason.SPEC_STEP_CYCLE  # type: ignore[union-attr]
-        walk = said.detail.partition(": ")[2].split(" -> ")  # type: ignore[union-attr]
+        assert said.reason is Reason.SPEC_STEP_CYCLE
+        walk = said.detail.partition(": ")[2].split(" -> ")
         assert walk[0] == walk[-1]
         assert all(after in needed[key] for key, after in pairwise(walk))
 
@@ -381,7 +381,7 @@ def test_pages_follow_each_other_without_a_gap() -> None:
         while True:
             request = asked(action, {"limit": 7, **more})
             assert isinstance(request, Request)
-            body = decide(state, request, stamp).body  # type: ignore[union-attr]
+            body = decide(state, request, stamp).body
             found += [each[name] for each in body[member]]
             if "cursor" not in body:
                 break

@@ -35,7 +35,7 @@ from understudy.contracts.records.records import Dependency, Fiber, Instance, Is
 MOMENT = "2027-01-15T08:00:00Z"
 
 
-def an_issue(key: str, **members: Any) -> Issue:  # noqa: ANN401
+def an_issue(key: str, **members: Any) -> Issue:
     return Issue(id=key, title="t", created_at=MOMENT, updated_at=MOMENT, **members)
 
 
@@ -63,7 +63,7 @@ def a_sublease(key: str, name: str) -> Sublease:
     )
 
 
-def a_fiber(name: str, **members: Any) -> Fiber:  # noqa: ANN401
+def a_fiber(name: str, **members: Any) -> Fiber:
     whole: dict[str, Any] = {
         "resource": "issue/a", "fiber_id": name, "task_ref": "t", "fence": 1, "spawned_seq": 2,
         "spawned_ms": START_MS,
@@ -247,7 +247,7 @@ def _break_orphan(state: State) -> None:
     state.subleases["issue/b"] = {"s": a_sublease("b", "s")}
 
 
-def _fiber(state: State, /, **members: Any) -> None:  # noqa: ANN401
+def _fiber(state: State, /, **members: Any) -> None:
     fiber = a_fiber("f", **members)
     state.fibers.setdefault(fiber.resource, {})["f"] = fiber
 
@@ -320,7 +320,7 @@ def _break_deadline(state: State) -> None:
         (_break_fiber_work, "I6: issue/b is closed"),
     ],
 )
-def test_each_invariant_is_noticed_when_it_breaks(damage: Any, words: str) -> None:  # noqa: ANN401
+def test_each_invariant_is_noticed_when_it_breaks(damage: Any, words: str) -> None:
     state = state_of(
         IssueAdded(an_issue("a", status="in_progress", assignee="ann")),
         IssueAdded(an_issue("b")),

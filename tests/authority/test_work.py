@@ -400,7 +400,7 @@ def test_the_policy_in_force_asks_for_evidence() -> None:
     desk.grant("policy.set", "cli", mutation="instruction-linked")
     digest = desk.grant("issue.ready")["effect"]["policyDigest"]
 
-    def found(**context: Any) -> list[str]:  # noqa: ANN401
+    def found(**context: Any) -> list[str]:
         request = asked("issue.add", {"id": "a", "title": "t"}, context=context)
         answers, rows = desk.authority.submit([request])
         assert len(rows) == 1

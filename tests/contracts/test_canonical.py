@@ -42,12 +42,12 @@ values = st.recursive(
 
 
 @given(values)
-def test_our_bytes_are_those_of_rfc_8785(value: Any) -> None:  # noqa: ANN401
+def test_our_bytes_are_those_of_rfc_8785(value: Any) -> None:
     assert canonical.encode(value) == rfc8785.dumps(value)
 
 
 @given(values)
-def test_what_is_encoded_is_decoded_to_itself(value: Any) -> None:  # noqa: ANN401
+def test_what_is_encoded_is_decoded_to_itself(value: Any) -> None:
     data = canonical.encode(value)
     assert canonical.decode(data) == value
 
@@ -58,7 +58,7 @@ def test_a_text_may_begin_with_a_colon(text: str) -> None:
 
 
 @given(values)
-def test_the_struct_encoder_gives_the_same_bytes_as_the_value_encoder(value: Any) -> None:  # noqa: ANN401
+def test_the_struct_encoder_gives_the_same_bytes_as_the_value_encoder(value: Any) -> None:
     assert msgspec.json.encode(value, order="sorted") == canonical.encode(value)
 
 

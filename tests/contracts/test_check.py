@@ -172,8 +172,8 @@ EVIDENCE = "unification.evidence_factorization."
     ("spoil", "expected"),
     [
         (put(*ACTIONS, "issue.claim", "capability", CAPABILITY + "issue_add"), LANE_UNBOUND),
-        (put(*ACTIONS, "issue.list", "mutates", True), LANE_UNBOUND),  # noqa: FBT003
-        (put(*ACTIONS, "issue.claim", "mutates", False), LANE_UNBOUND),  # noqa: FBT003
+        (put(*ACTIONS, "issue.list", "mutates", True), LANE_UNBOUND),  # noqa: FBT003 - the value to put
+        (put(*ACTIONS, "issue.claim", "mutates", False), LANE_UNBOUND),  # noqa: FBT003 - the value to put
         (drop(*ROUTES, "issue.claim"), LANE_UNBOUND),
         (put(*ROUTES, "issue.list", CAPABILITY + "issue_list"), LANE_UNBOUND),
         (put(*ROUTES, "issue.claim", CAPABILITY + "all"), LANE_UNBOUND),
@@ -430,7 +430,7 @@ def test_a_schema_accepts_its_example(name: str) -> None:
 
 @together(
     ("name", "member"),
-    [(name, member) for name in sorted(EXAMPLES) for member in validator(name).schema["required"]],  # type: ignore[index]
+    [(name, member) for name in sorted(EXAMPLES) for member in validator(name).schema["required"]],
 )
 def test_a_required_member_is_required(name: str, member: str) -> None:
     document = EXAMPLES[name]()

@@ -33,13 +33,13 @@ PATHS = st.lists(st.sampled_from(["a", "b/", "b/c", "b/c/", "b/c/d", "bc"]), max
 
 
 @given(MEMBERS | ANYTHING)
-def test_whatever_is_shown_there_is_a_verdict(document: Any) -> None:  # noqa: ANN401
+def test_whatever_is_shown_there_is_a_verdict(document: Any) -> None:
     assert isinstance(join_check(document), Joined | Unreadable)
 
 
 @tried(200)
 @given(st.lists(PATHS, max_size=4), st.randoms())
-def test_an_overlap_is_found_from_both_sides(paths: list[list[str]], dice: Any) -> None:  # noqa: ANN401
+def test_an_overlap_is_found_from_both_sides(paths: list[list[str]], dice: Any) -> None:
     sections = [
         Section(ref=f"w{number}", changed_paths=tuple(each)) for number, each in enumerate(paths)
     ]

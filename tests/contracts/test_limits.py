@@ -106,7 +106,7 @@ class FullDesk:
 @stands_on("MCP_PAGE_MAX")
 def test_a_page_of_resources_has_an_end() -> None:
     def more(count: int) -> bool:
-        page = asyncio.run(resources.listed(FullDesk(count), None))  # type: ignore[arg-type]
+        page = asyncio.run(resources.listed(FullDesk(count), None))  # type: ignore[arg-type]  # no whole desk
         return "nextCursor" in page
 
     assert not more(limits.MCP_PAGE_MAX)
@@ -116,7 +116,7 @@ def test_a_page_of_resources_has_an_end() -> None:
 @stands_on("MCP_WATCHES_MAX")
 def test_a_connection_watches_so_many_resources() -> None:
     async def watch() -> None:
-        watches = Watches(FullDesk(0))  # type: ignore[arg-type]
+        watches = Watches(FullDesk(0))  # type: ignore[arg-type]  # no whole desk
         ctx: Any = SimpleNamespace(request=None, session=None)
         for number in range(limits.MCP_WATCHES_MAX):
             watches.add(ctx, f"issue://{number}")
@@ -574,7 +574,7 @@ def test_so_many_witnesses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 # --- what the authority remembers -----------------------------------------------------------------
 
 
-def an_issue(key: str, **members: Any) -> Issue:  # noqa: ANN401
+def an_issue(key: str, **members: Any) -> Issue:
     return Issue(id=key, title="t", created_at=MOMENT, updated_at=MOMENT, **members)
 
 

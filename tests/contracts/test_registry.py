@@ -211,11 +211,11 @@ def test_an_action_id_has_no_dots_of_its_own() -> None:
 
 def test_the_registry_cannot_be_written_to() -> None:
     with pytest.raises(TypeError):
-        host_actions()["issue.claim"] = host_actions()["issue.list"]  # type: ignore[index]
+        host_actions()["issue.claim"] = host_actions()["issue.list"]
     with pytest.raises(AttributeError):
-        host_actions()["issue.claim"].mutates = False  # type: ignore[misc]
+        host_actions()["issue.claim"].mutates = False  # type: ignore[misc]  # it is frozen
     with pytest.raises(TypeError):
-        contract()["schema"] = 2  # type: ignore[index]
+        contract()["schema"] = 2
 
 
 def test_the_registry_is_read_once() -> None:

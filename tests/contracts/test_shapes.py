@@ -130,17 +130,17 @@ def payload_branch(action: str) -> Node:
 # --- sound documents ----------------------------------------------------------------------------
 
 
-def least(node: Node) -> Any:  # noqa: ANN401
+def least(node: Node) -> Any:
     """The smallest value that a node allows."""
     return _sample(node, lambda branch: set(branch.get("required", ())))
 
 
-def most(node: Node) -> Any:  # noqa: ANN401
+def most(node: Node) -> Any:
     """A value with every member, and one item in every list."""
     return _sample(node, lambda branch: set(branch["properties"]), items=1)
 
 
-def _sample(node: Node, members: Callable[[Node], set[str]], items: int = 0) -> Any:  # noqa: ANN401
+def _sample(node: Node, members: Callable[[Node], set[str]], items: int = 0) -> Any:
     branch = branches(node)[0]
     if "enum" in branch:
         return branch["enum"][0]
@@ -231,7 +231,7 @@ CHARACTERS = (
 KEYS = ("", "a", "surprise", "Id", "ID", "id ", "__class__", "$ref", "constructor")
 
 
-def changes(node: Node, value: Any, at: str = "$") -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+def changes(node: Node, value: Any, at: str = "$") -> Iterator[tuple[str, Any]]:
     """Everything that can be done to a value: what was done, and the value after it."""
     for other in (*STRANGERS, *(edge for branch in branches(node) for edge in edges(branch))):
         yield f"{at} := {_short(other)}", other
@@ -310,7 +310,7 @@ def _words(known: tuple[type[shapes.Shape], ...]) -> list[str]:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:40]}... of length {len(value)}"  # type: ignore[arg-type]
+    return text if len(text) <= 60 else f"{text[:40]}... of length {len(value)}"  # type: ignore[arg-type]  # a long text has a length
 
 
 def payload_changes(action: str) -> Iterator[tuple[str, Any]]:
@@ -488,7 +488,7 @@ class Delete(shapes.ClaimIssue, frozen=True, kw_only=True):
 
 
 class NullName(shapes.ClaimIssue, frozen=True, kw_only=True):
-    assignee: shapes.Name | None = ""  # type: ignore[assignment]
+    assignee: shapes.Name | None = ""  # type: ignore[assignment]  # what a shape must not do
 
 
 class NeededName(shapes.ClaimIssue, frozen=True, kw_only=True):
@@ -516,7 +516,7 @@ class WideScope(shapes.GrantSublease, frozen=True, kw_only=True):
 
 
 class NewWord(shapes.ListIssues, frozen=True, kw_only=True):
-    issue_type: Literal["epic", "task", "story"] | None = None  # type: ignore[assignment]
+    issue_type: Literal["epic", "task", "story"] | None = None  # type: ignore[assignment]  # what a shape must not do
 
 
 class EmptyLabel(shapes.ListIssues, frozen=True, kw_only=True):

@@ -58,7 +58,7 @@ def main(path: str, arguments: list[str]) -> None:
 
     time.time_ns = lambda: read()[0]
     time.clock_gettime_ns = since_boot
-    from understudy.surfaces.cli.main import main as command  # noqa: PLC0415 - it binds the clocks
+    from understudy.surfaces.cli.main import main as command  # it binds the clocks
 
     command(arguments)
 

@@ -41,16 +41,16 @@ def arm(moment: str) -> None:
     fsync, rename, ask_many = os.fsync, os.rename, Client.ask_many
     stop, kill = stop_once(signal.SIGSTOP), stop_once(signal.SIGKILL)
 
-    def flush(fd: Any) -> None:  # noqa: ANN401
+    def flush(fd: Any) -> None:
         fsync(fd)
         if stat.S_ISREG(os.fstat(fd).st_mode):  # and not the folder
             stop()
 
-    def stop_and_rename(*args: Any, **options: Any) -> None:  # noqa: ANN401
+    def stop_and_rename(*args: Any, **options: Any) -> None:
         stop()
         rename(*args, **options)
 
-    def rename_and_die(*args: Any, **options: Any) -> None:  # noqa: ANN401
+    def rename_and_die(*args: Any, **options: Any) -> None:
         rename(*args, **options)
         kill()
 
@@ -64,7 +64,7 @@ def arm(moment: str) -> None:
     elif moment == "renamed":
         os.rename = rename_and_die
     elif moment == "claimed":
-        Client.ask_many = ask  # type: ignore[assignment,method-assign]
+        Client.ask_many = ask  # type: ignore[assignment,method-assign]  # the fault
     else:
         os.rename = stop_and_rename
 
@@ -73,7 +73,7 @@ def shift_of(
     role: str, name: str, state_dir: Path, folder: Path, clock: Callable[[], int]
 ) -> Shift:
     post = Post(name, secrets.token_hex(4), TTL_MS)
-    said = lambda each: print(each.what, each.detail)  # noqa: E731, T201
+    said = lambda each: print(each.what, each.detail)  # noqa: E731 - one line of a script
     if role == "runner":
         return Shift(ChainRunner(post), state_dir, clock=clock, reported=said)
     return Round(Courier(post), state_dir, folder, clock=clock, reported=said)

@@ -116,7 +116,7 @@ def test_sixty_four_clients_get_about_as_much_and_no_renewal_comes_too_late(
     cycles = sorted(each.cycles for each in polite)
     longest = max(each.longest_renewal for each in polite)
     with capsys.disabled():
-        print(f"\ncycles {cycles[0]} to {cycles[-1]}, longest renewal {longest * 1000:.0f} ms")  # noqa: T201
+        print(f"\ncycles {cycles[0]} to {cycles[-1]}, longest renewal {longest * 1000:.0f} ms")
     assert cycles[-1] <= RATIO_MAX * cycles[0]
     assert longest <= RENEWAL_SECONDS_MAX
 

@@ -43,7 +43,7 @@ class Tapped(apsw.VFS):
         self._tap = tap
         super().__init__("tapped", _BELOW, makedefault=True)
 
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         if name is None:
             return super().xOpen(name, flags)
         path = Path(name.filename() if isinstance(name, apsw.URIFilename) else name)
@@ -52,7 +52,7 @@ class Tapped(apsw.VFS):
         self._tap.opened(path, flags[0], fresh=fresh and path.exists())
         return file
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+    def xDelete(self, filename: str, syncdir: bool) -> None:
         self._tap.delete(Path(filename), sync_folder=syncdir)
         super().xDelete(filename, syncdir)
 
@@ -64,15 +64,15 @@ class TappedFile(apsw.VFSFile):
         self._tap, self._path = tap, path
         super().__init__(_BELOW, name, flags)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:
         whole = self._tap.write(self._path, bytes(data), offset)
         super().xWrite(whole, offset)
 
-    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+    def xTruncate(self, newsize: int) -> None:
         self._tap.truncate(self._path, newsize)
         super().xTruncate(newsize)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:
         self._tap.sync(self._path)
         super().xSync(flags)
 

@@ -25,7 +25,7 @@ def _generator() -> object:
 )
 def test_a_page_is_generated_from_the_tables(name: str) -> None:
     page = (ROOT / "docs" / name).read_text()
-    assert page == _generator().generated(page), "run `make docs`"  # type: ignore[attr-defined]
+    assert page == _generator().generated(page), "run `make docs`"  # type: ignore[attr-defined]  # loaded by its path
 
 
 @together("page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")))

@@ -1,7 +1,7 @@
 """Rooms meet at the door: an import from another room names a front, and what it offers.
 
-A front is the `__init__` of a room or of a room within it. What it offers is its `__all__`: names,
-or modules that are loaded when they are needed.
+A front is the `__init__` of a room or of a room within it. What it offers are the names that
+it imports as themselves, and those in its `__all__`: modules too, which load when they are needed.
 """
 
 import ast
@@ -26,10 +26,13 @@ def _reaches(path: Path) -> Iterator[tuple[str, str]]:
 def _offers(package: str) -> set[str]:
     """What the front of a package offers; nothing where it is no package."""
     front = ROOT / package / "__init__.py"
-    for node in ast.parse(front.read_text()).body if front.exists() else ():
+    offered: set[str] = set()
+    for node in ast.walk(ast.parse(front.read_text() if front.exists() else "")):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return set(ast.literal_eval(node.value))
-    return set()
+            offered.update(ast.literal_eval(node.value))
+        elif isinstance(node, ast.ImportFrom):
+            offered.update(alias.name for alias in node.names if alias.name == alias.asname)
+    return offered
 
 
 def test_a_room_is_entered_through_its_front() -> None:

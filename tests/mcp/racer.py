@@ -55,7 +55,7 @@ def over_stdio(command: list[str]) -> Call:
 
 def main(name: str, count: int, road: str, *target: str) -> None:
     call = over_http(name, target[0]) if road == "http" else over_stdio(list(target))
-    print("ready", flush=True)  # noqa: T201
+    print("ready", flush=True)
     sys.stdin.readline()
     won, refused = {}, Counter[str]()
     for number in range(1, count + 1):
@@ -66,7 +66,7 @@ def main(name: str, count: int, road: str, *target: str) -> None:
             won[answer["issue"]["id"]] = answer["issue"]["lease"]["fence"]
         else:
             refused.update(answer["failureClasses"])
-    print(json.dumps({"won": won, "refused": refused}), flush=True)  # noqa: T201
+    print(json.dumps({"won": won, "refused": refused}), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_who_is_not_answered_is_told_why(desk: AuthorityLink, sidecar: Serve) -> None:
-    desk._client._retry_seconds = 0.1  # type: ignore[union-attr]
+    desk._client._retry_seconds = 0.1
     sidecar.kill()
     async with connect(desk, Guest()) as client:
         assert refused(await client.call_tool("issue_ready", {})) == "sidecar_unreachable"

@@ -23,7 +23,7 @@ def sidecar(common: Serve) -> Serve:
     return common
 
 
-def _nested(depth: int) -> Any:  # noqa: ANN401
+def _nested(depth: int) -> Any:
     value: Any = "x"
     for _ in range(depth):
         value = [value]

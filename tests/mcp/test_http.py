@@ -302,7 +302,7 @@ async def test_an_agent_does_a_piece_of_work(stand: Stand, era: str) -> None:
         assert taken["issue"]["id"] == added["issue"]["id"]
         assert taken["issue"]["lease"]["owner"] == f"python-{era}"
         read = await client.read_resource(f"lease://{added['issue']['id']}")
-        assert str(taken["issue"]["lease"]["fence"]) in read.contents[0].text  # type: ignore[union-attr]
+        assert str(taken["issue"]["lease"]["fence"]) in read.contents[0].text
         proof = {key: taken["issue"]["lease"][key] for key in ("leaseId", "fence")}
         done = await client.call_tool("work_complete", {"id": added["issue"]["id"], **proof})
         assert said(done)["result"] == "accepted"

@@ -22,7 +22,7 @@ def sidecar(common: Serve) -> Serve:
 async def _text(client: Client, name: str, **arguments: str) -> str:
     got = await client.get_prompt(name, arguments or None)
     (message,) = got.messages
-    text: str = message.content.text  # type: ignore[union-attr]
+    text: str = message.content.text
     return text
 
 

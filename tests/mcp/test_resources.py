@@ -37,13 +37,13 @@ async def _claim(desk: AuthorityLink, issue: str, owner: str = "bob") -> dict[st
     return claim | {"fence": answer["issue"]["lease"]["fence"]}
 
 
-async def _read(client: Client, uri: str) -> Any:  # noqa: ANN401
+async def _read(client: Client, uri: str) -> Any:
     read = await client.read_resource(uri)
     assert read.ttl_ms == 0
     assert read.cache_scope == "private"
     (content,) = read.contents
     assert content.mime_type == "application/json"
-    return orjson.loads(content.text)  # type: ignore[union-attr]
+    return orjson.loads(content.text)
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ async def _hearing(desk: AuthorityLink, era: str, *uris: str) -> AsyncIterator[A
                 await bell.wait()
         heard.remove(uri)
 
-    async def message(received: Any) -> None:  # noqa: ANN401
+    async def message(received: Any) -> None:
         if isinstance(received, ResourceUpdatedNotification):
             ring(str(received.params.uri))
 
@@ -168,7 +168,7 @@ async def _hearing(desk: AuthorityLink, era: str, *uris: str) -> AsyncIterator[A
 
             async def listen() -> None:
                 async for event in stream:
-                    ring(event.uri)  # type: ignore[union-attr]
+                    ring(event.uri)
 
             group.start_soon(listen)
             yield until

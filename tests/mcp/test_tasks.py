@@ -199,7 +199,7 @@ def test_through_the_pump_a_task_is_the_agents_own(stand: Stand) -> None:
         return told
 
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(stand.pump, **pipes) as one, subprocess.Popen(stand.pump, **pipes) as two:  # type: ignore[call-overload]
+    with subprocess.Popen(stand.pump, **pipes) as one, subprocess.Popen(stand.pump, **pipes) as two:  # type: ignore[call-overload]  # options by name
         task = exchanged(one, request("tools/call", ENDLESS))["result"]
         get = request("tasks/get", {"taskId": task["taskId"]})
         assert exchanged(one, get)["result"]["status"] == "working"

@@ -35,10 +35,10 @@ class World:
     def __getattr__(self, name: str) -> str:
         return f"{self.prefix}-{name}"
 
-    def held(self, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    def held(self, **more: Any) -> dict[str, Any]:
         return self.proof | more
 
-    def stale(self, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    def stale(self, **more: Any) -> dict[str, Any]:
         return self.proof | {"fence": 0} | more
 
 

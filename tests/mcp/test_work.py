@@ -16,7 +16,7 @@ from understudy.surfaces.mcp.tools.catalogue import HANDOVER
 pytestmark = pytest.mark.anyio
 
 
-async def _add(desk: AuthorityLink, *ids: str, **members: Any) -> None:  # noqa: ANN401
+async def _add(desk: AuthorityLink, *ids: str, **members: Any) -> None:
     for each in ids:
         await desk.ask("issue.add", {"id": each, "title": f"do {each}"} | members)
 
@@ -150,7 +150,7 @@ async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(
             await cancelled.wait()
         return answer
 
-    desk.ask = slowly  # type: ignore[method-assign]
+    desk.ask = slowly  # type: ignore[method-assign]  # the fault
     async with connect(desk, guest, "modern over streams") as client:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, f"{family}_claim", named)
@@ -192,7 +192,7 @@ async def test_a_lease_counts_from_when_its_claim_was_asked_for(
     await _add(desk, "a")
     ask, heard_ms = desk.ask, []
 
-    async def late(*words: Any) -> dict[str, Any]:  # noqa: ANN401
+    async def late(*words: Any) -> dict[str, Any]:
         answer = await ask(*words)
         await anyio.sleep(0.02)
         heard_ms.append(now_ms())

@@ -48,7 +48,7 @@ class Guest:
                 return
 
 
-def connect(desk: AuthorityLink, guest: Guest, era: str = "modern", **options: Any) -> Client:  # noqa: ANN401
+def connect(desk: AuthorityLink, guest: Guest, era: str = "modern", **options: Any) -> Client:
     """A client of a server of its own."""
     server = build(desk, guest)
     match era:

@@ -295,7 +295,7 @@ def published() -> list[bytes]:
     return found
 
 
-def _requests(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - any JSON
+def _requests(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, list):
         for item in value:
             yield from _requests(item)

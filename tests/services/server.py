@@ -55,7 +55,7 @@ class Server:
                     start_new_session=True,
                     user=user,
                     env=env,
-                    preexec_fn=ends_with_parent(if_orphaned),  # noqa: PLW1509
+                    preexec_fn=ends_with_parent(if_orphaned),  # noqa: PLW1509 - it only calls prctl
                 )
             except (OSError, subprocess.SubprocessError) as error:
                 raise Missing(f"{command[0]}: {error}") from error

@@ -188,7 +188,7 @@ def _become(order: Order, files: Sequence[int], others: Sequence[int]) -> None:
     sys.argv = words
 
 
-def _run(command: Any) -> None:  # noqa: ANN401 - `main` of the command line
+def _run(command: Any) -> None:  # `main` of the command line
     """As an interpreter would, but for taking itself apart at the end."""
     code: Any = 0
     try:
@@ -198,17 +198,17 @@ def _run(command: Any) -> None:  # noqa: ANN401 - `main` of the command line
     except BaseException:  # noqa: BLE001 - what an interpreter does with it
         sys.excepthook(*sys.exc_info())
         code = 1
-    threading._shutdown()  # type: ignore[attr-defined]
+    threading._shutdown()  # type: ignore[attr-defined]  # as the interpreter does
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
-def _imported(rooms: Collection[str]) -> Any:  # noqa: ANN401 - `main` of the command line
+def _imported(rooms: Collection[str]) -> Any:  # `main` of the command line
     """Everything that a command in these rooms may need."""
-    from understudy.contracts import startup_check  # noqa: PLC0415
-    from understudy.surfaces.cli.entry import main as command  # noqa: PLC0415
+    from understudy.contracts import startup_check
+    from understudy.surfaces.cli.entry import main as command
 
     for name in [f"surfaces.{each}" for each in rooms] + ["authority"]:
         room = importlib.import_module(f"understudy.{name}")

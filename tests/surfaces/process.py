@@ -84,7 +84,7 @@ def launched(
         stderr=stderr,
         cwd=cwd,
         env=environment(**env),
-        preexec_fn=prepare,  # noqa: PLW1509
+        preexec_fn=prepare,  # noqa: PLW1509 - it only sets a limit
     )
 
 

@@ -456,7 +456,7 @@ def test_a_simple_command_costs_little_more_than_its_libraries(
     }
     best = {name: min(_cpu_seconds(words) for _ in range(5)) for name, words in commands.items()}
     with capsysbinary.disabled():
-        print("\nCPU:", *(f"{name} {cost * 1000:.0f} ms" for name, cost in best.items()))  # noqa: T201
+        print("\nCPU:", *(f"{name} {cost * 1000:.0f} ms" for name, cost in best.items()))
     # A bare interpreter is no yardstick: what it costs hangs on what else its venv loads.
     assert best["issue list"] < 3 * best["libraries"]
 

@@ -324,7 +324,7 @@ def test_a_guard_costs_little_more_than_the_interpreter(
     }
     best = {name: min(_cpu_seconds(words) for _ in range(7)) for name, words in commands.items()}
     with capsysbinary.disabled():
-        print("\nCPU:", *(f"{name} {cost * 1000:.0f} ms" for name, cost in best.items()))  # noqa: T201
+        print("\nCPU:", *(f"{name} {cost * 1000:.0f} ms" for name, cost in best.items()))
     assert best["guard"] < best["version"], "it is spared what other commands import"
     assert best["guard"] < 2.5 * best["python"]
 

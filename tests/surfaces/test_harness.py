@@ -33,7 +33,7 @@ def test_a_ledger_that_breaks_laws_ends_with_nine_and_names_them(scene: Scene) -
 
 
 def test_the_worker_of_a_lease_need_not_name_itself(scene: Scene, monkeypatch: object) -> None:
-    monkeypatch.setenv("UNDERSTUDY_ASSIGNEE", "tim")  # type: ignore[attr-defined]
+    monkeypatch.setenv("UNDERSTUDY_ASSIGNEE", "tim")  # type: ignore[attr-defined]  # a fixture typed as object
     assert scene.run("harness", "session", "read").code == 0
 
 

@@ -18,7 +18,7 @@ from understudy.actors.tree.plan import RUN_FOLDER
 class Up(Program):
     """`understudy up`, in the foreground. Leaving the block kills it, and it leaves nothing."""
 
-    def __init__(self, state_dir: Path, *words: str | Path, **options: Any) -> None:  # noqa: ANN401
+    def __init__(self, state_dir: Path, *words: str | Path, **options: Any) -> None:
         self.state_dir = state_dir
         super().__init__([UNDERSTUDY, "up", "--state-dir", state_dir, *words], **options)
 
@@ -74,7 +74,7 @@ def add(state_dir: Path, *titles: str, **links: str) -> list[str]:
 
 def schedule(state_dir: Path, jobs: Iterable[dict[str, Any]]) -> None:
     """Jobs, many at a time."""
-    from understudy.authority.service.client import Client, ClientCall  # noqa: PLC0415
+    from understudy.authority.service.client import Client, ClientCall
 
     calls = [ClientCall("job.schedule", each) for each in jobs]
     with Serve(state_dir) as serve:

@@ -45,7 +45,7 @@ def test_whatever_is_killed_every_issue_is_done_once(state_dir: Path, tmp_path: 
         storm.calm()
     finally:
         said = f"seed {SEED}: {dict(storm.hits)}, {len(storm.systems)} trees"
-        print(said)  # noqa: T201 - pytest shows it where the test fails
+        print(said)  # pytest shows it where the test fails
         if storm.up.process.poll() is None:
             storm.up.kill()
     assert storm.left() == []

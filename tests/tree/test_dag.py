@@ -57,8 +57,8 @@ def test_every_job_of_a_graph_is_done_once_whatever_is_killed(
         if storm.up.process.poll() is None:
             storm.up.kill()
         hits = sum(storm.hits.values())
-        print(f"seed {SEED}: {hits} hits {dict(storm.hits)}, {len(storm.systems)} trees")  # noqa: T201
-    print(f"{blown - begun:.0f} s of storm, {time.monotonic() - blown:.0f} s of calm")  # noqa: T201
+        print(f"seed {SEED}: {hits} hits {dict(storm.hits)}, {len(storm.systems)} trees")
+    print(f"{blown - begun:.0f} s of storm, {time.monotonic() - blown:.0f} s of calm")
     assert storm.left() == []
     prove(state_dir)
     counts = report_of("job", "roster", "--state-dir", state_dir)["jobCounts"]

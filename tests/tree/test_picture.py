@@ -5,7 +5,7 @@ from typing import Any
 from understudy.surfaces.cli.tree_text import drawn, summary
 
 
-def picture(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
+def picture(**changes: Any) -> dict[str, Any]:
     child = {"state": "running", "type": "worker", "pid": 7, "restarts": 0, "upMs": 61_000}
     workers = [child | {"id": "worker"}]
     return {

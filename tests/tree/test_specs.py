@@ -143,7 +143,7 @@ def _are_new(up: Up, before: dict[str, int]) -> bool:
     )
 
 
-def _ask(client: Client, action: str, **payload: Any) -> dict[str, Any]:  # noqa: ANN401
+def _ask(client: Client, action: str, **payload: Any) -> dict[str, Any]:
     answer = client.ask(action, payload)
     assert answer["result"] == "accepted", answer["diagnostic"]
     return answer

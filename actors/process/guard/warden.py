@@ -148,7 +148,7 @@ class Warden:
         finally:
             os._exit(127)
 
-    def _pump(self, source: int, echo: int | None) -> Any:  # noqa: ANN401 - a lock has no public name
+    def _pump(self, source: int, echo: int | None) -> Any:  # a lock has no public name
         """Copy a stream in a thread, so that a slow reader holds up nothing else."""
         done = _thread.allocate_lock()
         done.acquire()
@@ -309,11 +309,11 @@ def wake_up() -> int:
 def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
     """Become the command, as the shell finds it. `os.execvpe` does so too, and takes 2 ms."""
     if b"/" in argv[0]:
-        os.execve(argv[0], argv, env)  # noqa: S606
+        os.execve(argv[0], argv, env)
     failure = OSError(errno.ENOENT, "")
     for folder in env.get(b"PATH", os.defpath.encode()).split(b":"):
         try:
-            os.execve(os.path.join(folder, argv[0]), argv, env)  # noqa: S606
+            os.execve(os.path.join(folder, argv[0]), argv, env)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:  # there is one, and it cannot be run; another may

@@ -10,7 +10,7 @@ from psycopg import sql
 from ..journal_url import JournalUrl
 from .link import Link, connect
 
-ANSWER_SECONDS = 4.0  # without a byte; somebody's patience runs meanwhile
+ANSWER_SECONDS = 4.0  # without a byte; the caller waits meanwhile
 _CONNECT_SECONDS = 2
 
 
@@ -45,7 +45,7 @@ class Bell:
 
     @property
     def heard(self) -> bool:
-        """Whether somebody may have written something since the last look; looks are counted."""
+        """Whether another host may have written since the last look; looks are counted."""
         heard, self._heard = self._heard, False
         return heard
 
@@ -84,7 +84,7 @@ class Bell:
             self.hang_up()
 
     def hang_up(self) -> None:
-        """Let go of the connection; `db` makes another one. What it told is for nobody."""
+        """Let go of the connection; `db` makes another one. What it told is dropped."""
         self._heard = False
         if self._db is not None:
             self._db.close()
@@ -92,6 +92,6 @@ class Bell:
 
     def close(self) -> None:
         self.hang_up()
-        handle, self._wake = self._wake, -1  # its number may be somebody else's soon
+        handle, self._wake = self._wake, -1  # its number may be another file's soon
         if handle >= 0:
             os.close(handle)

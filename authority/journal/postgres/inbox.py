@@ -3,7 +3,7 @@
     written --taken--> in hand --decided, with its reply--> done --> deleted
 
 I1  An errand is handed in once while we live: it is known until its row is deleted.
-I2  One that has a reply is taken by nobody any more, nor one that is old: its asker has gone.
+I2  One that has a reply is not taken any more, nor one that is old: its asker has gone.
 I3  A deposed authority takes nothing. What it has taken, its successor takes again.
 """
 
@@ -23,7 +23,7 @@ from .bell import Bell
 from .link import Link
 from .messenger import channel
 
-_LOOK_SECONDS = 0.25  # between two looks that nobody rang for
+_LOOK_SECONDS = 0.25  # between two looks without a ring
 _SWEEP_SECONDS = 5.0
 _GOODBYE_ROUNDS = 3
 _TAKE = """

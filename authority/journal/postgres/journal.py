@@ -7,10 +7,10 @@
 A batch is one statement, which the server ends by itself: no lock ever waits for a client, however
 that ends. A trigger lets rows in under the newest epoch and behind the last row only.
 
-    I1  The database refuses whoever has not the newest epoch. Nothing is checked ahead of it.
+    I1  The database refuses a writer without the newest epoch. Nothing is checked ahead of it.
     I2  When a connection is lost, whatever was in flight is settled by a new epoch: what it has
         not written before, it can write no more. Only then is it looked for.
-    I3  The active one knows until when nobody else can have become active, and answers nothing
+    I3  The active one knows until when no other can have become active, and answers nothing
         later without asking.
 """
 
@@ -55,13 +55,13 @@ SELECT seq, %s, wall_ms, counter, node, request, response, changes, digest, stat
 FROM unnest(%b::int8[], %b::int8[], %b::int8[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[],
             %b::text[], %b::text[])
      AS fresh(seq, wall_ms, counter, node, request, response, changes, digest, state_digest)
-"""  # noqa: S608
+"""
 _INSERT_WITH_REPLIES = f"WITH said AS ({REPLY}) {_INSERT}"
 _FILL = f"""
 INSERT INTO journal ({_COLUMNS})
 SELECT * FROM unnest(%b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::text[], %b::bytea[],
                      %b::bytea[], %b::bytea[], %b::text[], %b::text[])
-"""  # noqa: S608
+"""
 _FILL_ROWS = 500  # at once
 _LAST = "SELECT coalesce(max(seq), 0) FROM journal"
 _SNAPSHOT = """
@@ -95,15 +95,15 @@ class PostgresJournal:
         lasting: bool = False,
         home: str | None = None,
     ) -> None:
-        """Whoever holds the lock of a folder says which: nobody else at that home can be alive."""
+        """The holder of a folder's lock says which: no other authority at that home is alive."""
         self._place, self._read_only, self._home = place, read_only, home
-        # Nobody says whether the last one here lost power; one command does not ask.
+        # It is unknown whether the last one here lost power; one command does not ask.
         self.was_abandoned = lasting or read_only
         self._lock = threading.RLock()  # one at a time; the trajectory is written by a thread
         self._me = secrets.token_hex(8)
         self._since: int | None = None  # the first of our epochs in unbroken succession
         self._epoch = 0  # the last of them
-        self._confirmed_s = 0.0  # until when nobody else can be active (I3)
+        self._confirmed_s = 0.0  # until when no other can be active (I3)
         self._deposed: str | None = None
         self._pulse: Pulse | None = None
         self._enclosed: Sequence[RelayReply] = ()
@@ -127,7 +127,7 @@ class PostgresJournal:
         """Make a journal that holds what another one held, or none; its epoch.
 
         Rows keep the epochs that they were written under, so the trigger that lets in the newest
-        one only is off as long as nobody else sees the table.
+        one only is off as long as no other connection sees the table.
         """
         with (
             _naming(Reason.JOURNAL_WRITE_FAILED),
@@ -215,11 +215,11 @@ class PostgresJournal:
 
     def rows(self, after_seq: int, count: int) -> list[Row]:
         """At most so many rows."""
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > %s ORDER BY seq LIMIT %s"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq > %s ORDER BY seq LIMIT %s"
         return [Row(*values) for values in self._all(query, (after_seq, count))]
 
     def row(self, seq: int) -> Row | None:
-        query = f"SELECT {_COLUMNS} FROM journal WHERE seq = %s"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM journal WHERE seq = %s"
         return next((Row(*values) for values in self._all(query, (seq,))), None)
 
     def last_seq(self) -> int:
@@ -244,7 +244,7 @@ class PostgresJournal:
 
     @property
     def post(self) -> "PostgresJournal":
-        """Whoever can reach the journal can hand errands to whoever is active."""
+        """An authority that reaches the journal can hand errands to the active one."""
         return self
 
     def messenger(self, deliver: Callable[[Errand], None]) -> PostgresMessenger:
@@ -276,7 +276,7 @@ class PostgresJournal:
                 errand.doubt("it was handed over, and the database has lost it")
 
     def settings(self, names: Sequence[str]) -> dict[str, str]:
-        """How the server is set up for whoever connects, for people."""
+        """How the server is set up for its clients, for people."""
         query = "SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)"
         return dict(self._all(query, (list(names),)))
 
@@ -291,7 +291,7 @@ class PostgresJournal:
         """The server does it by itself."""
 
     def close(self) -> None:
-        """Let go; whoever waits may take over at once."""
+        """Let go; a standby may take over at once."""
         if self._pulse is not None:
             self._pulse.stop()
         with self._lock, suppress(psycopg.Error, Lost):
@@ -307,15 +307,15 @@ class PostgresJournal:
         return self._since is not None and self._deposed is None
 
     def acquire_epoch(self) -> int:
-        """Take over, whoever is at work."""
+        """Take over, even from one that is at work."""
         epoch = self._take(_TAKE + " RETURNING epoch")
         assert epoch is not None, "`head` has one row"
         return epoch
 
     def stand_in(self) -> int | None:
-        """Take over if nobody is at work: our epoch. None where somebody is.
+        """Take over if no authority is at work: our epoch. None where one is.
 
-        One that ends well says so, and whoever was at our own home has ended. Of any other the
+        One that ends well says so, and the one at our own home has ended. Of any other the
         beat stands still, by our own watch and for longer than it goes on without asking (I3).
         """
         standing = self.standing()
@@ -331,7 +331,7 @@ class PostgresJournal:
         return self._take(_TAKE + where, standing.epoch, standing.beat)
 
     def confirm(self) -> None:
-        """Return only while nobody else can be active; raise `Unavailable` where somebody is."""
+        """Return only while no other can be active; raise `Unavailable` where one is."""
         if self._since is None:
             return
         if self._deposed is not None:
@@ -430,7 +430,7 @@ class PostgresJournal:
         return found
 
     def _again(self, cause: Exception, ask: Callable[[], _Found]) -> _Found:
-        """Connect anew and ask once more; whoever is active goes on with that for a while."""
+        """Connect anew and ask once more; the active authority goes on with that for a while."""
         give_up = time.monotonic() + (_RETRY_SECONDS if self.leads else 0)
         pause = _PAUSE_SECONDS
         while True:
@@ -452,9 +452,9 @@ _UNREACHABLE = Reason.JOURNAL_UNREACHABLE
 
 
 def _refuse_occupied(db: Link, place: JournalUrl) -> int:
-    """The epoch of a journal that nobody has written to; nobody begins to while we look."""
+    """The epoch of a journal without a row; none is written while we look."""
     db.execute("LOCK TABLE journal IN SHARE ROW EXCLUSIVE MODE")
-    found = db.execute(f"SELECT epoch, holder, place, ({_LAST}) FROM head FOR UPDATE").fetchone()  # noqa: S608
+    found = db.execute(f"SELECT epoch, holder, place, ({_LAST}) FROM head FOR UPDATE").fetchone()
     assert found is not None, "`head` has one row"
     epoch, holder, who, last = found
     if last:

@@ -1,7 +1,7 @@
 """A connection to the database that waits for no answer forever.
 
 A peer that is gone is noticed by TCP sooner or later, on either side. A network that swallows
-everything is noticed by nobody, so whoever waits has a watch.
+everything goes unnoticed, so every wait has a watch.
 """
 
 import select
@@ -29,7 +29,7 @@ _HABITS = {
     "tcp_user_timeout": 15_000,
     "application_name": "understudy",
 }
-# Nobody is answered before the row is on disk, however the server is set up.
+# No caller is answered before the row is on disk, however the server is set up.
 _SESSION = """
 SET search_path = {schema};
 SET statement_timeout = '60s';
@@ -93,14 +93,14 @@ def connect(place: JournalUrl, *, connect_seconds: int = _CONNECT_SECONDS) -> Li
     habits = _HABITS | {"connect_timeout": connect_seconds}
     try:
         given = conninfo_to_dict(place.url)
-        db = Link.connect(place.url, autocommit=True, **(habits | given))  # type: ignore[arg-type]
+        db = Link.connect(place.url, autocommit=True, **(habits | given))  # type: ignore[arg-type]  # psycopg checks its own
         try:
             db.execute(sql.SQL(_SESSION).format(schema=sql.Identifier(place.schema)))
         except BaseException:
             db.close()
             raise
     except psycopg.ProgrammingError:
-        # Its own words would repeat the URL, and with it what is nobody's business.
+        # Its own words would repeat the URL, and with it the password.
         detail = f"{place}: libpq cannot read it"
         raise Unavailable(Reason.JOURNAL_URL_INVALID, detail) from None
     except psycopg.Error as error:
@@ -121,5 +121,5 @@ def noticing(db: Link) -> Iterator[None]:
 
 
 def now_s() -> float:
-    """A watch that nobody sets, and that goes on while the machine sleeps."""
+    """A watch that cannot be set, and that goes on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -2,12 +2,12 @@
 
     fresh --written--> waits --reply--> whole --in turn--> delivered
                          |--lost with the connection, or with the database--> fresh, or doubted
-                         |--too late: nobody has taken it--> refused, and surely not done
-                         |--too late: somebody has taken it--> refused, or doubted
+                         |--too late: it is not taken--> refused, and surely not done
+                         |--too late: it is taken--> refused, or doubted
 
 I1  Errands are delivered in the order in which they were sent, each once.
 I2  Each is delivered a little after its patience at the latest, whatever the database does.
-I3  What was written, and may still be read by somebody, is not written again, except for what can
+I3  What was written, and may still be read, is not written again, except for what can
     be asked twice.
 """
 
@@ -25,8 +25,8 @@ from ..relay_message import Errand, reason_of
 from .bell import Bell
 from .link import Link
 
-_LOOK_SECONDS = 0.25  # between two looks that nobody rang for
-_IDLE_SECONDS = 60.0  # while nobody asks
+_LOOK_SECONDS = 0.25  # between two looks without a ring
+_IDLE_SECONDS = 60.0  # without a question
 _WRITE = """
 WITH read AS (DELETE FROM reply WHERE asker = %(me)s AND NOT number = ANY(%(kept)s))
 INSERT INTO errand (asker, number, body)
@@ -60,7 +60,7 @@ class PostgresMessenger:
         who: Callable[[], str],
         deliver: Callable[[Errand], None],
     ) -> None:
-        """`numbers` are those of `me`, whoever carries: no errand gets one that another had."""
+        """`numbers` are those of `me`, of all its carriers: no errand gets one that another had."""
         self._me, self._numbers, self._who, self._deliver = me, numbers, who, deliver
         self._bell = Bell(place, channel(me))
         self._known_connection = 0
@@ -79,7 +79,7 @@ class PostgresMessenger:
         self._bell.ring()
 
     def close(self) -> list[Errand]:
-        """What is left stays in the database; whoever has become active settles it."""
+        """What is left stays in the database; the next active authority settles it."""
         if not self._stopping.is_set():
             self._stopping.set()
             self._bell.ring()
@@ -161,7 +161,7 @@ class PostgresMessenger:
                 errand.fill(lines)  # what is no reply to it is ignored
 
     def _withdraw(self, db: Link, late: Sequence[Errand]) -> None:
-        """Take back what nobody has taken; of the rest nobody knows (I2)."""
+        """Take back what was not taken; of the rest no answer is known (I2)."""
         self._read(db, late)
         left = [each for each in late if not each.is_whole]
         undone = {n for (n,) in db.execute(_WITHDRAW, (self._me, _numbers(left)))}

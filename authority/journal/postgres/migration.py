@@ -13,7 +13,7 @@ from ....contracts import Reason
 from ..journal import Unavailable
 from ..tables.schema import SCHEMA, ddl
 
-# Rows come in behind the last one, under the newest epoch, whoever inserts them and however. The
+# Rows come in behind the last one, under the newest epoch, however they are inserted. The
 # lock on `head` makes a takeover wait for rows that are about to be committed, and nothing else.
 _FIRST = """
 CREATE TABLE head (
@@ -84,7 +84,7 @@ CREATE TRIGGER refuse_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON journal
 """
 
 # What standbys ask of the active one, and its replies (`errand.py`). Unlogged: a crash of the
-# server empties them, and whoever waits notices. Replies are never unique: a row that somebody else
+# server empties them, and a waiting asker notices. Replies are never unique: a row that another
 # wrote must not be able to stop a commit.
 _ERRANDS = """
 CREATE UNLOGGED TABLE errand (
@@ -151,7 +151,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     {"".join(f"DELETE FROM {table.name}; " for table in SCHEMA if table.name != "watermark")}
 END $$;
-"""  # noqa: S608 - our own names
+"""
 
 STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES)
 

@@ -23,7 +23,7 @@ Heard = Callable[[float, bool], None]  # when it was asked, and whether the jour
 
 
 class Pulse:
-    """Beats until it is stopped, or the journal is somebody else's."""
+    """Beats until it is stopped, or another authority has the journal."""
 
     def __init__(self, place: JournalUrl, holder: str, heard: Heard) -> None:
         self._place, self._holder, self._heard = place, holder, heard
@@ -37,7 +37,7 @@ class Pulse:
 
     def _run(self) -> None:
         db: Link | None = None
-        # Whoever is done within a beat has no need of one.
+        # An authority that is done within a beat needs none.
         while not self._stopping.wait(BEAT_MS / 1000):
             try:
                 if db is None or db.closed:

@@ -1,6 +1,6 @@
 """Questions to the tables in the database, each in a transaction that can only read.
 
-A transaction that began as one for reading stays one: PostgreSQL lets nobody change that after the
+A transaction that began as one for reading stays one: PostgreSQL lets none change that after the
 first statement, and a question is one statement. Statements of another sort are refused unseen.
 """
 
@@ -89,7 +89,7 @@ class PostgresReader:
 
     @contextmanager
     def _worded(self) -> Iterator[None]:
-        """What PostgreSQL says no with; whoever interrupts gets a fresh connection."""
+        """What PostgreSQL says no with; after an interrupt the connection is a fresh one."""
         try:
             yield
         except psycopg.errors.QueryCanceled as error:

@@ -3,7 +3,7 @@
 What a few rows do is sent as one text, which the server runs and ends by itself: nothing is locked
 while it waits for us, however we end.
 
-    I1  Only the active authority writes: the database refuses whoever has not the newest epoch.
+    I1  Only the active authority writes: the database refuses an older epoch.
     I2  Rows and watermark change together, from the watermark that they were made for. Of two that
         follow at once, one is refused.
 """
@@ -31,7 +31,7 @@ class PostgresTables:
     """See `SqlTables` for the promises."""
 
     def __init__(self, place: JournalUrl, epoch: Callable[[], int]) -> None:
-        """Whoever is going to write says under which epoch, each time."""
+        """A caller that writes says under which epoch, each time."""
         self._place, self._epoch = place, epoch
         self._db: Link | None = None
         self._prepared: dict[str, str] = {}
@@ -47,7 +47,7 @@ class PostgresTables:
         return int(found[0])
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
-        query = f"SELECT * FROM {table}".encode()  # noqa: S608 - a name of ours
+        query = f"SELECT * FROM {table}".encode()
         with self._naming():
             return self._link().execute(query).fetchall()
 
@@ -89,7 +89,7 @@ class PostgresTables:
             self._link().execute(text)
         except psycopg.Error as error:
             if error.sqlstate == _ELSEWHERE:
-                return 0  # somebody else has shown them
+                return 0  # another process has shown them
             raise
         return count
 
@@ -135,7 +135,7 @@ class PostgresTables:
 
 
 class _Missing(Unavailable):
-    """Whoever only reads meets a database that no writer has brought to this version yet."""
+    """A reader meets a database that no writer has brought to this version yet."""
 
 
 def _words(error: psycopg.Error) -> str:

@@ -1,46 +1,15 @@
 """What each change of the journal does to the tables, in SQL that both engines take.
 
-A statement says `?` where a value goes. Each depends on the tables alone, so that whoever applies
-the same changes in the same order has the same tables.
+A statement says `?` where a value goes. Each depends on the tables alone, so that the same
+changes in the same order give the same tables.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from ....contracts import BLOCKING_TYPES, JobRecord, JobState, Lease, Spec, issue_resource
-from ...law.outcome import (
-    Answered,
-    Change,
-    ChecksSet,
-    DecisionPut,
-    DependencyAdded,
-    DependencyDropped,
-    Designated,
-    DirectivePut,
-    FeaturePut,
-    FiberDropped,
-    FiberPut,
-    HandoverPut,
-    InstanceDropped,
-    InstancePut,
-    IssueAdded,
-    IssueSet,
-    JobPut,
-    JobQuarantined,
-    Lapsed,
-    LeaseDropped,
-    LeasePut,
-    MemberPut,
-    OperationAdmitted,
-    PolicySet,
-    SessionDropped,
-    SessionPut,
-    SpecMoved,
-    SpecPut,
-    SubleaseDropped,
-    SubleasePut,
-    WitnessPut,
-)
+from ...law import outcome
+from ...law.outcome import Change
 from .schema import (
     CHAIN_SPEC,
     DEPENDENCY,
@@ -67,63 +36,65 @@ _SUPERSEDED = "EXISTS (SELECT 1 FROM lease WHERE resource = ? AND fence <> ?)"
 def statements(change: Change) -> Iterator[Statement]:
     """What a change does, in order."""
     match change:
-        case IssueAdded(issue):
+        case outcome.IssueAdded(issue):
             yield _put(ISSUE, [getattr(issue, name) for name, _ in ISSUE.columns])
-        case IssueSet(issue_id, members):
+        case outcome.IssueSet(issue_id, members):
             names = ", ".join(f"{name} = ?" for name in members)
             values = _cells([*members.values(), issue_id])
-            yield f"UPDATE issue SET {names} WHERE id = ?", values  # noqa: S608 - our own names
+            yield f"UPDATE issue SET {names} WHERE id = ?", values
             if members.get("status") == "closed":
                 yield "DELETE FROM fiber WHERE resource = ?", (issue_resource(issue_id),)
-        case LeasePut(lease):
+        case outcome.LeasePut(lease):
             yield from _granted(lease)
-        case LeaseDropped(resource):
+        case outcome.LeaseDropped(resource):
             yield from _dropped(resource)
-        case SubleasePut(one):
+        case outcome.SubleasePut(one):
             yield _put(SUBLEASE, [
                 one.resource, one.sublease_id, one.parent_lease_id, one.holder,
                 one.capability_scope, one.granted_ms, one.deadline_ms,
             ])  # fmt: skip
-        case SubleaseDropped(resource, sublease_id):
+        case outcome.SubleaseDropped(resource, sublease_id):
             query = "DELETE FROM sublease WHERE resource = ? AND sublease_id = ?"
             yield query, (resource, sublease_id)
-        case InstancePut(one):
+        case outcome.InstancePut(one):
             yield _put(INSTANCE, [
                 one.resource, one.instance_id, one.issue_id, one.worktree_ref,
                 one.runtime_ref, one.lease_id, one.lease_owner, one.lease_ttl_ms,
                 one.fence_token, one.policy_digest,
             ])  # fmt: skip
-        case InstanceDropped(resource, instance_id):
+        case outcome.InstanceDropped(resource, instance_id):
             query = "DELETE FROM instance WHERE resource = ? AND instance_id = ?"
             yield query, (resource, instance_id)
-        case FiberPut(one):
+        case outcome.FiberPut(one):
             yield _put(FIBER, [
                 one.resource, one.fiber_id, one.parent_fiber_id, one.task_ref, one.scope_ref,
                 one.fence, one.depth, one.spawned_seq, one.spawned_ms, one.state,
                 one.ended_seq, one.ended_ms, one.result_class, one.result_ref, one.reason,
             ])  # fmt: skip
-        case FiberDropped(resource, fiber_id):
+        case outcome.FiberDropped(resource, fiber_id):
             query = "DELETE FROM fiber WHERE resource = ? AND fiber_id = ?"
             yield query, (resource, fiber_id)
-        case DependencyAdded(one):
+        case outcome.DependencyAdded(one):
             blocking = one.type in BLOCKING_TYPES
             cells = [one.issue_id, one.depends_on_id, one.type, one.created_by, blocking]
             yield _put(DEPENDENCY, cells)
-        case DependencyDropped(one):
+        case outcome.DependencyDropped(one):
             query = "DELETE FROM dependency WHERE (issue_id, depends_on_id, type) = (?, ?, ?)"
             yield query, (one.issue_id, one.depends_on_id, one.type)
-        case JobPut(job):
+        case outcome.JobPut(job):
             yield _put(JOB, _job(job))
-        case SpecPut(spec):
+        case outcome.SpecPut(spec):
             yield _put(CHAIN_SPEC, _spec(spec))
-        case SpecMoved():
+        case outcome.SpecMoved():
             yield _moved(change)
-        case PolicySet() | ChecksSet() | WitnessPut() | DecisionPut() | Answered() | Lapsed():
+        case (
+            outcome.PolicySet() | outcome.ChecksSet() | outcome.WitnessPut() | outcome.DecisionPut()
+            | outcome.Answered() | outcome.Lapsed() | outcome.HandoverPut() | outcome.SessionPut()
+            | outcome.SessionDropped() | outcome.FeaturePut() | outcome.JobQuarantined()
+            | outcome.DirectivePut() | outcome.MemberPut() | outcome.Designated()
+            | outcome.OperationAdmitted()
+        ):  # fmt: skip
             pass  # the tables show work and leases
-        case HandoverPut() | SessionPut() | SessionDropped() | FeaturePut():
-            pass
-        case JobQuarantined() | DirectivePut() | MemberPut() | Designated() | OperationAdmitted():
-            pass
         case _:
             assert_never(change)
 
@@ -150,16 +121,16 @@ def _dropped(resource: str) -> Iterator[Statement]:
     if kind == "issue":
         yield from _ended(resource)
     if table := _APART.get(kind):
-        yield f"DELETE FROM {table.name} WHERE {table.key[0]} = ?", (name,)  # noqa: S608
+        yield f"DELETE FROM {table.name} WHERE {table.key[0]} = ?", (name,)
 
 
 def _ended(resource: str, also: str = "", values: Sequence[Cell] = ()) -> Iterator[Statement]:
     """The term is over: what hung on it is gone, and what still ran is orphaned."""
     for table in ("sublease", "instance"):
-        yield f"DELETE FROM {table} WHERE resource = ?{also}", (resource, *values)  # noqa: S608
-    query = f"DELETE FROM fiber WHERE resource = ? AND state <> 'running'{also}"  # noqa: S608
+        yield f"DELETE FROM {table} WHERE resource = ?{also}", (resource, *values)
+    query = f"DELETE FROM fiber WHERE resource = ? AND state <> 'running'{also}"
     yield query, (resource, *values)
-    query = f"UPDATE fiber SET state = 'orphaned' WHERE resource = ?{also}"  # noqa: S608
+    query = f"UPDATE fiber SET state = 'orphaned' WHERE resource = ?{also}"
     yield query, (resource, *values)
 
 
@@ -170,7 +141,7 @@ def _spec(spec: Spec) -> list[object]:
     ]  # fmt: skip
 
 
-def _moved(change: SpecMoved) -> Statement:
+def _moved(change: outcome.SpecMoved) -> Statement:
     query = (
         "UPDATE chain_spec SET status = ?, materialized = ?, materialized_ms = ? WHERE spec_id = ?"
     )

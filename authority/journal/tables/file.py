@@ -12,7 +12,7 @@ from ..journal import Journal, Row, changes_of
 from .changes import statements
 from .schema import VERSION, ddl
 
-_ROWS = 1_000  # in one transaction; whoever lingers in the journal keeps its log from being folded
+_ROWS = 1_000  # in one transaction; a long read keeps the journal's log from being folded
 
 
 class Tables:
@@ -34,7 +34,7 @@ class Tables:
         return int(self._db.execute("SELECT seq FROM watermark").get)
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
-        return self._db.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - a name of ours
+        return self._db.execute(f"SELECT * FROM {table}").fetchall()
 
     def follow(self, journal: Journal, rows_max: int | None = None) -> int:
         count = 0
@@ -58,7 +58,7 @@ class Tables:
     def _take_in(self, rows: Sequence[Row], seq: int) -> int:
         with self._writing():
             if self.watermark() != seq:
-                return 0  # somebody else has shown them
+                return 0  # another process has shown them
             for row in rows:
                 for change in changes_of(row):
                     for query, values in statements(change):
@@ -70,7 +70,7 @@ class Tables:
     def _make_anew(self) -> None:
         """Tables of another version are a projection like any other: they are not converted."""
         with self._writing():
-            if self._db.pragma("user_version") != VERSION:  # nobody was faster
+            if self._db.pragma("user_version") != VERSION:  # no process was faster
                 self._drop_all()
                 self._db.execute(ddl("sqlite"))
                 self._db.pragma("user_version", VERSION)

@@ -87,7 +87,7 @@ class FileReader:
         try:
             self._db = apsw.Connection(uri, flags=flags)
             self._db.set_busy_timeout(5_000)
-            self._db.pragma("query_only", True)  # noqa: FBT003
+            self._db.pragma("query_only", True)  # noqa: FBT003 - apsw's signature
             self._db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
             self._db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
             self._db.limit(apsw.SQLITE_LIMIT_LENGTH, _VALUE_BYTES_MAX)
@@ -143,7 +143,7 @@ def _may(action: int, one: str | None, two: str | None, *_: str | None) -> int:
 
 @contextmanager
 def _worded(timeout_s: float) -> Iterator[None]:
-    """What SQLite says no with, for whoever asked."""
+    """What SQLite says no with, for the one who asked."""
     try:
         yield
     except (apsw.AuthError, apsw.ReadOnlyError) as error:

@@ -30,7 +30,7 @@ class Table:
         marks = ", ".join("?" * len(names))
         rest = ", ".join(f"{name} = excluded.{name}" for name in names if name not in self.key)
         then = f"UPDATE SET {rest}" if rest else "NOTHING"
-        into = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
+        into = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({marks})"
         return f"{into} ON CONFLICT ({', '.join(self.key)}) DO {then}"
 
     def ddl(self, dialect: Dialect) -> str:
@@ -152,4 +152,4 @@ SCHEMA = (
 def ddl(dialect: Dialect) -> str:
     """All tables, empty, behind row 0."""
     made = "".join(table.ddl(dialect) for table in SCHEMA)
-    return f"{made}INSERT INTO watermark (one, seq) VALUES (1, 0);\n"  # noqa: S608
+    return f"{made}INSERT INTO watermark (one, seq) VALUES (1, 0);\n"

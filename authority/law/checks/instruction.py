@@ -1,6 +1,6 @@
 """Instructions: whether an envelope may be carried out, and the witness of what came of it.
 
-`check` says yes or no and which commands to run; whoever may hand in results runs them; `run`
+`check` says yes or no and which commands to run; a caller that may hand in results runs them; `run`
 records what they gave. A witness holds no time of its own, so the same results give the same bytes.
 """
 
@@ -101,14 +101,14 @@ def _witness(instruction: Instruction, results: list[dict[str, Any]]) -> dict[st
 
 
 def hearsay(turn: Turn, action: str) -> Refused | None:
-    """Results count only from doors behind which the checks were run, not from whoever asks."""
+    """Results count only from doors behind which the checks were run, not from every caller."""
     if {turn.door, turn.transport} <= {"cli", "coordinator"}:
         return None
     return Refused(Reason.CHECK_RESULTS_FORBIDDEN, f"{action}: {turn.door}")
 
 
 def commands(policy: CheckPolicy, check_ids: Iterable[str]) -> list[dict[str, Any]]:
-    """What to run for these checks: the policy says it, and nobody else."""
+    """What to run for these checks: the policy alone says it."""
     return [document_of(each) for each in policy.named(check_ids)]
 
 

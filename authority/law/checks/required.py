@@ -4,7 +4,7 @@
                                                     recorded       verified       in this term
 
 A witness is rebuilt from its own inputs and compared whole, so that no member of it is taken on
-trust; and only one that this authority has recorded is decided over, so that nobody brings one.
+trust; and only one that this authority has recorded is decided over, so that no caller brings one.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""Hand-overs: what a holder leaves for whoever works on the issue next.
+"""Hand-overs: what a holder leaves for the next one.
 
 A hand-over is bound to the lease that it was made under and passes the ladder of every fenced
 action, so a deposed holder cannot leave one. It ends nothing: the holder goes on, and may leave a
-newer one. The newest few of an issue are kept, whoever holds it, until they are pushed out.
+newer one. The newest few of an issue are kept, of all its holders, until they are pushed out.
 """
 
 from msgspec.structs import replace

@@ -166,7 +166,7 @@ def import_issues(turn: Turn, request: ImportIssues) -> Outcome:
 
 
 def _reopens(state: State, request: UpdateIssue) -> bool:
-    """Open a closed issue again: explicit, and never by somebody who thinks they hold it."""
+    """Open a closed issue again: explicit, and never by one who thinks they hold it."""
     issue = state.issues.get(request.id)
     if issue is None or issue.status != "closed" or request.status != "open":
         return False
@@ -219,7 +219,7 @@ def _set(turn: Turn, issue: Issue, lease: Lease | None, members: dict[str, Any])
     return Accepted((IssueSet(issue.id, members),), body, issue.id, fence)
 
 
-def _clean(name: str, value: Any) -> Any:  # noqa: ANN401 - a member of any kind
+def _clean(name: str, value: Any) -> Any:
     """A member as `add` would have taken it."""
     if name == "labels" and value is not None:
         return tuple(dict.fromkeys(value))
@@ -230,7 +230,7 @@ def _fresh(
     turn: Turn,
     request: AddIssue | DiscoverIssue,
     issue_id: str,
-    **members: Any,  # noqa: ANN401 - members of any kind
+    **members: Any,
 ) -> Issue:
     now = rfc3339.record_text(turn.stamp.wall_ms)
     return Issue(

@@ -100,7 +100,7 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
 
 
 def _closes_a_circle(lane: JobIndex, job: JobRecord) -> bool:
-    """Whether a new job would wait for itself. Nothing can, while nobody waits for the job."""
+    """Whether a new job would wait for itself. Nothing can, while no job waits for it."""
     if not job.causal_deps:
         return False
     if completion_of(job.job_id) in job.causal_deps:
@@ -286,7 +286,7 @@ def give_back(turn: Turn, request: YieldJob) -> Outcome:
 
 
 def _quarantine(turn: Turn, job: JobRecord, request: CompleteJob, refusal: Refused) -> Refused:
-    """Keep what the last holder brings too late, as long as nobody else has the job."""
+    """Keep what the last holder brings too late, as long as no other worker has the job."""
     lease = JOB.lease_of(turn, job.job_id)
     if lease is None or refusal.reason is not Reason.LEASE_STALE or not request.output_artifacts:
         return refusal

@@ -13,7 +13,7 @@ it waited for is applied, without a change of its own.
 
 from collections.abc import Mapping, MutableMapping
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from sortedcontainers import SortedList
 
 from ....contracts import (
@@ -107,15 +107,8 @@ class JobIndex:
                 self._put(replace(self.jobs[job_id], quarantine=quarantine))
             case SpecPut(spec):
                 self._put_spec(spec)
-            case SpecMoved(
-                spec_id=spec_id, state=state, created=created, attempts=attempts,
-                fence=fence, reason=reason, materialized_ms=materialized_ms,
-            ):  # fmt: skip
-                spec = replace(
-                    self.specs[spec_id], state=state, created=created, attempts=attempts,
-                    fence=fence, reason=reason, materialized_ms=materialized_ms,
-                )  # fmt: skip
-                self._put_spec(spec)
+            case SpecMoved():
+                self._put_spec(replace(self.specs[change.spec_id], **asdict(change)))
             case DirectivePut(directive):
                 self.directives[directive.kind] = directive
             case MemberPut(member):

@@ -117,15 +117,15 @@ def _pending(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
         place = (found, _LAST, "")
 
 
-def _overdue(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # noqa: ARG001
+def _overdue(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # noqa: ARG001 - called as its table is
     """Claimed jobs past their deadline, the longest first."""
     now = (turn.stamp.wall_ms, "")
     for deadline_ms, job_id in turn.lane.deadlines.irange(start, now, (False, False)):
         yield job_id, (deadline_ms, job_id)
 
 
-def _waiting(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # noqa: ARG001
-    """Jobs that nobody can claim yet, the oldest first."""
+def _waiting(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # noqa: ARG001 - called as its table is
+    """Jobs that cannot be claimed yet, the oldest first."""
     for since_ms, job_id in turn.lane.waiting.irange(start, None, (False, False)):
         yield job_id, (since_ms, job_id)
 

@@ -1,6 +1,6 @@
 """What the owner of a mesh says: which node gets which kind, who coordinates, who may do what.
 
-The owner is the authority's own node. As long as it has registered nobody, everybody may work;
+The owner is the authority's own node. As long as it has registered no node, every node may work;
 then only registered nodes may, each with the capabilities that it was given, and those with a key
 only by signed operations.
 """
@@ -100,7 +100,7 @@ def is_audited(lane: JobIndex, kind: str) -> bool:
 
 
 def coordinator(turn: Turn) -> str:
-    """The one coordinator: whoever was designated last; before, the owner."""
+    """The one coordinator: the node designated last; before, the owner."""
     return turn.lane.designation.node if turn.lane.designation else turn.owner
 
 

@@ -1,7 +1,7 @@
 """How a spec becomes jobs: submitted once, held by one runner at a time, made a job a step, once.
 
 A runner makes the jobs under its lease, in as many rows as it likes. A step that has its job keeps
-it, whoever asks again; in the row that makes the last one the lease ends.
+it, for every caller; in the row that makes the last one the lease ends.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

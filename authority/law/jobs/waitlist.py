@@ -38,7 +38,7 @@ class Waitlist:
             other._free, other._leased, other._offers, other._deadlines,
         )  # fmt: skip
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # it changes
 
     @property
     def leased(self) -> int:

@@ -1,4 +1,4 @@
-"""What there is to see: the newest, what needs somebody, one instruction, and the whole.
+"""What there is to see: the newest, what needs attention, one instruction, and the whole.
 
 Reads of the state and, for what was refused or decided lately, of the past. Nothing here changes
 anything, and every list has a maximum.
@@ -174,7 +174,7 @@ def _worn_out(state: State) -> Iterator[dict[str, Any]]:
 
 
 def _refusals(state: State, past: Past) -> Iterator[dict[str, Any]]:
-    """Work that somebody wanted to hand in lately and could not, on issues that are not done."""
+    """Work that a worker wanted to hand in lately and could not, on issues that are not done."""
     refused = [
         each
         for each in past

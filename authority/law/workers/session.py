@@ -1,7 +1,7 @@
 """Sessions: where each worker stands, so that it or its successor can go on.
 
 Every worker has a session of its own, under its own name, so workers that run side by side cannot
-overwrite one another. Whoever fears that somebody else uses the name shows the session's id.
+overwrite one another. A worker that fears for its name shows the session's id.
 """
 
 from typing import Any
@@ -75,7 +75,7 @@ def read(turn: Turn, request: OfWorker) -> Outcome:
 
 
 def bootstrap(turn: Turn, request: OfWorker) -> Outcome:
-    """What a worker, or whoever takes its place, needs to begin with."""
+    """What a worker, or the one in its place, needs to begin with."""
     session = of_worker(turn.state, request.worker)
     if isinstance(session, Refused):
         return session

@@ -1,7 +1,7 @@
 """Steps: what workers report of their own doing, and the trajectory read back.
 
 A step is a row of the journal like any other, and so a line of the one trajectory: with an id that
-nobody else has, chained, and with its one route to `Ev`. It changes no state. A host action leaves
+no other has, chained, and with its one route to `Ev`. It changes no state. A host action leaves
 evidence of its own, so a step cannot take the name of one: it would have two routes.
 
 A query reads the newest rows of the journal (`past`), decisions and steps alike.

@@ -4,260 +4,103 @@
 the two against each other with generated and mutated documents. Members are camelCase on the wire.
 """
 
-from .atoms import (
-    ID_PATTERN,
-    JOB_ID_PATTERN,
-    LINE_PATTERN,
-    STEP_KEY_PATTERN,
-    DependencyType,
-    Document,
-    Id,
-    Integer,
-    IssueType,
-    JobId,
-    Label,
-    Labels,
-    Mark,
-    Mutation,
-    Name,
-    Natural,
-    Nothing,
-    OfHolder,
-    OperationMark,
-    OperationName,
-    Priority,
-    ReasonText,
-    Ref,
-    RefMark,
-    Refs,
-    Shape,
-    StepKey,
-    Summary,
-    TermClaim,
-    TermHeld,
-    Text,
-    TimedHeld,
-    TimedMutation,
-    Title,
-)
-from .checks import (
-    CheckInstruction,
-    CheckResult,
-    DecideWitness,
-    GateRef,
-    Path,
-    Paths,
-    ProjectRequired,
-    RecordWitness,
-    RequiredDelta,
-    Results,
-    RunInstruction,
-    VerifyDecision,
-    VerifyWitness,
-)
-from .context import STRENGTH, CallerStamp, Context, Transport
-from .fiber import CancelFiber, JoinFiber, SpawnFiber
-from .harness import (
-    AppendStep,
-    CheckFeatures,
-    CheckJoin,
-    Ledger,
-    LedgerFeature,
-    ObserveInstruction,
-    OfWorker,
-    QuerySteps,
-    WriteFeature,
-    WriteSession,
-)
-from .issue import (
-    AddDependency,
-    AddIssue,
-    Checkpoint,
-    CloseIssue,
-    DiscoverIssue,
-    HandOverIssue,
-    ImportIssues,
-    ListIssues,
-    RecordedDependency,
-    RecordedIssue,
-    RecordedLease,
-    RemoveDependency,
-    ReplaceDependency,
-    ShowIssue,
-    UpdateIssue,
-)
-from .job import (
-    AdmitOperations,
-    Artifact,
-    Artifacts,
-    CausalDeps,
-    ClaimJob,
-    CompleteJob,
-    DesignateCoordinator,
-    ExpireJob,
-    HeldJob,
-    JobPayload,
-    RegisterNode,
-    Roster,
-    ScheduleJob,
-    SetRoute,
-    ShowJob,
-    SignedOperation,
-    YieldJob,
-)
-from .lease import (
-    Break,
-    ClaimIssue,
-    ClaimNext,
-    CloseInstance,
-    GrantSublease,
-    OpenInstance,
-    Reconcile,
-    ReleaseIssue,
-    Renew,
-    RevokeSublease,
-)
-from .ruling import RouteBinding, SetPolicy
-from .spec import (
-    ClaimDispatch,
-    ClaimSpec,
-    CompleteDispatch,
-    DispatchRoster,
-    HeldDispatch,
-    HeldSpec,
-    ListSpecs,
-    MaterializeSpec,
-    ReleaseDispatch,
-    ReleaseSpec,
-    ShowSpec,
-    SpecStep,
-    SubmitSpec,
-)
-
-__all__ = [
-    "ID_PATTERN",
-    "JOB_ID_PATTERN",
-    "LINE_PATTERN",
-    "SHAPES",
-    "STEP_KEY_PATTERN",
-    "STRENGTH",
-    "AddDependency",
-    "AddIssue",
-    "AdmitOperations",
-    "AppendStep",
-    "Artifact",
-    "Artifacts",
-    "Break",
-    "CallerStamp",
-    "CancelFiber",
-    "CausalDeps",
-    "CheckFeatures",
-    "CheckInstruction",
-    "CheckJoin",
-    "CheckResult",
-    "Checkpoint",
-    "ClaimDispatch",
-    "ClaimIssue",
-    "ClaimJob",
-    "ClaimNext",
-    "ClaimSpec",
-    "CloseInstance",
-    "CloseIssue",
-    "CompleteDispatch",
-    "CompleteJob",
-    "Context",
-    "DecideWitness",
-    "DependencyType",
-    "DesignateCoordinator",
-    "DiscoverIssue",
-    "DispatchRoster",
-    "Document",
-    "ExpireJob",
-    "GateRef",
-    "GrantSublease",
-    "HandOverIssue",
-    "HeldDispatch",
-    "HeldJob",
-    "HeldSpec",
-    "Id",
-    "ImportIssues",
-    "Integer",
-    "IssueType",
-    "JobId",
-    "JobPayload",
-    "JoinFiber",
-    "Label",
-    "Labels",
-    "Ledger",
-    "LedgerFeature",
-    "ListIssues",
-    "ListSpecs",
-    "Mark",
-    "MaterializeSpec",
-    "Mutation",
-    "Name",
-    "Natural",
-    "Nothing",
-    "ObserveInstruction",
-    "OfHolder",
-    "OfWorker",
-    "OpenInstance",
-    "OperationMark",
-    "OperationName",
-    "Path",
-    "Paths",
-    "Priority",
-    "ProjectRequired",
-    "QuerySteps",
-    "ReasonText",
-    "Reconcile",
-    "RecordWitness",
-    "RecordedDependency",
-    "RecordedIssue",
-    "RecordedLease",
-    "Ref",
-    "RefMark",
-    "Refs",
-    "RegisterNode",
-    "ReleaseDispatch",
-    "ReleaseIssue",
-    "ReleaseSpec",
-    "RemoveDependency",
-    "Renew",
-    "ReplaceDependency",
-    "RequiredDelta",
-    "Results",
-    "RevokeSublease",
-    "Roster",
-    "RouteBinding",
-    "RunInstruction",
-    "ScheduleJob",
-    "SetPolicy",
-    "SetRoute",
-    "Shape",
-    "ShowIssue",
-    "ShowJob",
-    "ShowSpec",
-    "SignedOperation",
-    "SpawnFiber",
-    "SpecStep",
-    "StepKey",
-    "SubmitSpec",
-    "Summary",
-    "TermClaim",
-    "TermHeld",
-    "Text",
-    "TimedHeld",
-    "TimedMutation",
-    "Title",
-    "Transport",
-    "UpdateIssue",
-    "VerifyDecision",
-    "VerifyWitness",
-    "WriteFeature",
-    "WriteSession",
-    "YieldJob",
-]
+from .atoms import ID_PATTERN as ID_PATTERN
+from .atoms import JOB_ID_PATTERN as JOB_ID_PATTERN
+from .atoms import LINE_PATTERN as LINE_PATTERN
+from .atoms import STEP_KEY_PATTERN as STEP_KEY_PATTERN
+from .atoms import Id as Id
+from .atoms import Mark as Mark
+from .atoms import Mutation as Mutation
+from .atoms import Name as Name
+from .atoms import Nothing as Nothing
+from .atoms import OfHolder as OfHolder
+from .atoms import Ref as Ref
+from .atoms import Shape as Shape
+from .atoms import TermClaim as TermClaim
+from .atoms import TermHeld as TermHeld
+from .atoms import TimedHeld as TimedHeld
+from .atoms import TimedMutation as TimedMutation
+from .checks import CheckInstruction as CheckInstruction
+from .checks import CheckResult as CheckResult
+from .checks import DecideWitness as DecideWitness
+from .checks import GateRef as GateRef
+from .checks import ProjectRequired as ProjectRequired
+from .checks import RecordWitness as RecordWitness
+from .checks import RequiredDelta as RequiredDelta
+from .checks import RunInstruction as RunInstruction
+from .checks import VerifyDecision as VerifyDecision
+from .checks import VerifyWitness as VerifyWitness
+from .context import STRENGTH as STRENGTH
+from .context import CallerStamp as CallerStamp
+from .context import Context as Context
+from .context import Transport as Transport
+from .fiber import CancelFiber as CancelFiber
+from .fiber import JoinFiber as JoinFiber
+from .fiber import SpawnFiber as SpawnFiber
+from .harness import AppendStep as AppendStep
+from .harness import CheckFeatures as CheckFeatures
+from .harness import CheckJoin as CheckJoin
+from .harness import Ledger as Ledger
+from .harness import LedgerFeature as LedgerFeature
+from .harness import ObserveInstruction as ObserveInstruction
+from .harness import OfWorker as OfWorker
+from .harness import QuerySteps as QuerySteps
+from .harness import WriteFeature as WriteFeature
+from .harness import WriteSession as WriteSession
+from .issue import AddDependency as AddDependency
+from .issue import AddIssue as AddIssue
+from .issue import Checkpoint as Checkpoint
+from .issue import CloseIssue as CloseIssue
+from .issue import DiscoverIssue as DiscoverIssue
+from .issue import HandOverIssue as HandOverIssue
+from .issue import ImportIssues as ImportIssues
+from .issue import ListIssues as ListIssues
+from .issue import RecordedDependency as RecordedDependency
+from .issue import RecordedIssue as RecordedIssue
+from .issue import RecordedLease as RecordedLease
+from .issue import RemoveDependency as RemoveDependency
+from .issue import ReplaceDependency as ReplaceDependency
+from .issue import ShowIssue as ShowIssue
+from .issue import UpdateIssue as UpdateIssue
+from .job import AdmitOperations as AdmitOperations
+from .job import Artifact as Artifact
+from .job import ClaimJob as ClaimJob
+from .job import CompleteJob as CompleteJob
+from .job import DesignateCoordinator as DesignateCoordinator
+from .job import ExpireJob as ExpireJob
+from .job import HeldJob as HeldJob
+from .job import RegisterNode as RegisterNode
+from .job import Roster as Roster
+from .job import ScheduleJob as ScheduleJob
+from .job import SetRoute as SetRoute
+from .job import ShowJob as ShowJob
+from .job import SignedOperation as SignedOperation
+from .job import YieldJob as YieldJob
+from .lease import Break as Break
+from .lease import ClaimIssue as ClaimIssue
+from .lease import ClaimNext as ClaimNext
+from .lease import CloseInstance as CloseInstance
+from .lease import GrantSublease as GrantSublease
+from .lease import OpenInstance as OpenInstance
+from .lease import Reconcile as Reconcile
+from .lease import ReleaseIssue as ReleaseIssue
+from .lease import Renew as Renew
+from .lease import RevokeSublease as RevokeSublease
+from .ruling import RouteBinding as RouteBinding
+from .ruling import SetPolicy as SetPolicy
+from .spec import ClaimDispatch as ClaimDispatch
+from .spec import ClaimSpec as ClaimSpec
+from .spec import CompleteDispatch as CompleteDispatch
+from .spec import DispatchRoster as DispatchRoster
+from .spec import HeldDispatch as HeldDispatch
+from .spec import HeldSpec as HeldSpec
+from .spec import ListSpecs as ListSpecs
+from .spec import MaterializeSpec as MaterializeSpec
+from .spec import ReleaseDispatch as ReleaseDispatch
+from .spec import ReleaseSpec as ReleaseSpec
+from .spec import ShowSpec as ShowSpec
+from .spec import SpecStep as SpecStep
+from .spec import SubmitSpec as SubmitSpec
 
 SHAPES: dict[str, type[Shape]] = {
     "issue.claim": ClaimIssue,

@@ -72,7 +72,7 @@ class DiscoverIssue(OfHolder, frozen=True, kw_only=True):
 
 
 class Checkpoint(Shape, frozen=True, kw_only=True):
-    """How far the work is, in the words of whoever did it."""
+    """How far the work is, in the worker's words."""
 
     summary: Summary
     done: Annotated[tuple[ReasonText, ...], Meta(max_length=limits.CHECKPOINT_ITEMS_MAX)] = ()
@@ -82,7 +82,7 @@ class Checkpoint(Shape, frozen=True, kw_only=True):
 
 
 class HandOverIssue(OfHolder, frozen=True, kw_only=True):
-    """What the holder leaves for whoever works on the issue next."""
+    """What the holder leaves for the next one."""
 
     checkpoint: Checkpoint
 

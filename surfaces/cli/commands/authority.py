@@ -77,7 +77,7 @@ def evidence(session: Session) -> None:
     Follows the journal until SIGTERM, and then to its end. What is missing is filled in, and the
     rest of a line that a crash cut off is cut away. Only one process at a time writes.
     """
-    from ....actors.run import evidence_process as writing  # noqa: PLC0415 - no other command needs the room
+    from ....actors.run import evidence_process as writing  # no other command needs the room
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

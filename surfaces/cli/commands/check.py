@@ -71,7 +71,7 @@ def _coherent(answer: dict[str, Any]) -> str:
     return "\n".join([*lines, f"check policy: {found['checkPolicyDigest'] or 'none'}"])
 
 
-def _load(path: Path | None, shipped: str) -> Any:  # noqa: ANN401
+def _load(path: Path | None, shipped: str) -> Any:
     if path is None:
         return documents.load(shipped)
     try:

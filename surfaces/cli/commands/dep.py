@@ -31,7 +31,7 @@ def dep() -> None:
 @holder
 @mutation
 @common
-def add(session: Session, **options: Any) -> None:  # noqa: ANN401
+def add(session: Session, **options: Any) -> None:
     """ID depends on DEPENDS_ON_ID from now on."""
     options = with_holder(options)
     answer = session.ask("dep.add", payload(options), context(options))
@@ -45,7 +45,7 @@ def add(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def remove(session: Session, **options: Any) -> None:  # noqa: ANN401
+def remove(session: Session, **options: Any) -> None:
     """ID does not depend on DEPENDS_ON_ID any more."""
     options = with_holder(options)
     answer = session.ask("dep.remove", payload(options), context(options))
@@ -61,7 +61,7 @@ def remove(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def replace(session: Session, **options: Any) -> None:  # noqa: ANN401
+def replace(session: Session, **options: Any) -> None:
     """ID depends on NEW_DEPENDS_ON_ID instead, in one step."""
     options = with_holder(options)
     answer = session.ask("dep.replace", payload(options), context(options))

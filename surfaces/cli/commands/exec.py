@@ -68,7 +68,7 @@ _WORDS = {
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing of our own but errors.")
 @evidence
 @common
-def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any) -> None:
     """Claim WORK, run COMMAND, renew while it runs, then complete the work or hand it back.
 
     WORK is the id of an issue, or `job/ID`.

@@ -35,7 +35,7 @@ def fiber() -> None:
 @holder
 @mutation
 @common
-def spawn(session: Session, **options: Any) -> None:  # noqa: ANN401
+def spawn(session: Session, **options: Any) -> None:
     """Start a fiber under the lease on issue ID, which you hold."""
     options = with_holder(options)
     answer = session.ask("fiber.spawn", payload(options), context(options))
@@ -56,7 +56,7 @@ def spawn(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def join(session: Session, **options: Any) -> None:  # noqa: ANN401
+def join(session: Session, **options: Any) -> None:
     """FIBER_ID of issue ID has ended, together with the fibers BELOW it that are named.
 
     It is refused while any other fiber runs below it.
@@ -74,7 +74,7 @@ def join(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def cancel(session: Session, **options: Any) -> None:  # noqa: ANN401
+def cancel(session: Session, **options: Any) -> None:
     """Cancel FIBER_ID of issue ID, and everything below it."""
     if (options["fiber_id"] is None) is not options["whole_scope"]:
         raise click.UsageError("name one fiber, or cancel them --all")
@@ -86,7 +86,7 @@ def cancel(session: Session, **options: Any) -> None:  # noqa: ANN401
 @fiber.command("list")
 @click.argument("id")
 @common
-def list_(session: Session, **options: Any) -> None:  # noqa: ANN401
+def list_(session: Session, **options: Any) -> None:
     """The fibers of issue ID as a tree: of this lease, and orphans of the one before."""
     answer = session.ask("issue.show", payload(options), writable=False)
     session.finish(answer, lambda said: "\n".join(_tree(said["issue"]["fibers"])) or "no fibers")

@@ -21,7 +21,7 @@ _CHECKPOINT = ("summary", "done", "next", "artifacts", "notes")
 @holder
 @mutation
 @common
-def handover(session: Session, **options: Any) -> None:  # noqa: ANN401
+def handover(session: Session, **options: Any) -> None:
     """Leave a checkpoint on issue ID, which you hold, for its next holder.
 
     The lease goes on: release it, close the issue, or work on and leave a newer one. The next
@@ -41,7 +41,7 @@ def handover(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.command()
 @click.argument("id", metavar="ISSUE")
 @common
-def resume(session: Session, **options: Any) -> None:  # noqa: ANN401
+def resume(session: Session, **options: Any) -> None:
     """Show what the last holder of ISSUE left for you."""
     answer = session.ask("issue.show", payload(options), writable=False)
     session.finish(answer, lambda said: _left(said["issue"]))

@@ -56,7 +56,7 @@ def session() -> None:
 @_refs("lineage", "What it came from.")
 @mutation
 @common
-def session_write(session: Session, **options: Any) -> None:  # noqa: ANN401
+def session_write(session: Session, **options: Any) -> None:
     """Begin a worker's session, or change it; what is not named stays, and "" clears."""
     answer = session.ask("harness.session.write", payload(options), context(options))
     session.finish(answer, lambda said: _session(said["session"]))
@@ -65,7 +65,7 @@ def session_write(session: Session, **options: Any) -> None:  # noqa: ANN401
 @session.command("read")
 @worker
 @common
-def session_read(session: Session, **options: Any) -> None:  # noqa: ANN401
+def session_read(session: Session, **options: Any) -> None:
     """Show a worker's session."""
     answer = session.ask("harness.session.read", payload(options), writable=False)
     session.finish(answer, lambda said: _session(said["session"]))
@@ -74,7 +74,7 @@ def session_read(session: Session, **options: Any) -> None:  # noqa: ANN401
 @session.command("bootstrap")
 @worker
 @common
-def session_bootstrap(session: Session, **options: Any) -> None:  # noqa: ANN401
+def session_bootstrap(session: Session, **options: Any) -> None:
     """What a worker, or its successor, needs to begin with."""
     answer = session.ask("harness.session.bootstrap", payload(options), writable=False)
     session.finish(answer, lambda said: _bootstrap(said["bootstrap"]))
@@ -116,7 +116,7 @@ def feature() -> None:
 @_refs("verification", "What shows that it is completed.")
 @mutation
 @common
-def feature_write(session: Session, **options: Any) -> None:  # noqa: ANN401
+def feature_write(session: Session, **options: Any) -> None:
     """Plan FEATURE_ID, or change it; what is not named stays, and "" clears."""
     answer = session.ask("harness.feature.write", payload(options), context(options))
     session.finish(answer, lambda said: _feature(said["feature"]))
@@ -125,7 +125,7 @@ def feature_write(session: Session, **options: Any) -> None:  # noqa: ANN401
 @feature.command("read")
 @worker
 @common
-def feature_read(session: Session, **options: Any) -> None:  # noqa: ANN401
+def feature_read(session: Session, **options: Any) -> None:
     """Show a worker's ledger."""
     answer = session.ask("harness.feature.read", payload(options), writable=False)
     session.finish(
@@ -138,7 +138,7 @@ def feature_read(session: Session, **options: Any) -> None:  # noqa: ANN401
 @worker
 @click.option("--require-closure", is_flag=True, help="Refuse a ledger that is not completed.")
 @common
-def feature_check(session: Session, **options: Any) -> None:  # noqa: ANN401
+def feature_check(session: Session, **options: Any) -> None:
     """Check a worker's ledger. Exit code 0, or 9 and every law that it breaks."""
     answer = session.ask("harness.feature.check", payload(options), writable=False)
     session.finish(answer, lambda said: f"{said['check']['featureCount']} features, sound")
@@ -147,7 +147,7 @@ def feature_check(session: Session, **options: Any) -> None:  # noqa: ANN401
 @feature.command("next")
 @worker
 @common
-def feature_next(session: Session, **options: Any) -> None:  # noqa: ANN401
+def feature_next(session: Session, **options: Any) -> None:
     """What to go on with: what was begun, else the first that waits."""
     answer = session.ask("harness.feature.next", payload(options), writable=False)
     session.finish(answer, lambda said: said["plan"]["nextFeatureId"] or "nothing is left")
@@ -179,7 +179,7 @@ def trajectory() -> None:
 @click.option("--finished-at", metavar="TIME", help="RFC 3339.  [now]")
 @mutation
 @common
-def trajectory_append(session: Session, **options: Any) -> None:  # noqa: ANN401
+def trajectory_append(session: Session, **options: Any) -> None:
     """Join a step of your own to the trajectory."""
     answer = session.ask("harness.trajectory.append", payload(options), context(options))
     session.finish(answer, lambda said: said["step"]["stepId"])
@@ -191,7 +191,7 @@ def trajectory_append(session: Session, **options: Any) -> None:  # noqa: ANN401
 @_issue
 @click.option("--worker", help="Only steps and requests of this worker.")
 @common
-def trajectory_query(session: Session, **options: Any) -> None:  # noqa: ANN401
+def trajectory_query(session: Session, **options: Any) -> None:
     """The newest steps and decisions, or those that failed; the newest first."""
     answer = session.ask("harness.trajectory.query", payload(options), writable=False)
     session.finish(

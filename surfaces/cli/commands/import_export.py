@@ -25,7 +25,7 @@ def import_file(
     *,
     skip_bad: bool,
     skip_existing: bool,
-    **options: Any,  # noqa: ANN401
+    **options: Any,
 ) -> None:
     """Take over FILE (default: issues.jsonl in the state directory), whole or not at all.
 

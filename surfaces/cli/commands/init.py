@@ -56,7 +56,7 @@ def show(session: Session) -> None:
 )
 @mutation
 @common
-def set_(session: Session, **options: Any) -> None:  # noqa: ANN401
+def set_(session: Session, **options: Any) -> None:
     """Change the policy; the change is a row of the journal, and a replay needs no file.
 
     A check policy says which checks there are, which changed paths require which of them, what

@@ -54,7 +54,7 @@ def run(
     file: Path,
     instruction_id: str | None,
     cwd: Path,
-    **options: Any,  # noqa: ANN401
+    **options: Any,
 ) -> None:
     """Run the checks that the envelope in FILE asks for, and record what they gave.
 

@@ -28,7 +28,7 @@ def issue() -> None:
 @click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
 @click.option("--assignee", help="Issues of this assignee.")
 @common
-def list_(session: Session, **options: Any) -> None:  # noqa: ANN401
+def list_(session: Session, **options: Any) -> None:
     """List issues, by id."""
     answer = session.ask("issue.list", payload(options), writable=False)
     session.finish(answer, lambda said: table(said["issues"]))
@@ -53,7 +53,7 @@ def blocked(session: Session) -> None:
 @issue.command()
 @click.argument("id")
 @common
-def show(session: Session, **options: Any) -> None:  # noqa: ANN401
+def show(session: Session, **options: Any) -> None:
     """Show one issue whole."""
     answer = session.ask("issue.show", payload(options), writable=False)
     session.finish(answer, lambda said: detail(said["issue"]))
@@ -78,7 +78,7 @@ def leases(session: Session) -> None:
 @duration
 @mutation
 @common
-def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
+def claim(session: Session, **options: Any) -> None:
     """Take an issue, and get its lease and fence."""
     answer = session.ask("issue.claim", payload(options), context(options))
     session.finish(answer, claimed)
@@ -93,7 +93,7 @@ def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
 @duration
 @mutation
 @common
-def next_(session: Session, **options: Any) -> None:  # noqa: ANN401
+def next_(session: Session, **options: Any) -> None:
     """Take the most urgent issue that is ready, or whose holder let its lease lapse."""
     answer = session.ask("issue.claim_next", payload(options), context(options))
     session.finish(answer, claimed)
@@ -105,7 +105,7 @@ def next_(session: Session, **options: Any) -> None:  # noqa: ANN401
 @duration
 @mutation
 @common
-def renew(session: Session, **options: Any) -> None:  # noqa: ANN401
+def renew(session: Session, **options: Any) -> None:
     """Hold on to an issue for longer. Goes through the MCP door, and the evidence says so."""
     options = with_holder(options)
     answer = _escalated(session, "issue.lease_renew", options)
@@ -117,7 +117,7 @@ def renew(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def release(session: Session, **options: Any) -> None:  # noqa: ANN401
+def release(session: Session, **options: Any) -> None:
     """Give an issue back, open. Goes through the MCP door, and the evidence says so."""
     options = with_holder(options)
     answer = _escalated(session, "issue.lease_release", options)
@@ -129,7 +129,7 @@ def release(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def reconcile(session: Session, **options: Any) -> None:  # noqa: ANN401
+def reconcile(session: Session, **options: Any) -> None:
     """Make a record that disagrees with your lease follow the lease again."""
     options = with_holder(options)
     answer = session.ask("issue.lease_reconcile", payload(options), context(options))
@@ -141,7 +141,7 @@ def reconcile(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--reason", required=True, help="Why; it stays in the evidence.")
 @mutation
 @common
-def break_(session: Session, **options: Any) -> None:  # noqa: ANN401
+def break_(session: Session, **options: Any) -> None:
     """Take a lease away from its holder. For operators; the holder's fence dies with it."""
     answer = session.ask("issue.lease_break", payload(options), context(options))
     session.finish(answer, lambda said: f"broke the lease of {one_line(said['issue'])}")
@@ -164,7 +164,7 @@ def break_(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--label", "labels", multiple=True)
 @mutation
 @common
-def add(session: Session, **options: Any) -> None:  # noqa: ANN401
+def add(session: Session, **options: Any) -> None:
     """Add an open issue."""
     answer = session.ask("issue.add", payload(options), context(options))
     session.finish(answer, lambda said: f"added {one_line(said['issue'])}")
@@ -186,7 +186,7 @@ def add(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def update(session: Session, **options: Any) -> None:  # noqa: ANN401
+def update(session: Session, **options: Any) -> None:
     """Change members of an issue; what is not named stays."""
     options = with_holder(options)
     answer = session.ask("issue.update", payload(options), context(options))
@@ -204,7 +204,7 @@ def update(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def discover(session: Session, **options: Any) -> None:  # noqa: ANN401
+def discover(session: Session, **options: Any) -> None:
     """Add an issue that was found while working on another."""
     options = with_holder(options)
     answer = session.ask("issue.discover", payload(options), context(options))
@@ -217,7 +217,7 @@ def discover(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def close(session: Session, **options: Any) -> None:  # noqa: ANN401
+def close(session: Session, **options: Any) -> None:
     """The work is done; its lease ends."""
     options = with_holder(options)
     answer = session.ask("issue.close", payload(options), context(options))

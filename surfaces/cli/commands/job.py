@@ -48,7 +48,7 @@ def job() -> None:
 @click.option("--author", help="The node that schedules.  [the owner]")
 @mutation
 @common
-def schedule(session: Session, data: str | None, after: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+def schedule(session: Session, data: str | None, after: tuple[str, ...], **options: Any) -> None:
     """Schedule JOB_ID; scheduled again, it is left as it is."""
     options["causal_deps"] = (*options["causal_deps"], *(f"complete/{each}" for each in after))
     asked = payload(options)
@@ -66,7 +66,7 @@ def schedule(session: Session, data: str | None, after: tuple[str, ...], **optio
 @click.option("--fence", type=int, help="The fence of your claim, for more time.")
 @mutation
 @common
-def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
+def claim(session: Session, **options: Any) -> None:
     """Take JOB_ID; or, with the fence of your claim, keep it longer."""
     answer = session.ask("job.claim", payload(options), context(options))
     session.finish(answer, lambda said: _claimed(said["job"]))
@@ -81,7 +81,7 @@ def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
 @_holder
 @mutation
 @common
-def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> None:
     """JOB_ID, which you hold, is done."""
     asked = payload(with_holder(options))
     if artifacts:
@@ -96,7 +96,7 @@ def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> No
 @_holder
 @mutation
 @common
-def yield_(session: Session, **options: Any) -> None:  # noqa: ANN401
+def yield_(session: Session, **options: Any) -> None:
     """Give JOB_ID back."""
     answer = session.ask("job.yield", payload(with_holder(options)), context(options))
     session.finish(answer, lambda said: _line(said["job"]))
@@ -109,7 +109,7 @@ def yield_(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--fence", type=int, required=True, help="Its fence.")
 @mutation
 @common
-def expire(session: Session, **options: Any) -> None:  # noqa: ANN401
+def expire(session: Session, **options: Any) -> None:
     """Free JOB_ID, whose claim has lapsed."""
     answer = session.ask("job.expire", payload(options), context(options))
     session.finish(answer, lambda said: _line(said["job"]))
@@ -119,7 +119,7 @@ def expire(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @mutation
 @common
-def admit(session: Session, file: Path, **options: Any) -> None:  # noqa: ANN401
+def admit(session: Session, file: Path, **options: Any) -> None:
     """Admit the operations in FILE together, a JSON object a line, in the order of their stamps."""
     lines = file.read_text("utf-8").splitlines()
     asked = payload(options) | {"operations": [_parsed(each, dict) for each in lines if each]}
@@ -130,7 +130,7 @@ def admit(session: Session, file: Path, **options: Any) -> None:  # noqa: ANN401
 @job.command()
 @click.argument("job_id")
 @common
-def show(session: Session, **options: Any) -> None:  # noqa: ANN401
+def show(session: Session, **options: Any) -> None:
     """Show one job whole."""
     answer = session.ask("job.show", payload(options), writable=False)
     session.finish(answer, lambda said: _detail(said["job"]))
@@ -147,7 +147,7 @@ def show(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
 @common
-def roster(session: Session, **options: Any) -> None:  # noqa: ANN401
+def roster(session: Session, **options: Any) -> None:
     """List jobs, a page at a time."""
     answer = session.ask("job.roster", payload(options), writable=False)
     session.finish(answer, _page)
@@ -170,7 +170,7 @@ def dispatch() -> None:
 @click.option("--fence", type=int, help="The fence of your claim, for more time.")
 @mutation
 @common
-def claim_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
+def claim_dispatch(session: Session, **options: Any) -> None:
     """Take JOB_ID to hand it on; or, with the fence of your claim, keep it longer."""
     answer = session.ask("dispatch.claim", payload(options), context(options))
     session.finish(answer, lambda said: _dispatching(said["job"]))
@@ -183,7 +183,7 @@ def claim_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
 @_dispatcher
 @mutation
 @common
-def complete_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
+def complete_dispatch(session: Session, **options: Any) -> None:
     """JOB_ID, which you hold, was handed on."""
     answer = session.ask("dispatch.complete", payload(options), context(options))
     session.finish(answer, lambda said: _line(said["job"]))
@@ -195,7 +195,7 @@ def complete_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
 @_dispatcher
 @mutation
 @common
-def release_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
+def release_dispatch(session: Session, **options: Any) -> None:
     """Give JOB_ID back, not handed on."""
     answer = session.ask("dispatch.release", payload(options), context(options))
     session.finish(answer, lambda said: _line(said["job"]))
@@ -205,7 +205,7 @@ def release_dispatch(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
 @common
-def dispatch_roster(session: Session, **options: Any) -> None:  # noqa: ANN401
+def dispatch_roster(session: Session, **options: Any) -> None:
     """List the jobs that can be handed on now, the oldest first."""
     answer = session.ask("dispatch.roster", payload(options), writable=False)
     session.finish(answer, _page)
@@ -217,7 +217,7 @@ job.add_command(log)
 # --- text for people ------------------------------------------------------------------------------
 
 
-def _parsed(text: str, kind: type) -> Any:  # noqa: ANN401
+def _parsed(text: str, kind: type) -> Any:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:

@@ -35,7 +35,7 @@ policy = stack(
 @click.option("--name", help="What this agent is called; a number makes it unique.  [agent]")
 @policy
 @common
-def mcp(session: Session, **options: Any) -> None:  # noqa: ANN401
+def mcp(session: Session, **options: Any) -> None:
     """Serve MCP on standard input and output: this is what an agent's settings name.
 
     Carries the agent to the gateway of the state directory. Where none runs, one is started, which
@@ -45,7 +45,7 @@ def mcp(session: Session, **options: Any) -> None:  # noqa: ANN401
     \b
       claude mcp add understudy -- understudy mcp --state-dir /path/to/.premath
     """
-    from ...mcp import pump  # noqa: PLC0415 - no other command needs it
+    from ...mcp import pump  # no other command needs it
 
     raise LeaveCommand(pump.run(str(session.state_dir), wishes(options)))
 
@@ -82,14 +82,14 @@ web = stack(
 @click.option("--lock", type=int, hidden=True, help="The descriptor of the lock, if it is held.")
 @click.option("--mount", hidden=True, metavar="MODULE:NAME", help="What tests mount beside it.")
 @common
-def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
+def gateway(session: Session, **options: Any) -> None:
     """Serve MCP to agents on `mcp.sock`: what `mcp` and `up --mcp` start by themselves.
 
     Uses the sidecar that runs, and otherwise starts one. SIGTERM stops it after everything that it
     took in is answered; agents go on with the next one. Exit 75 where a gateway serves already.
     """
-    from ....actors.agents import gateway_lock  # noqa: PLC0415 - no other command needs it
-    from ...mcp import wire  # noqa: PLC0415 - see above
+    from ....actors.agents import gateway_lock  # no other command needs it
+    from ...mcp import wire
 
     if find_spec("mcp") is None:
         raise click.UsageError("the MCP SDK is missing: pip install 'understudy[mcp]'")
@@ -110,10 +110,10 @@ def gateway(session: Session, **options: Any) -> None:  # noqa: ANN401
 
 
 def _serve(folder: Path, options: dict[str, Any]) -> None:
-    from ....actors.agents import KeepPolicy  # noqa: PLC0415 - see above
-    from ...mcp.gateway import http  # noqa: PLC0415 - the SDK takes a second
-    from ...mcp.gateway.gateway import loop_factory  # noqa: PLC0415
-    from ...mcp.gateway.serve import Offer, serve_all  # noqa: PLC0415
+    from ....actors.agents import KeepPolicy
+    from ...mcp.gateway import http  # the SDK takes a second
+    from ...mcp.gateway.gateway import loop_factory
+    from ...mcp.gateway.serve import Offer, serve_all
 
     address = None
     if options["port"] is not None:

@@ -43,7 +43,7 @@ def required() -> None:
 @required.command()
 @_change
 @common
-def projection(session: Session, **options: Any) -> None:  # noqa: ANN401
+def projection(session: Session, **options: Any) -> None:
     """The checks that a change requires, and which path asks for each."""
     asked = {"changedPaths": _changed(session, options)["changedPaths"]}
     answer = session.ask("required.projection", asked, writable=False)
@@ -53,7 +53,7 @@ def projection(session: Session, **options: Any) -> None:  # noqa: ANN401
 @required.command()
 @_change
 @common
-def delta(session: Session, **options: Any) -> None:  # noqa: ANN401
+def delta(session: Session, **options: Any) -> None:
     """The changed paths, each once and in order, with a digest."""
     answer = session.ask("required.delta", _changed(session, options), writable=False)
     session.finish(answer, lambda said: "\n".join(_delta_lines(said["delta"])))
@@ -77,7 +77,7 @@ def gate_ref(session: Session, check_id: str, file: Path) -> None:
 @holder
 @mutation
 @common
-def witness(session: Session, **options: Any) -> None:  # noqa: ANN401
+def witness(session: Session, **options: Any) -> None:
     """Run the checks that a change requires, and record what they gave.
 
     The witness is a row of the journal, and is written to ciwitness/required in the state
@@ -118,7 +118,7 @@ def verify(session: Session, file: Path) -> None:
 @click.argument("file", type=_file)
 @mutation
 @common
-def decide(session: Session, file: Path, **options: Any) -> None:  # noqa: ANN401
+def decide(session: Session, file: Path, **options: Any) -> None:
     """Accept or reject by the witness in FILE, which this authority has recorded.
 
     The decision is written beside the witness, as NAME.decision.json. Exit code 0 if it is to

@@ -20,7 +20,7 @@ def route() -> None:
 @click.option("--audited", is_flag=True, help="They are completed with a snapshot of inference.")
 @mutation
 @common
-def set_(session: Session, **options: Any) -> None:  # noqa: ANN401
+def set_(session: Session, **options: Any) -> None:
     """Route or mark KIND; with a dot at its end, every kind below it."""
     answer = session.ask("route.set", payload(options), context(options))
     session.finish(answer, _directed)
@@ -30,7 +30,7 @@ def set_(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.argument("kind")
 @mutation
 @common
-def clear(session: Session, **options: Any) -> None:  # noqa: ANN401
+def clear(session: Session, **options: Any) -> None:
     """Take back what was said about KIND: any worker may claim."""
     answer = session.ask("route.set", payload(options), context(options))
     session.finish(answer, _directed)
@@ -45,7 +45,7 @@ def coordinator() -> None:
 @click.argument("node")
 @mutation
 @common
-def designate(session: Session, **options: Any) -> None:  # noqa: ANN401
+def designate(session: Session, **options: Any) -> None:
     """NODE is the coordinator from now on."""
     answer = session.ask("coordinator.designate", payload(options), context(options))
     session.finish(answer, lambda said: f"coordinator: {said['coordinator']['node']}")
@@ -76,7 +76,7 @@ def node() -> None:
 @click.option("--quarantined", is_flag=True, help="Listen to it no longer.")
 @mutation
 @common
-def register(session: Session, **options: Any) -> None:  # noqa: ANN401
+def register(session: Session, **options: Any) -> None:
     """Let NODE take part. From the first one on, only registered nodes may."""
     answer = session.ask("node.register", payload(options), context(options))
     session.finish(answer, lambda said: _member(said["member"]))

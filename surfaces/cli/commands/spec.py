@@ -37,7 +37,7 @@ def spec() -> None:
 @click.option("--author", help="The node that submits.  [the owner]")
 @mutation
 @common
-def submit(session: Session, file: BinaryIO, **options: Any) -> None:  # noqa: ANN401
+def submit(session: Session, file: BinaryIO, **options: Any) -> None:
     """Submit the spec in FILE, or - for standard input; submitted again, it is left as it is.
 
     \b
@@ -75,7 +75,7 @@ def status(session: Session, spec_id: str | None) -> None:
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--limit", type=int, help="Specs on a page, up to 256.  [64]")
 @common
-def list_(session: Session, **options: Any) -> None:  # noqa: ANN401
+def list_(session: Session, **options: Any) -> None:
     """List specs, the oldest first, a page at a time."""
     answer = session.ask("spec.list", payload(options), writable=False)
     session.finish(answer, _page)
@@ -89,7 +89,7 @@ def list_(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--fence", type=int, help="The fence of your claim, for more time.")
 @mutation
 @common
-def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
+def claim(session: Session, **options: Any) -> None:
     """Take SPEC_ID; or, with the fence of your claim, keep it longer."""
     answer = session.ask("spec.claim", payload(options), context(options))
     session.finish(answer, lambda said: _claimed(said["spec"]))
@@ -101,7 +101,7 @@ def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
 @_holder
 @mutation
 @common
-def materialize(session: Session, **options: Any) -> None:  # noqa: ANN401
+def materialize(session: Session, **options: Any) -> None:
     """Make the jobs of STEP_KEYS of SPEC_ID, which you hold; those that exist are left alone."""
     answer = session.ask("spec.materialize", payload(options), context(options))
     session.finish(answer, _made)
@@ -113,7 +113,7 @@ def materialize(session: Session, **options: Any) -> None:  # noqa: ANN401
 @_holder
 @mutation
 @common
-def release(session: Session, **options: Any) -> None:  # noqa: ANN401
+def release(session: Session, **options: Any) -> None:
     """Give SPEC_ID back."""
     answer = session.ask("spec.release", payload(options), context(options))
     session.finish(answer, lambda said: _line(said["spec"]))

@@ -59,7 +59,7 @@ def sql(
     form = json_lines if session.as_json else csv_lines if as_csv else table
     with tables.opened(session.state_dir, timeout_s, wait_s) as inquiry:
         if query is None and sys.stdin is not None and sys.stdin.isatty():
-            from ..sql_prompt import Shell  # noqa: PLC0415 - most ask one thing
+            from ..sql_prompt import Shell  # most ask one thing
 
             Shell(inquiry, form).run()
             return

@@ -29,7 +29,7 @@ def sublease() -> None:
 @duration
 @mutation
 @common
-def grant(session: Session, **options: Any) -> None:  # noqa: ANN401
+def grant(session: Session, **options: Any) -> None:
     """Let a subagent act on issue ID, within a scope and a time."""
     options = with_holder(options)
     answer = session.ask("sublease.grant", payload(options), context(options))
@@ -42,7 +42,7 @@ def grant(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def revoke(session: Session, **options: Any) -> None:  # noqa: ANN401
+def revoke(session: Session, **options: Any) -> None:
     """End a sublease on issue ID."""
     options = with_holder(options)
     answer = session.ask("sublease.revoke", payload(options), context(options))
@@ -62,7 +62,7 @@ def instance() -> None:
 @holder
 @mutation
 @common
-def open_(session: Session, **options: Any) -> None:  # noqa: ANN401
+def open_(session: Session, **options: Any) -> None:
     """Bind INSTANCE_ID to the lease on issue ID."""
     options = with_holder(options)
     answer = session.ask("instance.open", payload(options), context(options))
@@ -75,7 +75,7 @@ def open_(session: Session, **options: Any) -> None:  # noqa: ANN401
 @holder
 @mutation
 @common
-def close(session: Session, **options: Any) -> None:  # noqa: ANN401
+def close(session: Session, **options: Any) -> None:
     """INSTANCE_ID works no more on issue ID."""
     options = with_holder(options)
     answer = session.ask("instance.close", payload(options), context(options))

@@ -79,7 +79,7 @@ _LOG = "up.log"
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @journal
 @common
-def up(session: Session, **options: Any) -> None:  # noqa: ANN401
+def up(session: Session, **options: Any) -> None:
     """Start the supervision tree, and keep it until Ctrl-C or `understudy down`.
 
     For every issue that is ready the tree claims a lease, runs the command, renews while it runs,

@@ -163,7 +163,7 @@ class AgentConnection(asyncio.Protocol):
         self._is_leaving = True
         return self._is_served  # its server ends first, and closes then
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self.inbox.end()
         self._gateway.left(self)
 
@@ -302,7 +302,7 @@ class AgentConnection(asyncio.Protocol):
             if self._is_pump:
                 self.tell(wire.HOUSE + b" tree")
 
-    def _settled(self, mark: Any) -> int | None:  # noqa: ANN401 - whatever a client sends
+    def _settled(self, mark: Any) -> int | None:  # whatever a client sends
         if self.caller is None or not isinstance(mark, str | int):
             return None
         self._in_flight.pop(mark, None)

@@ -155,12 +155,12 @@ class Gateway:
         for each in self._connections:
             each.pause()
         give_up = time.monotonic() + _DRAIN_SECONDS
-        while any(map(_waits, self._connections)) and time.monotonic() < give_up:  # noqa: ASYNC110
+        while any(map(_waits, self._connections)) and time.monotonic() < give_up:  # noqa: ASYNC110 - bounded
             await asyncio.sleep(0.005)
         for each in list(self._connections):
             each.close()  # after what is written
         give_up = time.monotonic() + _DRAIN_SECONDS
-        while self._connections and time.monotonic() < give_up:  # noqa: ASYNC110
+        while self._connections and time.monotonic() < give_up:  # noqa: ASYNC110 - bounded
             await asyncio.sleep(0.005)
         for each in list(self._connections):
             each.abort()
@@ -186,7 +186,7 @@ async def serve(gateway: Gateway, authority: AbstractAsyncContextManager[object]
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     """uvloop's, where there is one."""
     try:
-        import uvloop  # noqa: PLC0415 - it may be missing
+        import uvloop  # it may be missing
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop

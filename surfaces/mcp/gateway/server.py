@@ -108,7 +108,7 @@ def _methods(link: AuthorityLink, caller: AgentCaller) -> list[_Method]:
 
 
 def _handler(answer: Callable[[_Context, Any], Any]) -> RequestHandler:
-    async def handle(ctx: _Context, params: Any) -> HandlerResult:  # noqa: ANN401 - one for all
+    async def handle(ctx: _Context, params: Any) -> HandlerResult:
         found = answer(ctx, params)
         found = await found if isawaitable(found) else found
         return {} if found is None else found | _COMPLETE
@@ -144,7 +144,7 @@ def _gated(binding: MethodBinding) -> RequestHandler:
     if versions is None:
         return binding.handler
 
-    async def gated(ctx: ServerRequestContext[Any, Any], params: Any) -> HandlerResult:  # noqa: ANN401
+    async def gated(ctx: ServerRequestContext[Any, Any], params: Any) -> HandlerResult:
         if ctx.protocol_version not in versions:
             raise MCPError(METHOD_NOT_FOUND, "Method not found", binding.method)
         return await binding.handler(ctx, params)

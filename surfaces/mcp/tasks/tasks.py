@@ -168,7 +168,7 @@ class _Told:
         self._session, self._task_ids = session, sorted(task_ids)
         self.acknowledged = asyncio.Event()
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
     async def send_notification(

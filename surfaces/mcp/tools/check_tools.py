@@ -23,7 +23,7 @@ _End = tuple[int, int, str] | None
 
 async def run(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[Answer, str | None]:
     """Run the checks that an envelope asks for, where it is allowed, and keep the witness."""
-    from ....actors.run import checks  # noqa: PLC0415 - no other call needs the room
+    from ....actors.run import checks  # no other call needs the room
 
     asked = dict(arguments)
     cwd = asked.pop("cwd", None)

@@ -65,7 +65,7 @@ async def next_(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
 def is_wait(value: object) -> bool:
     """Whether it is a time that somebody may wait for work."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return is_whole and 0 <= value <= limits.MCP_WAIT_SECONDS_MAX  # type: ignore[operator]
+    return is_whole and 0 <= value <= limits.MCP_WAIT_SECONDS_MAX  # type: ignore[operator]  # `is_whole` has looked
 
 
 def _bell(stirred: asyncio.Event) -> Callable[[str], None]:

@@ -20,7 +20,7 @@ def _at(ms: int, dice: int = 0) -> Moment:
 
 
 def _holds(**policy: object) -> AgentHolds:
-    holds = AgentHolds("a", KeepPolicy(**policy), 0)  # type: ignore[arg-type]
+    holds = AgentHolds("a", KeepPolicy(**policy), 0)  # type: ignore[arg-type]  # members by name
     assert holds.keep(LEASE, TTL_MS, 0, None, _at(0))
     return holds
 

@@ -58,7 +58,7 @@ class Clock:
 
 def asked(
     callers: HttpCallers, era: str, within: Callable[[], Any], client: str = "tool", **headers: str
-) -> Any:  # noqa: ANN401
+) -> Any:
     """What `within` says while a request of this client is served."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     with callers.calling(given, client, has_sessions=era == LEGACY):

@@ -82,7 +82,7 @@ def _sent(child: int, number: signal.Signals, event: int) -> None:
 
 
 @pytest.fixture
-def served(state_dir: Path) -> Any:  # noqa: ANN401
+def served(state_dir: Path) -> Any:
     with Serve(state_dir) as sidecar:
         yield sidecar.ready()
 
@@ -97,8 +97,9 @@ def test_leases_of_all_who_are_here_are_renewed_together(served: Serve) -> None:
             assert [await _lease(desk, each.name) for each in holds] == before
             await _turn(keeper, TTL * 1000 // 3)
             after = [await _lease(desk, each.name) for each in holds]
-            assert all(new["expiresAt"] > old["expiresAt"] for new, old in zip(after, before))  # type: ignore[index] # noqa: B905
-            assert [new["fence"] for new in after] == [old["fence"] for old in before]  # type: ignore[index]
+            pairs = zip(after, before, strict=True)
+            assert all(new["expiresAt"] > old["expiresAt"] for new, old in pairs)
+            assert [new["fence"] for new in after] == [old["fence"] for old in before]
 
     asyncio.run(story())
 

@@ -13,7 +13,7 @@ LOST = [each.wire for each in FAILURES.values() if each.ends_lease]
 START_MS = 1_000_000
 
 
-def granted(**body: Any) -> Answer:  # noqa: ANN401
+def granted(**body: Any) -> Answer:
     return {"result": "accepted", "failureClasses": [], "diagnostic": ""} | body
 
 

@@ -50,7 +50,7 @@ class Jobs:
 class Desk(Door):
     """A courier with a folder."""
 
-    def __init__(self, folder: Path, jobs: Jobs, **says: Any) -> None:  # noqa: ANN401
+    def __init__(self, folder: Path, jobs: Jobs, **says: Any) -> None:
         answers: dict[str, Any] = {
             "dispatch_roster": jobs.roster,
             "dispatch_claim": jobs.claim,

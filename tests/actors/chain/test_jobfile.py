@@ -142,7 +142,7 @@ def test_a_full_disk_fails_all_that_are_left_and_leaves_no_litter(
 ) -> None:
     real, opened = os.open, []
 
-    def full(path: str, flags: int, *rest: Any, **options: Any) -> int:  # noqa: ANN401
+    def full(path: str, flags: int, *rest: Any, **options: Any) -> int:
         if str(path).endswith(".tmp"):
             opened.append(path)
             if len(opened) > 1:

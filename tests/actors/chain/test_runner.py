@@ -53,7 +53,7 @@ class Specs:
         return granted(changed=True, created=created, existing=[], spec={"state": state})
 
 
-def runner(specs: Specs, **says: Any) -> Door:  # noqa: ANN401
+def runner(specs: Specs, **says: Any) -> Door:
     machine = ChainRunner(Post("ada", "r1", TTL_MS))
     answers: dict[str, Any] = {
         "spec_list": specs.list,

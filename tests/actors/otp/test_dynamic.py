@@ -43,11 +43,11 @@ def system() -> Inline:
     return Inline()
 
 
-def call(system: Inline, sup: Ref, request: object) -> Any:  # noqa: ANN401 - as it comes
+def call(system: Inline, sup: Ref, request: object) -> Any:
     return system.call(sup, request, 60_000)
 
 
-def add(system: Inline, sup: Ref, name: str = "w", **fields: Any) -> Ref:  # noqa: ANN401
+def add(system: Inline, sup: Ref, name: str = "w", **fields: Any) -> Ref:
     fields.setdefault("start", Start(Counter))
     answer = call(system, sup, StartChild(ChildSpec(name, **fields)))
     assert isinstance(answer, Done), answer
@@ -103,7 +103,7 @@ def test_a_child_that_starts_counts_already(system: Inline) -> None:
 )
 def test_the_same_table_decides(
     system: Inline,
-    restart: Any,  # noqa: ANN401 - one of three words
+    restart: Any,  # one of three words
     reason: ExitReason,
     left: int,
 ) -> None:

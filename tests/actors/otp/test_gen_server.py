@@ -356,7 +356,7 @@ def test_what_init_may_not_return_is_an_error(system: Inline) -> None:
 def test_what_a_handler_may_not_return_is_an_error(system: Inline) -> None:
     class Wrong(GenServer):
         def handle_cast(self, message: object) -> Next:
-            return 5  # type: ignore[return-value]
+            return 5  # type: ignore[return-value]  # what it must not return
 
     ref = system.spawn(Start(Wrong))
     system.cast(ref, "x")

@@ -119,7 +119,7 @@ def test_a_parent_hears_exited_alone_where_the_start_fails(system: Inline) -> No
 
 def test_a_behaviour_that_cannot_be_made_is_a_failed_start(system: Inline) -> None:
     with pytest.raises(StartFailed, match="division"):
-        system.spawn(Start(lambda: 1 // 0))  # type: ignore[arg-type, return-value]
+        system.spawn(Start(lambda: 1 // 0))  # type: ignore[arg-type, return-value]  # what must not start
 
 
 def test_a_start_may_take_messages_and_time(system: Inline) -> None:
@@ -353,7 +353,7 @@ def test_timers_fire_at_their_moment_in_the_order_they_were_set(system: Inline) 
     put(system, server)
     moments: list[tuple[str, int]] = []
     for delay_ms, name in [(20, "c"), (10, "a"), (10, "b"), (0, "now"), (30, "d")]:
-        note = lambda cell, name=name: moments.append((name, cell.now_ms()))  # noqa: E731
+        note = lambda cell, name=name: moments.append((name, cell.now_ms()))  # noqa: E731 - binds the name now
         server.cell.after(delay_ms, note)
     system.advance(9)
     assert moments == [("now", 0)]

@@ -45,7 +45,7 @@ def counter(system: Inline) -> Ref:
     return system.spawn(Start(Counter, (5,)))
 
 
-def look(system: Inline, ref: Ref, request: object) -> Any:  # noqa: ANN401 - as it comes
+def look(system: Inline, ref: Ref, request: object) -> Any:
     return system.call(ref, request, 1_000)
 
 

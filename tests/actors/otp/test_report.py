@@ -139,8 +139,8 @@ def test_without_a_carrier_that_takes_them_rows_are_lines_of_a_log(
 
     row = report.progress(Bare.me, ChildSpec("a", Start(Counter)), Ref("s", "2"), 99, 7)
     with caplog.at_level(logging.INFO, "understudy.otp"):
-        report.emit(Bare(), row)  # type: ignore[arg-type]
-        report.emit(Bare(), {"kind": "crash", "odd": {1, 2}})  # type: ignore[arg-type]
+        report.emit(Bare(), row)  # type: ignore[arg-type]  # no whole cell
+        report.emit(Bare(), {"kind": "crash", "odd": {1, 2}})  # type: ignore[arg-type]  # no whole cell
     first, second = caplog.records
     assert json.loads(first.getMessage()) == row
     assert first.__dict__["row"] is row

@@ -37,7 +37,7 @@ def test_flags_have_the_defaults_of_otp() -> None:
         ({"id": 5}, "id"),
         ({"id": "x" * (ID_LENGTH_MAX + 1)}, "id"),
         ({"start": "Counter"}, "makes no behaviour"),
-        ({"start": Start(None)}, "makes no behaviour"),  # type: ignore[arg-type]
+        ({"start": Start(None)}, "makes no behaviour"),  # type: ignore[arg-type]  # what is refused
         ({"restart": "always"}, "restart: 'always' is none of permanent, transient, temporary"),
         ({"type": "boss"}, "type"),
         ({"shutdown": 0}, "shutdown: 0 is no whole number from 1"),
@@ -89,7 +89,7 @@ def test_a_significant_child_needs_a_supervisor_that_cares() -> None:
 
 def test_what_is_no_child_is_refused() -> None:
     with pytest.raises(SpecInvalid, match="is no child"):
-        supervise(["a"])  # type: ignore[list-item]
+        supervise(["a"])  # type: ignore[list-item]  # what is refused
 
 
 def test_a_start_travels_with_all_its_children() -> None:

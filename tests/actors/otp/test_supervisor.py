@@ -74,7 +74,7 @@ class Actor(GenServer):
         self.log.append(f"gone {self.label}")
 
 
-def actor(log: list[str], label: str, **fields: Any) -> ChildSpec:  # noqa: ANN401 - of the spec
+def actor(log: list[str], label: str, **fields: Any) -> ChildSpec:
     timing = {name: fields.pop(name, 0) for name in ("ready_ms", "stop_ms")}
     start = Start(Actor, (log, label, timing["ready_ms"], timing["stop_ms"]), label)
     return ChildSpec(label, start, **fields)
@@ -87,7 +87,7 @@ def begin(system: Inline, children: list[ChildSpec], flags: Flags | None = None)
     return ref
 
 
-def call(system: Inline, sup: Ref, request: object) -> Any:  # noqa: ANN401 - as it comes
+def call(system: Inline, sup: Ref, request: object) -> Any:
     return system.call(sup, request, 60_000)
 
 
@@ -133,7 +133,7 @@ def test_the_next_child_stops_when_the_last_is_gone(system: Inline) -> None:
 def test_a_failed_start_is_rolled_back_in_reverse(system: Inline) -> None:
     log: list[str] = []
 
-    def fail() -> Any:  # noqa: ANN401 - never
+    def fail() -> Any:  # never
         raise OSError("no disk")
 
     children = [actor(log, "a"), actor(log, "b"), ChildSpec("c", Start(fail)), actor(log, "d")]
@@ -145,7 +145,7 @@ def test_a_failed_start_is_rolled_back_in_reverse(system: Inline) -> None:
 
 
 def test_a_failure_below_many_levels_is_told_in_bounded_words(system: Inline) -> None:
-    def fail() -> Any:  # noqa: ANN401 - never
+    def fail() -> Any:  # never
         raise OSError("no " * 1_000)
 
     start = supervise([ChildSpec("leaf", Start(fail))])
@@ -169,7 +169,7 @@ def test_a_child_that_does_not_stop_in_time_is_killed(system: Inline) -> None:
     assert system.ended(stuck) == KILLED
     assert log == ["stop b", "stop a", "gone a"]
     errors = [row for row in system.reports if row.get("context") == "shutdown_error"]
-    assert [row["child"]["id"] for row in errors] == ["b"]  # type: ignore[index]
+    assert [row["child"]["id"] for row in errors] == ["b"]
 
 
 def test_brutal_kill_asks_nobody(system: Inline) -> None:
@@ -384,7 +384,7 @@ def test_a_child_that_does_not_fit_is_refused(system: Inline) -> None:
     answer = call(system, sup, StartChild(spec))
     assert answer.why == "invalid_spec"
     assert "auto_shutdown is never" in answer.reason.detail
-    assert call(system, sup, StartChild("a")).why == "invalid_spec"  # type: ignore[arg-type]
+    assert call(system, sup, StartChild("a")).why == "invalid_spec"  # type: ignore[arg-type]  # what is refused
 
 
 def test_what_a_supervisor_does_not_know_ends_it(system: Inline) -> None:

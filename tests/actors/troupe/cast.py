@@ -97,7 +97,7 @@ class Puppet(GenServer):
         return [self.cell.spawn(start, capabilities)]
 
     def do_print(self, text: str) -> None:
-        print(text)  # noqa: T201 - to see where it goes
+        print(text)  # to see where it goes
 
     def do_log(self, text: str) -> None:
         logging.getLogger("cast").warning(text)

@@ -13,7 +13,7 @@ TIMEOUT_MS = 20_000
 
 class Stage:
     def __init__(self, run_dir: Path, **options: object) -> None:
-        self.troupe = Troupe(run_dir, **options)  # type: ignore[arg-type]
+        self.troupe = Troupe(run_dir, **options)  # type: ignore[arg-type]  # members by name
 
     def puppet(self, *, traps: bool = True) -> Ref:
         return self.troupe.spawn(Start(puppet, (traps,), "puppet"))

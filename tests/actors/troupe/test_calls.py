@@ -40,7 +40,7 @@ def test_a_reply_that_nobody_asked_for_is_dropped(shared: Stage) -> None:
 def test_mail_for_an_older_incarnation_at_the_same_address_is_dropped(shared: Stage) -> None:
     """Ports are used again, and so the address of the dead may be that of the living."""
     sender, living = shared.puppet(), shared.puppet()
-    place = shared.tell(living, "me").place  # type: ignore[attr-defined]
+    place = shared.tell(living, "me").place  # type: ignore[attr-defined]  # of this carrier
     shared.tell(sender, "send", Ref(living.system, "0.999999", "", place), "for the dead")
     shared.tell(sender, "send", living, "for the living")
     eventually(lambda: "for the living" in shared.heard(living))

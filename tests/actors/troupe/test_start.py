@@ -207,7 +207,7 @@ def test_a_thespian_without_our_hooks_is_refused(
 
 
 def test_thespian_is_the_release_that_is_pinned() -> None:
-    from understudy.actors.otp.carriers.process import hooks  # noqa: PLC0415 - loads Thespian
+    from understudy.actors.otp.carriers.process import hooks  # loads Thespian
 
     assert metadata.version("thespian") == hooks.RELEASE
     hooks.check()

@@ -43,7 +43,7 @@ def _specs(names: str) -> list[ChildSpec]:
 def test_a_killed_child_is_started_again_by_the_strategy(
     shared: Stage, strategy: str, restarted: str
 ) -> None:
-    flags = Flags(strategy=strategy)  # type: ignore[arg-type]
+    flags = Flags(strategy=strategy)  # type: ignore[arg-type]  # one of three words
     supervisor = shared.troupe.spawn(supervise(_specs("abc"), flags))
     before = _which(shared, supervisor)
     ref = before["b"].ref

@@ -257,7 +257,7 @@ def expected(record: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _sorted(value: Any) -> Any:  # noqa: ANN401
+def _sorted(value: Any) -> Any:
     """What we keep without understanding it comes out with sorted keys."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}

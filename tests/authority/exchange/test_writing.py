@@ -55,7 +55,7 @@ def test_the_old_file_stays_when_the_disk_is_full_halfway(
     path.write_bytes(b"old\n")
 
     class Full:
-        def __init__(self, file: Any) -> None:  # noqa: ANN401
+        def __init__(self, file: Any) -> None:
             self.file = file
 
         def __enter__(self) -> Self:

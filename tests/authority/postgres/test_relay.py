@@ -166,7 +166,7 @@ def test_an_errand_that_was_not_read_says_so(
     with closing(Taker(place)), monkeypatch.context() as patched:
         patched.setattr("understudy.authority.journal.relay_message.VERSION", 2)
         found = errand(add(1))
-        found.body = lambda: b"from another version"  # type: ignore[method-assign]
+        found.body = lambda: b"from another version"  # type: ignore[method-assign]  # of this message alone
         sender.send(found)
         assert failures(sender.next()) == ["authority_errand_invalid"]
 
@@ -314,14 +314,14 @@ def test_a_reply_is_there_with_its_rows_or_not_at_all(
     create_state_dir(tmp_path / "home", "n1", url)
     reply = RelayReply("x", 1, None, b"{}\n")
     with Office(tmp_path / "home") as office:
-        office.journal.post.enclose([reply])  # type: ignore[union-attr]
+        office.journal.post.enclose([reply])
         assert office.ask("issue.add", {"title": "t"})["seq"] == 1
         assert count(server, place, "reply") == 1
         assert office.ask("issue.add", {"title": "t"})["seq"] == 2
         assert count(server, place, "reply") == 1
         with closing(PostgresJournal(place)) as other:
             other.acquire_epoch()
-        office.journal.post.enclose([reply])  # type: ignore[union-attr]
+        office.journal.post.enclose([reply])
         with pytest.raises(Unavailable):
             office.ask("issue.add", {"title": "t"})
     assert count(server, place, "reply") == 1

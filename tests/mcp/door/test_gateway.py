@@ -91,7 +91,7 @@ def test_who_does_not_read_is_cut_off(door: Door) -> None:
         _greeted(line)
         _greeted(other)
         asked = b'{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":{}}\n'
-        with pytest.raises(OSError, match=r"pipe|reset"):  # noqa: PT012
+        with pytest.raises(OSError, match=r"pipe|reset"):  # noqa: PT012 - any of the writes may be the one
             for mark in range(1, 100_000):
                 line.write(asked % mark)
         other.ask(2, "tools/list")

@@ -118,7 +118,7 @@ def _longer(server: Server[Any], method: str, key: str, more: list[dict[str, Any
     async def listed(ctx: Context, params: types.PaginatedRequestParams) -> HandlerResult:
         answer: Any = await entry.handler(ctx, params)
         if answer.get("nextCursor") is not None:
-            return answer  # type: ignore[no-any-return]
+            return answer  # type: ignore[no-any-return]  # JSON
         return {**answer, key: [*answer[key], *more]}
 
     server.add_request_handler(method, types.PaginatedRequestParams, listed)

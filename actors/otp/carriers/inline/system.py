@@ -103,7 +103,7 @@ class Inline:
         for ref in reversed(list(self._root_cell.children)):
             self.signal(ref, SHUTDOWN)
             deadline_ms = self.now_ms + timeout_ms
-            self._until(lambda ref=ref: not self.alive(ref), deadline_ms)  # type: ignore[misc]
+            self._until(lambda ref=ref: not self.alive(ref), deadline_ms)  # type: ignore[misc]  # mypy infers no lambda's default
             self.signal(ref, KILL)
             self.run()
 
@@ -249,7 +249,7 @@ class _Outside:
         self.calls = Calls(cell)
         return True
 
-    def receive(self, cell: Cell, message: object) -> None:  # noqa: ARG002
+    def receive(self, cell: Cell, message: object) -> None:  # noqa: ARG002 - every cell has it
         if isinstance(message, Started):
             self.started.add(message.ref)
         elif isinstance(message, Exited):

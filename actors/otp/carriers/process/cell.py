@@ -273,13 +273,13 @@ class Body:
         if self._phase != "ending":
             self._inbox.append((kind, value))
 
-    def _hand_over(self, kind: str, value: Any) -> None:  # noqa: ANN401 - whatever was put
+    def _hand_over(self, kind: str, value: Any) -> None:
         opened = self._opened(kind, value)
         if opened is not None:
             assert self._behaviour is not None
             self._guarded(opened[0], self._behaviour.receive, self, opened[0])
 
-    def _opened(self, kind: str, value: Any) -> tuple[object] | None:  # noqa: ANN401 - by kind
+    def _opened(self, kind: str, value: Any) -> tuple[object] | None:
         """A message as the behaviour gets it; None where it is no more to be heard."""
         match kind:
             case "raw":
@@ -385,7 +385,7 @@ class Body:
             case _:
                 self._errand(sender, kind, pickle.loads(value))  # noqa: S301 - from a cell of ours
 
-    def _errand(self, sender: Ref, kind: str, value: Any) -> None:  # noqa: ANN401 - by kind
+    def _errand(self, sender: Ref, kind: str, value: Any) -> None:
         child = self._brood.get(sender)
         match kind:
             case "signal":

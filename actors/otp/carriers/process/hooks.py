@@ -26,9 +26,9 @@ from functools import reduce
 from importlib import metadata
 from typing import Any, Final
 
-import thespian.system.multiprocCommon as processes  # noqa: N813 - its name, as a noun
-import thespian.system.systemBase as system_base  # noqa: N813
-import thespian.system.transport.TCPTransport as tcp  # noqa: N813
+import thespian.system.multiprocCommon as processes
+import thespian.system.systemBase as system_base
+import thespian.system.transport.TCPTransport as tcp
 from thespian.system.timing import ExpirationTimer
 from thespian.system.transport import SendStatus, TransmitIntent
 from thespian.system.transport.IPBase import IPActorAddress
@@ -185,7 +185,7 @@ class Signed:
         return hashlib.blake2b(data, key=self._secret, digest_size=_MARK_BYTES).digest()
 
 
-class Letter(TransmitIntent):  # type: ignore[misc]
+class Letter(TransmitIntent):  # type: ignore[misc]  # Thespian has no types
     """One parcel on its way, which does not wait longer than it must.
 
     Two cells that write to each other at the same time may close each other's connection; Thespian
@@ -205,11 +205,11 @@ class Letter(TransmitIntent):  # type: ignore[misc]
             retryPeriod=_RETRY,
         )
 
-    def backoffPause(self, startPausing: bool = False) -> timedelta:  # noqa: N802, N803
+    def backoffPause(self, startPausing: bool = False) -> timedelta:
         if startPausing:
             self._pauseUntil = ExpirationTimer(_PAUSE)
             return _PAUSE
-        pause: timedelta = super().backoffPause(False)  # noqa: FBT003
+        pause: timedelta = super().backoffPause(False)  # noqa: FBT003 - Thespian's signature
         return pause
 
     def delay(self, current_time: object = None) -> timedelta:

@@ -77,11 +77,11 @@ class Backstage:
     # --- the start --------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        from thespian.actors import ActorSystem  # noqa: PLC0415 - costs time, and reads variables
+        from thespian.actors import ActorSystem  # costs time, and reads variables
 
-        from . import hooks, thespian_actor  # noqa: PLC0415
-        from .birth import Charter  # noqa: PLC0415
-        from .root import RootCell  # noqa: PLC0415
+        from . import hooks, thespian_actor
+        from .birth import Charter
+        from .root import RootCell
 
         orders = self._orders
         reader = hooks.install(

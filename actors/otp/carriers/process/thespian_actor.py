@@ -51,11 +51,11 @@ class _Begin:
     """The first event of an actor; Thespian has none of its own."""
 
 
-class Player(Actor):  # type: ignore[misc]
+class Player(Actor):  # type: ignore[misc]  # Thespian has no types
     """Implements `Wire`."""
 
     @staticmethod
-    def actorSystemCapabilityCheck(  # noqa: N802 - Thespian's name
+    def actorSystemCapabilityCheck(
         capabilities: dict[str, object], requirements: Requirements | None
     ) -> bool:
         """Whether a system may host a cell: it has the same code, and what is asked for."""
@@ -82,11 +82,11 @@ class Player(Actor):  # type: ignore[misc]
         process_id.log_faults(self._roll.fault_path(self._charter.me.serial))
 
     @property
-    def _myRef(self) -> Any:  # noqa: N802, ANN401 - Thespian's manager of this actor
+    def _myRef(self) -> Any:  # Thespian's manager of this actor
         return self._manager
 
     @_myRef.setter
-    def _myRef(self, manager: Any) -> None:  # noqa: N802, ANN401
+    def _myRef(self, manager: Any) -> None:
         """Called by Thespian when the actor is made; before its first turn."""
         self._manager = manager
         transport = manager.transport
@@ -101,7 +101,7 @@ class Player(Actor):  # type: ignore[misc]
 
     _is_terminated = False
 
-    def receiveMessage(self, message: object, sender: Any) -> ThespianWatch:  # noqa: N802, ANN401
+    def receiveMessage(self, message: object, sender: Any) -> ThespianWatch:
         if self._body is None:
             self._body = self._made()
         body = self._body
@@ -116,7 +116,7 @@ class Player(Actor):  # type: ignore[misc]
         return ThespianWatch([body.fileno()])
 
     @staticmethod
-    def _happened(body: Body, message: object, sender: Any) -> None:  # noqa: ANN401
+    def _happened(body: Body, message: object, sender: Any) -> None:
         if isinstance(message, Parcel):
             body.arrived(message, *sender.addressDetails.connectArgs[0])
         elif isinstance(message, WatchMessage):
