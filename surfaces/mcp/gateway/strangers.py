@@ -61,7 +61,7 @@ def watched_protocol(strangers: Strangers) -> type[H11Protocol]:
     """uvicorn's protocol, whose connections are strangers first."""
 
     class Watched(H11Protocol):
-        def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - the base's type
+        def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             if self.client is not None:
                 strangers.enter(self.client, transport)
