@@ -9,6 +9,7 @@ from ....authority import create_state_dir
 from ....authority.journal import journal_url as urls
 from ....contracts import Reason, check, policy_digest
 from ..options import context, journal, mutation, payload, read_document
+from ..request import Answer, read
 from ..session import Session, common, print_json
 
 _MODES = click.Choice(["open", "instruction-linked"])
@@ -39,11 +40,10 @@ def policy() -> None:
 
 
 @policy.command()
-@common
-def show(session: Session) -> None:
+@read("issue.backend_status")
+def show(said: Answer) -> str:
     """Show the policy in force."""
-    answer = session.ask("issue.backend_status", {}, writable=False)
-    session.finish(answer, _said)
+    return _said(said)
 
 
 @policy.command("set")
