@@ -38,10 +38,18 @@ mutation = stack(
     evidence,
 )
 
+
+def lease_by(role: str, what: str) -> Decorator:
+    """The lease of a holder in this role on such a thing."""
+    return stack(
+        click.option(f"--{role}", help=f"Who holds the {what}."),
+        click.option("--lease-id", help="The lease's id, from the claim."),
+        click.option("--fence", type=int, help="The fence, from the claim."),
+    )
+
+
 holder = stack(
-    click.option("--assignee", help="Who holds the lease."),
-    click.option("--lease-id", help="The lease's id, from the claim."),
-    click.option("--fence", type=int, help="The fence, from the claim."),
+    lease_by("assignee", "lease"),
     click.option("--sublease-id", help="Act under this sublease."),
 )
 

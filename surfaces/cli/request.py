@@ -22,7 +22,9 @@ def change(action: str) -> Decorator:
     )
 
 
-def held_change(action: str, *more: Decorator, escalated: bool = False) -> Decorator:
+def held_change(
+    action: str, *more: Decorator, by: Decorator = holder, escalated: bool = False
+) -> Decorator:
     """A change by the holder of a lease; an escalated one goes through the MCP door."""
 
     def ask(session: Session, given: dict[str, Any]) -> Answer:
@@ -32,7 +34,7 @@ def held_change(action: str, *more: Decorator, escalated: bool = False) -> Decor
             return session.ask(action, asked, evidence)
         return session.ask(action, asked, evidence | {"escalatedFrom": "cli"}, transport="mcp")
 
-    return _command(ask, holder, *more, mutation)
+    return _command(ask, by, *more, mutation)
 
 
 def _command(ask: Callable[[Session, dict[str, Any]], Answer], *options: Decorator) -> Decorator:

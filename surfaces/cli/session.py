@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 import orjson
@@ -86,6 +86,20 @@ class Session:
             click.echo(f"error: {answer['diagnostic']} ({classes})", err=True)
         if answer["result"] != "accepted":
             raise LeaveCommand(FAILURES[BY_WIRE[answer["failureClasses"][0]]].exit)
+
+    def accept(self, text: str, **members: Any) -> None:  # noqa: ANN401
+        """Say that a command did what it was told; the members are for programs."""
+        self.finish({"result": "accepted", "failureClasses": []} | members, lambda _: text)
+
+    def refuse(self, code: int, failure: str | None, diagnostic: str, **members: Any) -> NoReturn:  # noqa: ANN401
+        """Say why a command cannot do what it was told, and leave with this code."""
+        if self.as_json:
+            classes = [failure] if failure else []
+            refusal = {"result": "rejected", "failureClasses": classes, "diagnostic": diagnostic}
+            print_json(refusal | members)
+        else:
+            click.echo(f"error: {diagnostic}", err=True)
+        raise LeaveCommand(code)
 
 
 class LeaveCommand(Exception):

@@ -6,22 +6,13 @@ from typing import Any
 
 import click
 
-from ..options import context, mutation, payload, stack, with_holder
-from ..request import Answer, change, read
+from ..options import context, lease_by, mutation, payload, with_holder
+from ..request import Answer, change, held_change, read
 from ..session import Session, common
 from .job_log import log
 
-_holder = stack(
-    click.option("--worker", help="Who holds the job."),
-    click.option("--lease-id", help="The lease's id, from the claim."),
-    click.option("--fence", type=int, help="The fence, from the claim."),
-)
-
-_dispatcher = stack(
-    click.option("--dispatcher", help="Who holds the job."),
-    click.option("--lease-id", help="The lease's id, from the claim."),
-    click.option("--fence", type=int, help="The fence, from the claim."),
-)
+_holder = lease_by("worker", "job")
+_dispatcher = lease_by("dispatcher", "job")
 
 
 @click.group()
@@ -102,13 +93,10 @@ def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> No
 @job.command("yield")
 @click.argument("job_id")
 @click.option("--reason", help="Why, for the next holder.")
-@_holder
-@mutation
-@common
-def yield_(session: Session, **options: Any) -> None:  # noqa: ANN401
+@held_change("job.yield", by=_holder)
+def yield_(said: Answer) -> str:
     """Give JOB_ID back."""
-    answer = session.ask("job.yield", payload(with_holder(options)), context(options))
-    session.finish(answer, lambda said: _line(said["job"]))
+    return _line(said["job"])
 
 
 @job.command()

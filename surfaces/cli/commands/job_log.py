@@ -30,8 +30,8 @@ def export_log(session: Session, file: Path) -> None:
         found = journal.operations(opened)
         lines = [msgspec.json.encode(each, order="sorted") for each in found]
     issues_file.write_file(file, b"".join(line + b"\n" for line in lines))
-    said = {"result": "accepted", "failureClasses": [], "file": str(file), "count": len(lines)}
-    session.finish(said, lambda said: f"wrote {said['count']} operations to {file}")
+    text = f"wrote {len(lines)} operations to {file}"
+    session.accept(text, file=str(file), count=len(lines))
 
 
 @log.command("fold")
@@ -42,18 +42,16 @@ def fold_log(session: Session, file: Path) -> None:
     log = _read_log(file)
     folded = oplog.fold(log)
     counts = Counter(each.state.value for each in folded.entries.values())
-    said = {
-        "result": "accepted",
-        "failureClasses": [],
-        "operations": len(log),
-        "jobs": dict(sorted(counts.items())),
-        "waiting": folded.waiting,
-        "refused": folded.refused,
-        "digest": folded.digest,
-    }
     states = ", ".join(f"{counts[name]} {name}" for name in ("pending", "claimed", "completed"))
     more = f"{len(folded.waiting)} wait, {len(folded.refused)} refused, {folded.digest}"
-    session.finish(said, lambda said: f"{said['operations']} operations: {states}; {more}")
+    session.accept(
+        f"{len(log)} operations: {states}; {more}",
+        operations=len(log),
+        jobs=dict(sorted(counts.items())),
+        waiting=folded.waiting,
+        refused=folded.refused,
+        digest=folded.digest,
+    )
 
 
 @log.command("import")
@@ -75,10 +73,10 @@ def import_log(session: Session, file: Path, *, with_nodes: bool) -> None:
             taken = import_oplog.take_over(office, log, with_nodes=with_nodes)
         except import_oplog.Unsound as error:
             raise click.UsageError(f"{file} contradicts itself: {error}") from None
-    said = {"result": "accepted", "failureClasses": [], **msgspec.to_builtins(taken)}
     for each in taken.problems if not session.as_json else ():
         click.echo(f"left out: {each}", err=True)
-    session.finish(said, lambda said: _taken(said, with_nodes=with_nodes))
+    said = msgspec.to_builtins(taken)
+    session.accept(_taken(said, with_nodes=with_nodes), **said)
 
 
 def _read_log(file: Path) -> list[Operation]:

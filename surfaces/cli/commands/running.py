@@ -43,13 +43,11 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
 def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
     found = _asked(session, {"ask": "picture"})
-    if session.as_json:
-        print_json({"result": "accepted", "failureClasses": []} | found)
-        return
-    click.echo(f"{session.state_dir}: {tree_text.summary(found)}")
+    lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
     for name, term in tree_text.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
-        click.echo(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
+        lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
+    session.accept("\n".join(lines), **found)
 
 
 @click.command()
@@ -57,11 +55,7 @@ def status(session: Session) -> None:
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
     found = _asked(session, {"ask": "picture"})
-    if session.as_json:
-        print_json({"result": "accepted", "failureClasses": []} | found)
-        return
-    for line, colour in tree_text.drawn(found):
-        click.echo(tree_text.painted(line, colour))
+    session.accept(_drawn(found), **found)
 
 
 @click.command()
@@ -81,8 +75,11 @@ def top(session: Session, every: float) -> None:
 
 
 def draw(found: dict[str, Any]) -> None:
-    lines = [tree_text.painted(line, colour) for line, colour in tree_text.drawn(found)]
-    click.echo(_CLEAR + "\n".join(lines))
+    click.echo(_CLEAR + _drawn(found))
+
+
+def _drawn(found: dict[str, Any]) -> str:
+    return "\n".join(tree_text.painted(line, colour) for line, colour in tree_text.drawn(found))
 
 
 def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
@@ -90,12 +87,7 @@ def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
         return trees.ask(session.state_dir.absolute() / RUN_FOLDER, request, 10.0)
     except trees.NoTree:
         said = f"no tree runs on {session.state_dir}; start one with `understudy up`"
-        if session.as_json:
-            failure = {"result": "rejected", "failureClasses": ["tree_not_running"]}
-            print_json(failure | {"diagnostic": said})
-        else:
-            click.echo(f"error: {said}", err=True)
-        raise LeaveCommand(Exit.UNREACHABLE) from None
+        session.refuse(Exit.UNREACHABLE, "tree_not_running", said)
 
 
 def _stopped(session: Session, run_dir: Path, drain_seconds: int) -> list[int]:

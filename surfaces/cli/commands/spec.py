@@ -5,16 +5,12 @@ from typing import Any, BinaryIO
 
 import click
 
-from ..options import context, mutation, payload, stack
+from ..options import context, lease_by, mutation, payload
 from ..request import Answer, change, read
 from ..session import Session, common
 from ..spec_file import read_spec
 
-_holder = stack(
-    click.option("--runner", help="Who holds the spec."),
-    click.option("--lease-id", help="The lease's id, from the claim."),
-    click.option("--fence", type=int, help="The fence, from the claim."),
-)
+_holder = lease_by("runner", "spec")
 
 
 @click.group()

@@ -261,11 +261,7 @@ def _refuse(session: Session, error: OtpError) -> NoReturn:
 
 def _gave_up(session: Session, reason: Ending) -> None:
     said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
-    if session.as_json:
-        print_json({"result": "rejected", "failureClasses": ["tree_gave_up"], "diagnostic": said})
-    else:
-        click.echo(f"error: {said}", err=True)
-    raise LeaveCommand(Exit.FAILED)
+    session.refuse(Exit.FAILED, "tree_gave_up", said)
 
 
 @contextmanager
@@ -344,10 +340,9 @@ def _detach(session: Session, plan: Plan) -> None:
         if found is None or found["pid"] != process.pid:
             time.sleep(0.05)
             continue
-        if session.as_json:
-            print_json({"result": "accepted", "failureClasses": []} | found)
-        else:
-            click.echo(f"up: process {process.pid}; `understudy status`, `understudy down`")
+        session.accept(
+            f"up: process {process.pid}; `understudy status`, `understudy down`", **found
+        )
         return
     process.terminate()
     click.echo(f"error: it was not up in {_DETACH_SECONDS:.0f} s; see {log}", err=True)
