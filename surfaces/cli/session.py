@@ -87,16 +87,16 @@ class Session:
         if answer["result"] != "accepted":
             raise LeaveCommand(FAILURES[BY_WIRE[answer["failureClasses"][0]]].exit)
 
-    def accept(self, text: str, **members: Any) -> None:  # noqa: ANN401
+    def accept(self, text: str, /, **members: object) -> None:
         """Say that a command did what it was told; the members are for programs."""
-        self.finish({"result": "accepted", "failureClasses": []} | members, lambda _: text)
+        self.finish({"result": "accepted", "failureClasses": [], **members}, lambda _: text)
 
-    def refuse(self, code: int, failure: str | None, diagnostic: str, **members: Any) -> NoReturn:  # noqa: ANN401
+    def refuse(self, code: int, failure: str | None, diagnostic: str, **more: object) -> NoReturn:
         """Say why a command cannot do what it was told, and leave with this code."""
         if self.as_json:
             classes = [failure] if failure else []
             refusal = {"result": "rejected", "failureClasses": classes, "diagnostic": diagnostic}
-            print_json(refusal | members)
+            print_json(refusal | more)
         else:
             click.echo(f"error: {diagnostic}", err=True)
         raise LeaveCommand(code)

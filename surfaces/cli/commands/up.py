@@ -340,9 +340,8 @@ def _detach(session: Session, plan: Plan) -> None:
         if found is None or found["pid"] != process.pid:
             time.sleep(0.05)
             continue
-        session.accept(
-            f"up: process {process.pid}; `understudy status`, `understudy down`", **found
-        )
+        text = f"up: process {process.pid}; `understudy status`, `understudy down`"
+        session.accept(text, **found)
         return
     process.terminate()
     click.echo(f"error: it was not up in {_DETACH_SECONDS:.0f} s; see {log}", err=True)
