@@ -7,7 +7,6 @@ dispatcher, not in its way: into a cell or a thread of its own.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self, get_args
 
 from ...authority import Unavailable
@@ -66,12 +65,7 @@ class Clerk:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _asked(self, calls: list[Call]) -> Iterator[Answer]:

@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from ...authority import Unavailable
@@ -120,12 +119,7 @@ class Tree:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _dispatcher(self) -> Any:  # noqa: ANN401 - as it answers

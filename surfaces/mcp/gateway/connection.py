@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import secrets
 from collections import deque
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import anyio
@@ -76,12 +75,7 @@ class ServerInbox:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.end()
 
     def _wake(self) -> None:
@@ -104,12 +98,7 @@ class ServerOutbox:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         pass
 
 

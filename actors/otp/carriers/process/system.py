@@ -30,7 +30,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from ...calls import Cast
@@ -122,12 +121,7 @@ class Troupe:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop(STOP_MS)
 
     def start(self) -> None:
