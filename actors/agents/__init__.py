@@ -8,7 +8,7 @@ Nothing here knows how a door speaks: what a door carries it hands in as plain v
 
 from ..process.guard.descendants import now_ms
 from .authority_link import AuthorityLink, refusal
-from .caller import AgentCaller, PassingCaller
+from .caller import AgentCaller
 from .changes import LISTED, READY, Changes
 from .holds import AgentHolds, KeepPolicy
 from .http_callers import SESSION_HEADER, HttpCallers
@@ -29,7 +29,6 @@ __all__ = [
     "KeptCaller",
     "LeaseKeeper",
     "LongTask",
-    "PassingCaller",
     "SidecarOwner",
     "TaskAnswered",
     "TaskAsking",

@@ -51,7 +51,7 @@ class Shift:
             try:
                 answers = self._connection().ask_many(calls)
             except Unavailable:
-                self._hang_up()
+                self.close()
                 self._rounds.unheard(self._moment())
             else:
                 self._rounds.heard(answers, self._moment())
@@ -81,7 +81,10 @@ class Shift:
             time.sleep(pause_ms / 1_000)
 
     def close(self) -> None:
-        self._hang_up()
+        """Hang up; the next turn connects again."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     def __enter__(self) -> Self:
         return self
@@ -104,11 +107,6 @@ class Shift:
                 silence_seconds=_SILENCE_SECONDS,
             )
         return self._client
-
-    def _hang_up(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
 
 
 class Round(Shift):

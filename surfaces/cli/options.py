@@ -11,6 +11,7 @@ from ...contracts import canonical
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+FILE = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
 _CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
 
 

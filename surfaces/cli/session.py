@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...authority import LocalClient
     from ...authority.service import client
 
+Text = Callable[[dict[str, Any]], str]  # an answer for people
 DEFAULT_STATE_DIR = ".premath"
 
 
@@ -74,7 +75,11 @@ class Session:
         except ValueError as error:
             raise click.UsageError(f"an argument is no text or number: {error}") from None
 
-    def finish(self, answer: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
+    def read(self, action: str, payload: dict[str, Any], text: Text) -> None:
+        """Ask what changes nothing, and print the answer."""
+        self.finish(self.ask(action, payload, writable=False), text)
+
+    def finish(self, answer: dict[str, Any], text: Text) -> None:
         """Print an answer, and leave with the code of its first failure class."""
         if self.as_json:
             print_json(answer)

@@ -22,7 +22,8 @@ from ....authority.views import replay, trajectory
 from ....contracts import Exit
 from ..render import coloured
 from ..session import LeaveCommand, Session, common, print_json
-from ..tree_text import drawn, painted
+from ..tree_text import painted
+from .running import CLEAR
 
 _WORK = {
     "design": (),
@@ -42,7 +43,6 @@ _KILLED, _FROZEN = "parser", "types"
 _COMMAND = 'echo "working on $UNDERSTUDY_ISSUE"; exec sleep 0.8'
 _JOB_SECONDS = 3  # then a worker that hangs is stopped
 _PATIENCE_SECONDS = 90
-_CLEAR = "\033[H\033[J"
 
 
 @click.command()
@@ -118,8 +118,7 @@ class Demo:
                 self._say(name, "is done")
             closed = done
             if self._moves:
-                lines = [painted(line, colour) for line, colour in drawn(picture)]
-                click.echo(_CLEAR + "\n".join([*lines, "", *self._told[-12:]]))
+                click.echo(CLEAR + "\n".join([painted(picture), "", *self._told[-12:]]))
 
     def _look(self, terms: list[dict[str, Any]]) -> None:
         """Tell of what is new, and disturb the two that the plot wants disturbed."""

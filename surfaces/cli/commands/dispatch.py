@@ -28,13 +28,9 @@ def dispatch(session: Session, *, frozen_clock: bool) -> None:
     """
     with session.open("mcp", frozen_clock=frozen_clock) as authority:
         for lines in _batches():
-            _print(authority.relay(lines))
+            print_bytes(b"".join(answer + b"\n" for answer in authority.relay(lines)))
         if authority.garbage_count:
             click.echo(f"{authority.garbage_count} lines were no requests", err=True)
-
-
-def _print(answers: list[bytes]) -> None:
-    print_bytes(b"".join(answer + b"\n" for answer in answers))
 
 
 def _batches() -> Iterator[list[bytes]]:

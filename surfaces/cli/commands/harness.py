@@ -7,7 +7,7 @@ import click
 import orjson
 
 from ....contracts import Exit, Unreadable, join_check
-from ..options import Decorator
+from ..options import FILE, Decorator
 from ..request import Answer, change, read
 from ..session import LeaveCommand, Session, common, print_json
 
@@ -190,9 +190,7 @@ def step_line(one: dict[str, Any]) -> str:
 
 
 @harness.command("join-check")
-@click.argument(
-    "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False
-)
+@click.argument("file", type=FILE, required=False)
 @click.option("--issue", "issue_ids", multiple=True, help="Compare the hand-overs of issues.")
 @common
 def join_check_(session: Session, file: Path | None, issue_ids: tuple[str, ...]) -> None:
@@ -211,8 +209,7 @@ def join_check_(session: Session, file: Path | None, issue_ids: tuple[str, ...])
         raise click.UsageError(f"{file} is not JSON: {error}") from None
     if issue_ids:
         asked = {"issueIds": list(issue_ids)} | ({"input": document} if file else {})
-        answer = session.ask("harness.join.check", asked, writable=False)
-        session.finish(answer, lambda _: "the join is closed")
+        session.read("harness.join.check", asked, lambda _: "the join is closed")
         return
     joined = join_check(document)
     if isinstance(joined, Unreadable):

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..options import context, lease_by, mutation, payload, with_holder
+from ..options import FILE, context, lease_by, mutation, payload, with_holder
 from ..request import Answer, change, held_change, read
 from ..session import Session, common
 from .job_log import log
@@ -111,7 +111,7 @@ def expire(said: Answer) -> str:
 
 
 @job.command()
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=FILE)
 @mutation
 @common
 def admit(session: Session, file: Path, **options: Any) -> None:  # noqa: ANN401

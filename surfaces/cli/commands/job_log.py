@@ -13,6 +13,7 @@ from ....authority.law.jobs import oplog
 from ....authority.service import import_oplog
 from ....authority.views import issues_file
 from ....contracts import Operation
+from ..options import FILE
 from ..session import Session, common
 
 
@@ -35,7 +36,7 @@ def export_log(session: Session, file: Path) -> None:
 
 
 @log.command("fold")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=FILE)
 @common
 def fold_log(session: Session, file: Path) -> None:
     """Say what the operations in FILE come to, whatever their order, with a digest of it."""
@@ -55,7 +56,7 @@ def fold_log(session: Session, file: Path) -> None:
 
 
 @log.command("import")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=FILE)
 @click.option(
     "--with-nodes", is_flag=True, help="Register its nodes and designate its coordinator too."
 )

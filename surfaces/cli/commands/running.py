@@ -13,7 +13,7 @@ from .. import tree_text
 from ..session import LeaveCommand, Session, common, print_json
 
 _STOP_SECONDS = 120.0
-_CLEAR = "\033[H\033[J"
+CLEAR = "\033[H\033[J"
 
 
 @click.command()
@@ -55,7 +55,7 @@ def status(session: Session) -> None:
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
     found = _asked(session, {"ask": "picture"})
-    session.accept(_drawn(found), **found)
+    session.accept(tree_text.painted(found), **found)
 
 
 @click.command()
@@ -75,11 +75,7 @@ def top(session: Session, every: float) -> None:
 
 
 def draw(found: dict[str, Any]) -> None:
-    click.echo(_CLEAR + _drawn(found))
-
-
-def _drawn(found: dict[str, Any]) -> str:
-    return "\n".join(tree_text.painted(line, colour) for line, colour in tree_text.drawn(found))
+    click.echo(CLEAR + tree_text.painted(found))
 
 
 def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:

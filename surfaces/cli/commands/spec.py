@@ -56,11 +56,9 @@ def submit(session: Session, file: BinaryIO, **options: Any) -> None:  # noqa: A
 def status(session: Session, spec_id: str | None) -> None:
     """Show how far SPEC_ID has come, step by step; without it, all specs."""
     if spec_id is None:
-        answer = session.ask("spec.list", {"query": "all"}, writable=False)
-        session.finish(answer, _page)
+        session.read("spec.list", {"query": "all"}, _page)
         return
-    answer = session.ask("spec.show", {"specId": spec_id}, writable=False)
-    session.finish(answer, lambda said: _detail(said["spec"]))
+    session.read("spec.show", {"specId": spec_id}, lambda said: _detail(said["spec"]))
 
 
 @spec.command("list")

@@ -214,7 +214,8 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
             view.end()
             running.stop()
     if reason is not None:
-        _gave_up(session, reason)
+        said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
+        session.refuse(Exit.FAILED, "tree_gave_up", said)
     elif session.as_json:
         print_json({"result": "accepted", "failureClasses": [], "ended": "told to"})
     else:
@@ -257,11 +258,6 @@ def _refuse(session: Session, error: OtpError) -> NoReturn:
     else:
         click.echo(f"error: {error} ({failure})", err=True)
     raise LeaveCommand(Exit.TRY_LATER if is_taken else Exit.FAILED) from None
-
-
-def _gave_up(session: Session, reason: Ending) -> None:
-    said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
-    session.refuse(Exit.FAILED, "tree_gave_up", said)
 
 
 @contextmanager
