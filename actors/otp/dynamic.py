@@ -9,7 +9,7 @@ their references. Everything is one step per event, so that a thousand cost a th
 
 I1  There are never more than `max_children`, those included that start, stop or are tried again.
 I2  A child that ends clean or is temporary is forgotten; there are no specs without a child.
-I3  Whoever asked for a start or a stop hears of its end, once.
+I3  The caller of a start or a stop hears of its end, once.
 """
 
 from collections.abc import Iterator

@@ -6,10 +6,10 @@
                |---signal---> passed on, hand back
                \\--lost------> stopped, with all its descendants
 
-I1  Nothing of the command runs after the lease's deadline, whoever can or cannot be reached: the
+I1  Nothing of the command runs after the lease's deadline, whether or not others are reached: the
     warden ends it by our own, earlier clock, also while this process is frozen.
 I2  The lease is given back only when nothing of the command is left.
-I3  A lease that somebody else may be working under is not worked under.
+I3  A lease that another holder may be working under is not worked under.
 """
 
 import os
@@ -169,7 +169,7 @@ class Runner:
             outcome = self._settle(group.ended)
             self._write_down(outcome)
             while not group.drain(_LOOK_MS) and not self._hear():
-                pass  # somebody reads slowly, and has not had enough
+                pass  # a reader is slow, and has not had enough
         return outcome
 
     # --- the lease ------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class Runner:
                 self._state_dir, held.resource, held.fence, self._boundary
             )
         except (Unavailable, OSError):
-            return  # the deadline holds, whoever can be asked
+            return  # the deadline holds without the authority
         if standing.failure is not None:
             self._give_up(group, standing.failure, standing.diagnostic)
 

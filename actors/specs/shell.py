@@ -77,7 +77,7 @@ class Shift:
         while not self._rounds.is_over and self._clock() < give_up:
             pause_ms = self.turn()
             if self._client is None:
-                return  # nobody is there to hear it
+                return  # no sidecar is there to hear it
             time.sleep(pause_ms / 1_000)
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ _LOOKED_AT_MAX = 64  # children of one supervisor that a picture asks how they a
 
 
 class Occupied(OtpError):
-    """Somebody else has the state directory."""
+    """Another sidecar serves the state directory."""
 
 
 class Tree:
@@ -86,7 +86,7 @@ class Tree:
 
     @property
     def is_told_to_stop(self) -> bool:
-        """Whether somebody has said so through the control socket."""
+        """Whether a command said so through the control socket."""
         return self._stop_asked.is_set()
 
     def stop(self) -> None:
@@ -213,7 +213,7 @@ def _child(info: ChildInfo) -> dict[str, Any]:
 
 
 def _refuse_served(state_dir: Path) -> None:
-    """A sidecar that somebody else started would not let ours in."""
+    """A sidecar of others would not let ours in."""
     try:
         with client.Client(state_dir, "cli", retry_seconds=0, silence_seconds=2) as found:
             pid = found.server["pid"]

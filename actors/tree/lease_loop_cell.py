@@ -72,7 +72,7 @@ class RoundsCell(GenServer):
                 if number == self._alarms:
                     self._set_alarm(self._shift.turn())
             case Exited():
-                pass  # somebody linked to us
+                pass  # a cell that linked to us
             case _:
                 return super().handle_info(message)
         return None

@@ -158,7 +158,7 @@ def print_json(value: object, *, to: TextIO | None = None) -> None:
 
 
 def print_bytes(data: bytes, *, to: TextIO | None = None) -> None:
-    """Standard output, or another stream; whoever started us may have closed it."""
+    """Standard output, or another stream; our parent may have closed it."""
     stream = sys.stdout if to is None else to
     if stream is not None:
         stream.buffer.write(data)
@@ -188,7 +188,7 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; there is nobody left to tell.
+        # The reader of our output has gone; there is no one left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
     except OSError as error:

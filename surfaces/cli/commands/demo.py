@@ -72,7 +72,7 @@ class Demo:
         self._begun = time.monotonic()
         self._told: list[str] = []
         self._terms: dict[int, dict[str, Any]] = {}  # by fence: those that were seen
-        self._fences: dict[str, int] = {}  # of whoever was killed or frozen
+        self._fences: dict[str, int] = {}  # of the workers that were killed or frozen
         self._frozen_pid = 0
         self._refusal: list[str] = []
         create_state_dir(state_dir, "demo")
@@ -150,7 +150,7 @@ class Demo:
                 os.kill(self._frozen_pid, signal.SIGCONT)
 
     def _write_late(self) -> None:
-        """What the frozen worker would say if it woke up now, when somebody else has its part."""
+        """What the frozen worker would say if it woke up now, when another worker has its part."""
         fence = self._fences[_FROZEN]
         worker = self._terms[fence]["worker"]
         payload = {"id": _FROZEN, "assignee": worker, "leaseId": "mine", "fence": fence}

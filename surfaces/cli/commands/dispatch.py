@@ -36,9 +36,9 @@ def dispatch(session: Session, *, frozen_clock: bool) -> None:
 def _batches() -> Iterator[list[bytes]]:
     """Whatever has arrived, as far as it is whole lines, in batches of at most `BATCH_MAX`.
 
-    Of a line that is too long only so much is kept that whoever parses it says so.
+    Of a line that is too long only so much is kept that the parser says so.
     """
-    if sys.stdin is None:  # whoever started us closed it
+    if sys.stdin is None:  # our parent closed it
         return
     handle = sys.stdin.fileno()
     rest, skipping = b"", False

@@ -196,7 +196,7 @@ def _signals() -> Iterator[int]:
 
 
 def _fill_standard_streams() -> None:
-    """Where whoever started us closed one, nothing else may get its number."""
+    """Where our parent closed one, nothing else may get its number."""
     while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(file)

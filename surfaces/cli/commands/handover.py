@@ -47,7 +47,7 @@ def resume(said: Answer) -> str:
     issue = said["issue"]
     lines = [one_line(issue)]
     if "handover" not in issue:
-        return "\n".join([*lines, "  nobody left anything"])
+        return "\n".join([*lines, "  no holder left anything"])
     left = issue["handover"]
     checkpoint = left["checkpoint"]
     lines.append(f"  left by {left['owner']}, fence {left['fence']}, {left['at']}")

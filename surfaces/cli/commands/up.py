@@ -249,7 +249,7 @@ def _make_room(plan: Plan) -> None:
 
 
 def _refuse(session: Session, error: OtpError) -> NoReturn:
-    """It did not start; whoever has the state directory already is told apart."""
+    """It did not start; a state directory that is taken is told apart."""
     is_taken = isinstance(error, trees.AlreadyRunning | trees.Occupied)
     failure = Reason.AUTHORITY_BUSY.wire if is_taken else "tree_not_started"
     if session.as_json:

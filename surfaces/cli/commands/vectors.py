@@ -92,7 +92,7 @@ def _chosen(suite: str | None, names: Sequence[str]) -> list[Vector]:
 
 @contextmanager
 def _progress(length: int) -> Iterator[Any]:
-    """A bar where somebody watches, and nothing where nobody does."""
+    """A bar on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -6,7 +6,7 @@
 The SDK's own standard-stream transport hops between threads three times a call, which is most of
 what a call costs; its servers take any two streams, and these are over an asyncio transport.
 
-    I1  A line, the requests in flight and the output that nobody reads are bounded.
+    I1  A line, the requests in flight and the output that is not read are bounded.
     I2  A line that is no message is refused, and the next one is read as if nothing had been.
     I3  Who hangs up still hears the answers to what it asked, for a moment.
 """
@@ -285,7 +285,7 @@ class AgentConnection(asyncio.Protocol):
         self._transport.abort()
 
     def pause(self) -> None:
-        """Take in nothing more; a pump leaves the next gateway to whoever told us to stop."""
+        """Take in nothing more; a pump leaves the next gateway to the tree."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
             if self._is_pump:

@@ -62,7 +62,7 @@ def _folder(call: ToolCall, cwd: object) -> Path | None:
 
 
 async def _ran(call: ToolCall, wanted: "partial[list[dict[str, Any]]]") -> list[dict[str, Any]]:
-    """The results of checks that run in a thread; whoever gives up waiting ends them."""
+    """The results of checks that run in a thread; a client that gives up waiting ends them."""
     loop = asyncio.get_running_loop()
     news: asyncio.Queue[_End] = asyncio.Queue()
     stopped = threading.Event()

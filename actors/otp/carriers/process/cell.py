@@ -164,7 +164,7 @@ class Body:
         self._vigil.forget_file(fd)
 
     def report(self, row: report.Row) -> None:
-        """Write a row down; a full disk ends nobody."""
+        """Write a row down; a full disk ends no cell."""
         self._is_reported |= row["kind"] == "crash"
         with suppress(OSError):
             report_file.write(self._reports, row)
@@ -219,7 +219,7 @@ class Body:
         self.signalled(self.parent or self.me, SHUTDOWN)
 
     def broken(self, error: BaseException) -> NoReturn:
-        """Something is wrong with us, not with the behaviour: whoever made us may try again."""
+        """Something is wrong with us, not with the behaviour: our parent may try again."""
         self.report(report.crash(self.me, error, "a turn", None, self.now_ms()))
         self._gone(report.crash_reason(error))
 
@@ -357,7 +357,7 @@ class Body:
         self._arm()
 
     def _feel_pulse(self) -> None:
-        """Write to who is on the other side of a border; if nobody takes it, we hear of that."""
+        """Write to who is on the other side of a border; if it is not taken, we hear of that."""
         if self._is_guest:
             self.post_parent("pulse", None)
         for child in self._brood:
@@ -366,7 +366,7 @@ class Body:
         self._wheel.set(self.now_ms() + PULSE_MS, _Pulse())
 
     def _lost(self, ref: Ref) -> None:
-        """Nobody takes mail there any more."""
+        """No cell takes mail there any more."""
         if self._is_guest and ref == self.parent:
             self._gone(ExitReason("killed", "its parent is gone"))
         child = self._brood.get(ref)
@@ -413,7 +413,7 @@ class Body:
 
     def signalled(self, sender: Ref, reason: ExitReason) -> None:
         """A signal, or the end of a linked cell."""
-        if reason == KILL:  # from another system; in ours nobody asks
+        if reason == KILL:  # from another system; in ours no cell asks
             self._gone(KILLED)
         if self.trap_exits:
             self.put("message", Exited(sender, reason))

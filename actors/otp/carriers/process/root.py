@@ -103,7 +103,7 @@ class RootAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Unjoined:
-    """Nobody waits for this end any more."""
+    """The program waits for this end no more."""
 
     monitor: str
 
@@ -193,7 +193,7 @@ class RootCell:
         except BlockingIOError:
             data = None
         if data == b"":
-            self.cell.exit(SHUTDOWN)  # nobody is left to work for
+            self.cell.exit(SHUTDOWN)  # no program is left to work for
             return
         for each in self._frames.feed(data or b""):
             assert isinstance(each, Numbered)

@@ -66,7 +66,7 @@ class AlreadyRunning(OtpError):
 
 
 class PortTaken(OtpError):
-    """Somebody listens on the port that was asked for."""
+    """Another process listens on the port that was asked for."""
 
 
 class SystemEnded(OtpError):
@@ -416,7 +416,7 @@ def _reserved(host: str, port: int) -> Iterator[int]:
             holder.bind((host, port))
         except OSError as error:
             raise PortTaken(f"{host}:{port}: {error.strerror}") from error
-        # Only now, so that the kernel chose one that nobody has.
+        # Only now, so that the kernel chose one that is free.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         yield holder.getsockname()[1]
 
