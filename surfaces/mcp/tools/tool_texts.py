@@ -339,8 +339,7 @@ NEXT: dict[str, str] = {
     "other work with work_next.",
     "lease_stale": "Stop: your lease has run out. Look with issue_show; if it is free, claim it "
     "again and go on with the new fence.",
-    "lease_missing": "It has no holder. Claim it with work_next, issue_claim or "
-    "job_claim.",
+    "lease_missing": "It has no holder. Claim it with work_next, issue_claim or job_claim.",
     "lease_fence_missing": "Send assignee, leaseId and fence as your claim returned them; if you "
     "never claimed it, it is not yours.",
     "lease_fence_unknown": "Send the fence that your claim of this very issue returned.",
