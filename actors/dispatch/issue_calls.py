@@ -47,7 +47,7 @@ class Clerk:
         asks = [each for each in effects if isinstance(each, _ASKS)]
         spelled = [self._dialect.calls_of(ask) for ask in asks]
         try:
-            answers = iter(self._asked([call for calls in spelled for call in calls]))
+            answers = iter(self._ask_all([call for calls in spelled for call in calls]))
         except Unavailable:
             self.close()
             return [orders.Unanswered(token) for ask in asks for token in tokens_of(ask)]
@@ -68,7 +68,7 @@ class Clerk:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _asked(self, calls: list[Call]) -> Iterator[Answer]:
+    def _ask_all(self, calls: list[Call]) -> Iterator[Answer]:
         if not calls:
             return iter(())
         if self._client is None:

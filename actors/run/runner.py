@@ -330,13 +330,13 @@ class Runner:
         if self._closed and ended is not None:
             return self._outcome("completed", ended.code, ended)
         if self._signal is not None:
-            return self._told("interrupted", 128 + self._signal, ended)
+            return self._end("interrupted", 128 + self._signal, ended)
         assert ended is not None
         if not ended.began:
-            return self._told("not_started", ended.code, ended, ended.reason.detail)
+            return self._end("not_started", ended.code, ended, ended.reason.detail)
         if ended.code == 0:
             return self._completed(ended)
-        return self._told("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
+        return self._end("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
 
     def _completed(self, ended: Ended) -> Outcome:
         """It has done its work, if what it says of its results can be read."""
@@ -345,14 +345,14 @@ class Runner:
             produced = members(read_artifacts(path, self._holding.lease.name)) if path else []
         except ArtifactsInvalid as error:
             return self._unfit(Reason.JOB_ARTIFACT_INVALID.wire, ended, str(error))
-        return self._told("completed", 0, ended, produced=produced)
+        return self._end("completed", 0, ended, produced=produced)
 
     def _unfit(self, failure: str, ended: Ended | None, words: str) -> Outcome:
         """Done, and not to be completed like that: handed back with the reason why."""
-        handed = self._told("failed", FAILURES[BY_WIRE[failure]].exit, ended, words)
+        handed = self._end("failed", FAILURES[BY_WIRE[failure]].exit, ended, words)
         return replace(handed, failure=handed.failure or failure)
 
-    def _told(
+    def _end(
         self,
         result: Result,
         code: int,

@@ -221,11 +221,11 @@ class Pump:
         *lines, self._heard = (self._heard + data).split(b"\n")
         for line in lines:
             if line.startswith(wire.MARK):
-                self._told(*line.split(b" ", 2))
+                self._take_word(*line.split(b" ", 2))
             else:
                 self._out += line + b"\n"
 
-    def _told(self, word: bytes, *rest: bytes) -> None:
+    def _take_word(self, word: bytes, *rest: bytes) -> None:
         if word[1:2].isdigit():
             self._asked.pop(word, None)
             self._was_answered = True

@@ -26,7 +26,7 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
     Exit 7 where no tree runs.
     """
     run_dir = session.state_dir.absolute() / RUN_FOLDER
-    left = trees.end_by_force(run_dir) if force else _stopped(session, run_dir, drain or 0)
+    left = trees.end_by_force(run_dir) if force else _stop_tree(session, run_dir, drain or 0)
     answer = {"result": "rejected" if left else "accepted", "failureClasses": [], "left": left}
     if session.as_json:
         print_json(answer)
@@ -42,7 +42,7 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
 @common
 def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
-    found = _asked(session, {"ask": "picture"})
+    found = _ask_tree(session, {"ask": "picture"})
     lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
     for name, term in tree_text.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
@@ -54,7 +54,7 @@ def status(session: Session) -> None:
 @common
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
-    found = _asked(session, {"ask": "picture"})
+    found = _ask_tree(session, {"ask": "picture"})
     session.accept(tree_text.painted(found), **found)
 
 
@@ -66,7 +66,7 @@ def tree(session: Session) -> None:
 def top(session: Session, every: float) -> None:
     """Draw the tree again and again until Ctrl-C; with --json, a line each time."""
     while True:
-        found = _asked(session, {"ask": "picture"})
+        found = _ask_tree(session, {"ask": "picture"})
         if session.as_json:
             print_json(found)
         else:
@@ -78,7 +78,7 @@ def draw(found: dict[str, Any]) -> None:
     click.echo(CLEAR + tree_text.painted(found))
 
 
-def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+def _ask_tree(session: Session, request: dict[str, Any]) -> dict[str, Any]:
     try:
         return trees.ask(session.state_dir.absolute() / RUN_FOLDER, request, 10.0)
     except trees.NoTree:
@@ -86,9 +86,9 @@ def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
         session.refuse(Exit.UNREACHABLE, "tree_not_running", said)
 
 
-def _stopped(session: Session, run_dir: Path, drain_seconds: int) -> list[int]:
+def _stop_tree(session: Session, run_dir: Path, drain_seconds: int) -> list[int]:
     """Ask a tree to stop, and wait until it has; the processes that are left."""
-    system = _asked(session, {"ask": "picture"})["system"]
+    system = _ask_tree(session, {"ask": "picture"})["system"]
     stop = {"ask": "stop", "drainMs": drain_seconds * 1000}
     try:
         trees.ask(run_dir, stop, drain_seconds + _STOP_SECONDS)

@@ -195,7 +195,7 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
     session.office(writable=False).close()  # says what is wrong with the state directory
     _make_room(plan)
     running = trees.Tree(plan)
-    with _told() as signals:
+    with _catch_signals() as signals:
         try:
             running.start()
         except OtpError as error:
@@ -261,7 +261,7 @@ def _refuse(session: Session, error: OtpError) -> NoReturn:
 
 
 @contextmanager
-def _told() -> Iterator[list[int]]:
+def _catch_signals() -> Iterator[list[int]]:
     """The signals that came, where each would else end us in the middle of something."""
     heard: list[int] = []
     before = {

@@ -221,13 +221,13 @@ class Body:
     def broken(self, error: BaseException) -> NoReturn:
         """Something is wrong with us, not with the behaviour: our parent may try again."""
         self.report(report.crash(self.me, error, "a turn", None, self.now_ms()))
-        self._gone(report.crash_reason(error))
+        self._exit_process(report.crash_reason(error))
 
     def cut_off(self) -> NoReturn:
         """Thespian ends us when this returns; there is no time for more."""
         if self._phase != "ending" and self._behaviour is not None:
             self._guarded("stop", self._behaviour.stop, self, self._verdict or SHUTDOWN)
-        self._gone(self._verdict or SHUTDOWN)
+        self._exit_process(self._verdict or SHUTDOWN)
 
     def child_exited(self, address: object) -> None:
         """Thespian says so; of those that we see ourselves, the kernel has said it."""
@@ -368,7 +368,7 @@ class Body:
     def _lost(self, ref: Ref) -> None:
         """No cell takes mail there any more."""
         if self._is_guest and ref == self.parent:
-            self._gone(ExitReason("killed", "its parent is gone"))
+            self._exit_process(ExitReason("killed", "its parent is gone"))
         child = self._brood.get(ref)
         if child is not None and child.is_away:
             self._child_ended(child, child.last_words or UNSEEN)
@@ -414,7 +414,7 @@ class Body:
     def signalled(self, sender: Ref, reason: ExitReason) -> None:
         """A signal, or the end of a linked cell."""
         if reason == KILL:  # from another system; in ours no cell asks
-            self._gone(KILLED)
+            self._exit_process(KILLED)
         if self.trap_exits:
             self.put("message", Exited(sender, reason))
         elif reason.kind != "normal":
@@ -474,9 +474,9 @@ class Body:
             self._deadline_ms = now_ms + DRAIN_MS
         if self._mail.is_done or now_ms >= self._deadline_ms:
             assert self._verdict is not None
-            self._gone(self._verdict)
+            self._exit_process(self._verdict)
 
-    def _gone(self, reason: ExitReason) -> NoReturn:
+    def _exit_process(self, reason: ExitReason) -> NoReturn:
         self.roll.end(self.me.serial, reason)
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):

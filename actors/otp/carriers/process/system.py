@@ -283,20 +283,20 @@ class Troupe:
             door, their_door = socket.socketpair()
             self._control, their_control = socket.socketpair()
             with their_door, their_control:
-                self._process = self._begun(their_door.fileno(), their_control.fileno())
+                self._process = self._launch(their_door.fileno(), their_control.fileno())
             self._line = Line(door)
             self._pidfd = os.pidfd_open(self._process.pid)
             self._said = bytearray()
-            word = self._heard(time.monotonic() + START_MS / 1000)
+            word = self._read_word(time.monotonic() + START_MS / 1000)
         if word is None or word["word"] != "up":
-            self._told(word)
+            self._note_end(word)
             self._gather(_SLACK_SECONDS)
             detail = "nothing was heard of it" if self._reason is None else self._reason.detail
             self._close()
             raise StartupFailed(f"{detail}; see {self.run_dir / LOG}")
         self._pids = {"backstage": self._process.pid, "admin": word["admin"], "root": word["root"]}
 
-    def _begun(self, door: int, control: int) -> subprocess.Popen[bytes]:
+    def _launch(self, door: int, control: int) -> subprocess.Popen[bytes]:
         me = identity()
         orders = {
             "path": [each or str(Path.cwd()) for each in sys.path],
@@ -342,7 +342,7 @@ class Troupe:
         """Wait for the end of the process behind the system, and for its last word."""
         assert self._process is not None
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        self._told(self._heard(deadline))
+        self._note_end(self._read_word(deadline))
         if self._reason is None and deadline is not None and _is_running(self._pidfd, deadline):
             return
         code = self._process.wait()
@@ -353,12 +353,12 @@ class Troupe:
                 reason = ExitReason("signal", "the process behind it was killed", -code)
             self._reason = reason
 
-    def _told(self, word: dict[str, Any] | None) -> None:
+    def _note_end(self, word: dict[str, Any] | None) -> None:
         if word is not None and word["word"] in ("ended", "failed"):
             self._reason = ExitReason(word["kind"], word["detail"], word["code"])
             self._swept = word["swept"]
 
-    def _heard(self, deadline: float | None) -> dict[str, Any] | None:
+    def _read_word(self, deadline: float | None) -> dict[str, Any] | None:
         """The next word of the process behind the system; None at the deadline, or its end."""
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
