@@ -10,7 +10,7 @@ from ..process.guard.descendants import now_ms
 from .authority_link import AuthorityLink, refusal
 from .caller import AgentCaller
 from .changes import LISTED, READY, Changes
-from .holds import AgentHolds, KeepPolicy
+from .holds import KeepPolicy
 from .http_callers import SESSION_HEADER, HttpCallers
 from .keeper import KeptCaller, LeaseKeeper
 from .sidecar_owner import SidecarOwner
@@ -21,7 +21,6 @@ __all__ = [
     "READY",
     "SESSION_HEADER",
     "AgentCaller",
-    "AgentHolds",
     "AuthorityLink",
     "Changes",
     "HttpCallers",

@@ -7,7 +7,7 @@ dispatcher, not in its way: into a cell or a thread of its own.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self, get_args
+from typing import get_args
 
 from ...authority import Unavailable
 from ...authority.service import client
@@ -61,12 +61,6 @@ class Clerk:
         if self._client is not None:
             self._client.close()
             self._client = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _ask_all(self, calls: list[Call]) -> Iterator[Answer]:
         if not calls:

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ...authority import Unavailable
 from ...authority.service import client
@@ -85,12 +85,6 @@ class Shift:
         if self._client is not None:
             self._client.close()
             self._client = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _between(self) -> None:
         """What is to be done outside of the authority."""
