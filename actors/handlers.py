@@ -76,7 +76,7 @@ class Work:
     ) -> None:
         """Say how an inference came about, as audited kinds must. Only digests of texts are kept.
 
-        Its id and its job follow from the rest, and are filled in by whoever reads it.
+        Its id and its job follow from the rest, and are filled in when it is read.
         """
         said = {"artifactType": _SNAPSHOT, "modelId": model_id}
         said |= {"promptDigest": _digest(prompt), "outputDigest": _digest(output)}

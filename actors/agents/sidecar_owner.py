@@ -6,7 +6,6 @@ A child is started again when it dies; and where a sidecar of others has stopped
 import asyncio
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ...authority import Unavailable
@@ -36,12 +35,7 @@ class SidecarOwner:
         self._watching = asyncio.get_running_loop().create_task(self._watch())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._watching is not None
         self._watching.cancel()
         await asyncio.wait([self._watching])

@@ -29,7 +29,7 @@ class Phase(Enum):
 class Why(Enum):
     """Why a worker was stopped; what follows its end hangs on it."""
 
-    LOST = "lease lost"  # somebody else may hold it: nothing is written
+    LOST = "lease lost"  # another may hold it: nothing is written
     UNCONFIRMED = "lease not confirmed in time"  # it may still be ours: it is given back
     TIMEOUT = "time is up"  # a failed attempt
     LEAVING = "the dispatcher stops"  # it is given back
@@ -44,7 +44,7 @@ class EndStep(Enum):
     FILE = "file"
     BLOCK = "block"
     NOTE = "note"
-    STOP = "stop"  # of the dispatcher; nobody is asked
+    STOP = "stop"  # of the dispatcher; no request is sent
 
 
 @dataclass(slots=True)

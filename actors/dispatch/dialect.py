@@ -39,7 +39,7 @@ class Dialect(ABC):
                 return [Call(*kind.look(each)) for each in names]
             case orders.Claim(token, name, worker, ttl_seconds):
                 claim = kind.claim(name, self.owner(worker), ttl_seconds * 1_000)
-                # The answer to a claim is short; whoever does the work wants to know all of it.
+                # The answer to a claim is short; the worker wants to know all of it.
                 return [named(token, *claim), Call(*kind.look(name))]
             case orders.RenewMany(renewals):
                 return [

@@ -159,7 +159,7 @@ class Dispatcher:
             self._out.report("renewal refused", said, term.name)
 
     def _claim_refused(self, candidate: Candidate, failure_class: str) -> None:
-        """Somebody was faster; or it is not for us, which asking again at once does not change."""
+        """Another was faster; or it is not for us, which asking again at once does not change."""
         reason, now = BY_WIRE.get(failure_class), self._out.now
         if reason is None or FAILURES[reason].exit is not Exit.DENIED:
             self._polling.contended(now)
@@ -236,7 +236,7 @@ class Dispatcher:
         self._out.read(orders.AskReady)
 
     def _diagnosed(self, found: orders.Diagnosed) -> None:
-        """Issues behind a cycle or a loose end are never ready; somebody must mend that."""
+        """Issues behind a cycle or a loose end are never ready; a person must mend that."""
         problems = [f"cycle {' -> '.join(path)}" for path in found.cycles]
         problems += [
             f"{source} waits for {target}, which is not" for source, target in found.missing
@@ -253,7 +253,7 @@ class Dispatcher:
             self._expire(lapse)
 
     def _expire(self, lapse: orders.Lapse) -> None:
-        """Nobody holds it any more but by name. Who works on it here is waited for first (I2)."""
+        """It is held by name alone. Who works on it here is waited for first (I2)."""
         token = self._out.same_token("expire", lapse.issue_id, lapse.fence)
         if token not in self._out.requests and lapse.issue_id not in self._taken():
             self._out.send(token, orders.Expire(token, lapse.issue_id, lapse.claim, lapse.fence))

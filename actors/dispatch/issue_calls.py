@@ -7,8 +7,7 @@ dispatcher, not in its way: into a cell or a thread of its own.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self, get_args
+from typing import get_args
 
 from ...authority import Unavailable
 from ...authority.service import client
@@ -48,7 +47,7 @@ class Clerk:
         asks = [each for each in effects if isinstance(each, _ASKS)]
         spelled = [self._dialect.calls_of(ask) for ask in asks]
         try:
-            answers = iter(self._asked([call for calls in spelled for call in calls]))
+            answers = iter(self._ask_all([call for calls in spelled for call in calls]))
         except Unavailable:
             self.close()
             return [orders.Unanswered(token) for ask in asks for token in tokens_of(ask)]
@@ -63,18 +62,7 @@ class Clerk:
             self._client.close()
             self._client = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _asked(self, calls: list[Call]) -> Iterator[Answer]:
+    def _ask_all(self, calls: list[Call]) -> Iterator[Answer]:
         if not calls:
             return iter(())
         if self._client is None:

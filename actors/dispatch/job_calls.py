@@ -2,7 +2,7 @@
 
     look      job.roster, what is pending for us and what is overdue
     expire    job.expire, before a lapsed job can be claimed again
-    claim     job.claim, and job.show for whoever does the work
+    claim     job.claim, and job.show for the worker
     renew     job.claim again, with the fence
     close     job.complete, with what was produced
     release   job.yield, with the reason
@@ -66,7 +66,7 @@ class Jobs(Dialect):
                 lapsed = {"jobId": job_id, "worker": self.node, "claim": claim_id, "fence": fence}
                 return [named(token, "job.expire", lapsed)]
             case _:
-                raise AssertionError("nobody escalates a job")
+                raise AssertionError("no job is escalated")
 
     def _roster(self, query: str, kind: str | None = None) -> Call:
         page = {"query": query, "limit": limits.ROSTER_PAGE_MAX, "worker": self.node}

@@ -29,7 +29,7 @@ class Keeping:
         return term
 
     def forget(self, term: Assignment) -> None:
-        """Nothing of it is left, and nobody waits for an answer about it."""
+        """Nothing of it is left, and no answer about it is awaited."""
         del self.terms[term.lease.fence]
         self.renewals.drop(term)
         self._out.requests.drop(lambda request: request.term is term)

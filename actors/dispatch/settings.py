@@ -18,7 +18,7 @@ class Settings:
     """Raises `ValueError` for what cannot work.
 
     Of all dispatchers that are alive on one authority only one has this `name`: leases under it
-    that nobody tends are taken for those of a dead one. `run` is new at every start.
+    that no dispatcher tends are taken for those of a dead one. `run` is new at every start.
     """
 
     name: str

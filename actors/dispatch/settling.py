@@ -44,7 +44,7 @@ class Settling:
         self.carry_out(term, judge(term.why, event, attempt, term.labels, self._policy))
 
     def lay_down(self, term: Assignment, detail: str, attempt: int) -> None:
-        """Nobody works under this lease, and nobody will: that attempt has failed."""
+        """No worker is under this lease, and none will be: that attempt has failed."""
         failure = lost(term.worker, detail, attempt, self._policy)
         self.carry_out(term, failed(failure, term.labels))
 
@@ -103,7 +103,7 @@ class Settling:
             decision = retry_decision(self._policy, [failure_class], max(1, term.attempt))
             self.carry_out(term, failed(FailedAttempt(term.worker, decision, said), term.labels))
         else:
-            # It cannot end as it should, so somebody else may have it.
+            # It cannot end as it should, so another holder may have it.
             self._out.report(f"{step.value} refused", said, term.name)
             term.steps.clear()
             term.steps.append(EndStep.RELEASE)

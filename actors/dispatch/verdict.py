@@ -3,7 +3,7 @@
 | stopped because        | ended with      | verdict                                            |
 | ---------------------- | --------------- | -------------------------------------------------- |
 | it lost its lease      | anything        | nothing: the issue is not ours                     |
-| nobody confirmed it    | anything        | handed back: the lease may still be ours           |
+| it was not confirmed   | anything        | handed back: the lease may still be ours           |
 | the dispatcher stops   | anything        | handed back                                        |
 | its time was up        | anything        | failed: `job_timeout`                              |
 | we do not know why     | anything        | handed back: an earlier dispatcher knew            |
@@ -40,7 +40,7 @@ class Verdict:
 
     @property
     def said(self) -> str:
-        """What whoever holds it next is told, in one line."""
+        """What its next holder is told, in one line."""
         if self.failure is None:
             return self.reason
         name = escalation.matched(self.failure.decision)
@@ -99,7 +99,7 @@ def failed(failure: FailedAttempt, labels: tuple[str, ...]) -> Verdict:
 
 
 def lost(worker: str, detail: str, attempt: int, policy: RetryPolicy) -> FailedAttempt:
-    """An attempt of which nobody knows more than that it did not come to an end."""
+    """An attempt of which no more is known than that it did not come to an end."""
     return FailedAttempt(worker, retry_decision(policy, LOST, max(1, attempt)), detail)
 
 
@@ -120,7 +120,7 @@ def effect_of(step: EndStep, term: Assignment, token: str, policy: RetryPolicy) 
         case EndStep.NOTE:
             return Amend(token, holder, None, _noted(term, policy))
         case EndStep.STOP:
-            raise AssertionError("nobody is asked")
+            raise AssertionError("no request is sent")
         case _:
             assert_never(step)
 

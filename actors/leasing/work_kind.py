@@ -8,7 +8,7 @@
     look         issue.show             job.show       spec.show          job.show
 
 A claim that shows a lease asks for more time. A `WorkKind` is one column of the table: it builds
-requests and reads answers, and asks nobody.
+requests and reads answers, and sends nothing.
 """
 
 from collections.abc import Mapping, Sequence

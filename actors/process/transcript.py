@@ -48,7 +48,7 @@ class Transcript:
         return start + size, start + size - sum(size for _, size, _ in parts)
 
     def is_written(self) -> bool:
-        """Whether somebody still writes. What was read after a no is all there is."""
+        """Whether it is still written. What was read after a no is all there is."""
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:

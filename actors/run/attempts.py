@@ -77,9 +77,9 @@ def attempts_of(state_dir: Path, issue_id: str) -> list[Attempt]:
 
 @contextmanager
 def begun(state_dir: Path, issue_id: str, number: int) -> Iterator[Attempt]:
-    """A new output, whose name nobody else gets; the oldest ones go.
+    """A new output, whose name no other attempt gets; the oldest ones go.
 
-    It counts as being written from here on, so that nobody who follows it leaves too early.
+    It counts as being written from here on, so that a follower does not leave too early.
     """
     folder = folder_of(state_dir, issue_id)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -4,7 +4,7 @@
     run_instruction(ask, ...) -> answer       checked, run, recorded and written down
 
 I1  When a check has ended, nothing that it started is left, whatever it did to itself.
-I2  There is a result for every check, also where the command is missing or nobody waits any more.
+I2  There is a result for every check, also where the command is missing or it was called off.
 
 It blocks, and may run in any thread; `cancelled` is looked at often and must be quick.
 """
@@ -26,7 +26,7 @@ from ..process.transcript import Transcript
 
 FOLDER = "ciwitness"  # below the state directory
 LOGS_KEPT_MAX = 64  # runs whose output stays; each check's has its own bound
-_LOOK_MS = 100  # between looks whether somebody has called it off
+_LOOK_MS = 100  # between looks whether it was called off
 
 Result = dict[str, Any]
 OnProgress = Callable[[int, int, Result | None, str], None]

@@ -6,10 +6,10 @@
                |---signal---> passed on, hand back
                \\--lost------> stopped, with all its descendants
 
-I1  Nothing of the command runs after the lease's deadline, whoever can or cannot be reached: the
+I1  Nothing of the command runs after the lease's deadline, whether or not others are reached: the
     warden ends it by our own, earlier clock, also while this process is frozen.
 I2  The lease is given back only when nothing of the command is left.
-I3  A lease that somebody else may be working under is not worked under.
+I3  A lease that another holder may be working under is not worked under.
 """
 
 import os
@@ -169,7 +169,7 @@ class Runner:
             outcome = self._settle(group.ended)
             self._write_down(outcome)
             while not group.drain(_LOOK_MS) and not self._hear():
-                pass  # somebody reads slowly, and has not had enough
+                pass  # a reader is slow, and has not had enough
         return outcome
 
     # --- the lease ------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class Runner:
                 self._state_dir, held.resource, held.fence, self._boundary
             )
         except (Unavailable, OSError):
-            return  # the deadline holds, whoever can be asked
+            return  # the deadline holds without the authority
         if standing.failure is not None:
             self._give_up(group, standing.failure, standing.diagnostic)
 
@@ -330,13 +330,13 @@ class Runner:
         if self._closed and ended is not None:
             return self._outcome("completed", ended.code, ended)
         if self._signal is not None:
-            return self._told("interrupted", 128 + self._signal, ended)
+            return self._end("interrupted", 128 + self._signal, ended)
         assert ended is not None
         if not ended.began:
-            return self._told("not_started", ended.code, ended, ended.reason.detail)
+            return self._end("not_started", ended.code, ended, ended.reason.detail)
         if ended.code == 0:
             return self._completed(ended)
-        return self._told("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
+        return self._end("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
 
     def _completed(self, ended: Ended) -> Outcome:
         """It has done its work, if what it says of its results can be read."""
@@ -345,14 +345,14 @@ class Runner:
             produced = members(read_artifacts(path, self._holding.lease.name)) if path else []
         except ArtifactsInvalid as error:
             return self._unfit(Reason.JOB_ARTIFACT_INVALID.wire, ended, str(error))
-        return self._told("completed", 0, ended, produced=produced)
+        return self._end("completed", 0, ended, produced=produced)
 
     def _unfit(self, failure: str, ended: Ended | None, words: str) -> Outcome:
         """Done, and not to be completed like that: handed back with the reason why."""
-        handed = self._told("failed", FAILURES[BY_WIRE[failure]].exit, ended, words)
+        handed = self._end("failed", FAILURES[BY_WIRE[failure]].exit, ended, words)
         return replace(handed, failure=handed.failure or failure)
 
-    def _told(
+    def _end(
         self,
         result: Result,
         code: int,

@@ -1,6 +1,6 @@
 """The coordinator's supervision tree: what `understudy up` starts.
 
-    coord_sup            rest_for_one: who depends on somebody is started after them
+    coord_sup            rest_for_one: a child starts after those it depends on
       authority_client   owns the sidecar, looks after it, starts it again
       evidence_writer    writes the trajectory behind the journal
       worker_sup         any number of workers, each a process group under one lease

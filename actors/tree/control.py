@@ -43,7 +43,7 @@ class Server:
         self._thread.start()
 
     def close_door(self) -> None:
-        """Answer nobody any more; who waits for the end still does."""
+        """Answer no more; who waits for the end still does."""
         if self._thread.is_alive():
             self._rope.send(b"!")
             self._thread.join()
@@ -51,7 +51,7 @@ class Server:
         self._listener.close()
 
     def close(self) -> None:
-        """The tree has ended, and whoever waits for that hears it."""
+        """The tree has ended, and the commands that wait for that hear it."""
         for each in self._waiting:
             with contextlib.suppress(OSError):
                 each.sendall(orjson.dumps({"result": "stopped"}) + b"\n")

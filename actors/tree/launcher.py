@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from ...authority import Unavailable
@@ -50,7 +49,7 @@ _LOOKED_AT_MAX = 64  # children of one supervisor that a picture asks how they a
 
 
 class Occupied(OtpError):
-    """Somebody else has the state directory."""
+    """Another sidecar serves the state directory."""
 
 
 class Tree:
@@ -87,7 +86,7 @@ class Tree:
 
     @property
     def is_told_to_stop(self) -> bool:
-        """Whether somebody has said so through the control socket."""
+        """Whether a command said so through the control socket."""
         return self._stop_asked.is_set()
 
     def stop(self) -> None:
@@ -109,8 +108,8 @@ class Tree:
             "isStopping": self.is_told_to_stop,
             "processes": dict(self._system.pids),
             "tree": self._children(tree.NAME),
-            "authority": self._asked(authority_client.NAME, authority_client.SidecarLook()),
-            "evidence": self._asked(evidence_writer.NAME, evidence_writer.EvidenceTurn()),
+            "authority": self._ask(authority_client.NAME, authority_client.SidecarLook()),
+            "evidence": self._ask(evidence_writer.NAME, evidence_writer.EvidenceTurn()),
             "dispatcher": self._dispatcher(),
             "jobs": self._job_loop(),
             "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
@@ -120,30 +119,25 @@ class Tree:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _dispatcher(self) -> Any:
         if not self.plan.argv:
             return {"missing": "no workers were asked for"}
-        return self._asked(lease_dispatcher.NAME, lease_dispatcher.DispatchLook())
+        return self._ask(lease_dispatcher.NAME, lease_dispatcher.DispatchLook())
 
     def _job_loop(self) -> Any:
         if not self.plan.kinds:
             return None
-        return self._asked(job_loop.NAME, lease_dispatcher.DispatchLook())
+        return self._ask(job_loop.NAME, lease_dispatcher.DispatchLook())
 
     def _specs(self) -> dict[str, Any] | None:
         """Who makes jobs of specs, and who hands them out, where that was asked for."""
         if self.plan.job_files is None:
             return None
         names = {"runner": chain_runner.NAME, "dispatcher": job_dispatcher.NAME}
-        return {role: self._asked(name, lease_loop_cell.LoopLook()) for role, name in names.items()}
+        return {role: self._ask(name, lease_loop_cell.LoopLook()) for role, name in names.items()}
 
     def _told_to_stop(self, drain_ms: int | None) -> None:
         self._drain_ms = drain_ms
@@ -168,19 +162,19 @@ class Tree:
             return  # it has ended already
 
     def _children(self, name: str) -> list[dict[str, Any]]:
-        found = self._asked(name, WhichChildren())
+        found = self._ask(name, WhichChildren())
         if not isinstance(found, list):
             return []
         infos = [each for each in found if isinstance(each, ChildInfo)]
         children = [_child(each) for each in infos]
         for info, child in list(zip(infos, children, strict=True))[:_LOOKED_AT_MAX]:
-            known = {} if info.ref is None else self._asked(info.ref, Statistics())
+            known = {} if info.ref is None else self._ask(info.ref, Statistics())
             child |= {"upMs": known.get("up_ms"), "mailbox": known.get("mailbox")}
             if child["type"] == "supervisor":
                 child["children"] = self._children(child["id"])
         return sorted(children, key=lambda child: _ORDER.get(child["id"], 99))
 
-    def _asked(self, target: Target, request: object) -> Any:
+    def _ask(self, target: Target, request: object) -> Any:
         try:
             return self._system.call(target, request, _LOOK_MS)
         except CallFailed as error:
@@ -219,7 +213,7 @@ def _child(info: ChildInfo) -> dict[str, Any]:
 
 
 def _refuse_served(state_dir: Path) -> None:
-    """A sidecar that somebody else started would not let ours in."""
+    """A sidecar of others would not let ours in."""
     try:
         with client.Client(state_dir, "cli", retry_seconds=0, silence_seconds=2) as found:
             pid = found.server["pid"]

@@ -151,7 +151,7 @@ class LeaseDispatcher(GenServer):
             case _Gone(ref):
                 self._bury(self._posts[ref])
             case Exited():
-                pass  # somebody linked to us
+                pass  # a cell that linked to us
             case _:
                 return super().handle_info(message)
         return None
@@ -170,7 +170,7 @@ class LeaseDispatcher(GenServer):
     # --- taking up what is there ----------------------------------------------------------------
 
     def _found(self, answer: object) -> None:
-        """Whoever works for a dispatcher before us (I2)."""
+        """The workers of a dispatcher before us (I2)."""
         if isinstance(answer, CallFailed):
             raise answer
         assert isinstance(answer, list)

@@ -59,7 +59,7 @@ def _say_current(words: list[str]) -> bool:
         try:
             os.write(1, yes(standing, as_json=as_json))
         except OSError:
-            return True  # nobody reads it; the exit code says the same
+            return True  # it is not read; the exit code says the same
     return True
 
 

@@ -11,6 +11,7 @@ from ...contracts import canonical
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+FILE = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
 _CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
 
 
@@ -38,10 +39,18 @@ mutation = stack(
     evidence,
 )
 
+
+def lease_by(role: str, what: str) -> Decorator:
+    """The lease of a holder in this role on such a thing."""
+    return stack(
+        click.option(f"--{role}", help=f"Who holds the {what}."),
+        click.option("--lease-id", help="The lease's id, from the claim."),
+        click.option("--fence", type=int, help="The fence, from the claim."),
+    )
+
+
 holder = stack(
-    click.option("--assignee", help="Who holds the lease."),
-    click.option("--lease-id", help="The lease's id, from the claim."),
-    click.option("--fence", type=int, help="The fence, from the claim."),
+    lease_by("assignee", "lease"),
     click.option("--sublease-id", help="Act under this sublease."),
 )
 

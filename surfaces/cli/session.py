@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 import orjson
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...authority import LocalClient
     from ...authority.service import client
 
+Text = Callable[[dict[str, Any]], str]  # an answer for people
 DEFAULT_STATE_DIR = ".premath"
 
 
@@ -74,7 +75,11 @@ class Session:
         except ValueError as error:
             raise click.UsageError(f"an argument is no text or number: {error}") from None
 
-    def finish(self, answer: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
+    def read(self, action: str, payload: dict[str, Any], text: Text) -> None:
+        """Ask what changes nothing, and print the answer."""
+        self.finish(self.ask(action, payload, writable=False), text)
+
+    def finish(self, answer: dict[str, Any], text: Text) -> None:
         """Print an answer, and leave with the code of its first failure class."""
         if self.as_json:
             print_json(answer)
@@ -86,6 +91,20 @@ class Session:
             click.echo(f"error: {answer['diagnostic']} ({classes})", err=True)
         if answer["result"] != "accepted":
             raise LeaveCommand(FAILURES[BY_WIRE[answer["failureClasses"][0]]].exit)
+
+    def accept(self, text: str, /, **members: object) -> None:
+        """Say that a command did what it was told; the members are for programs."""
+        self.finish({"result": "accepted", "failureClasses": [], **members}, lambda _: text)
+
+    def refuse(self, code: int, failure: str | None, diagnostic: str, **more: object) -> NoReturn:
+        """Say why a command cannot do what it was told, and leave with this code."""
+        if self.as_json:
+            classes = [failure] if failure else []
+            refusal = {"result": "rejected", "failureClasses": classes, "diagnostic": diagnostic}
+            print_json(refusal | more)
+        else:
+            click.echo(f"error: {diagnostic}", err=True)
+        raise LeaveCommand(code)
 
 
 class LeaveCommand(Exception):
@@ -139,7 +158,7 @@ def print_json(value: object, *, to: TextIO | None = None) -> None:
 
 
 def print_bytes(data: bytes, *, to: TextIO | None = None) -> None:
-    """Standard output, or another stream; whoever started us may have closed it."""
+    """Standard output, or another stream; our parent may have closed it."""
     stream = sys.stdout if to is None else to
     if stream is not None:
         stream.buffer.write(data)
@@ -169,7 +188,7 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; there is nobody left to tell.
+        # The reader of our output has gone; there is no one left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
     except OSError as error:

@@ -81,7 +81,12 @@ def _busy(loop: dict[str, Any]) -> str:
     return f"{len(loop.get('terms', []))} of {loop.get('slots', '?')}"
 
 
-def painted(line: str, colour: str | None) -> str:
+def painted(picture: dict[str, Any]) -> str:
+    """The tree as it is drawn on a terminal."""
+    return "\n".join(_painted(line, colour) for line, colour in drawn(picture))
+
+
+def _painted(line: str, colour: str | None) -> str:
     if colour in ("bold", "dim"):
         return click.style(line, bold=colour == "bold", dim=colour == "dim")
     return click.style(line, fg=colour)

@@ -9,7 +9,7 @@ from .session import Session
 
 
 def is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
-    """Whether nothing is worked on, and nothing can be without somebody's help.
+    """Whether nothing is worked on, and nothing can be without a person's help.
 
     What others hold counts as not done either: they may have died with it.
     """
@@ -56,7 +56,7 @@ def _has_issues(plan: Plan, *answers: dict[str, Any]) -> bool:
 
 def _has_jobs(plan: Plan, page: dict[str, Any]) -> bool:
     """Jobs of ours on a page, or room for them behind it. A job that waits is freed by one that is
-    pending or held; if there is none, it waits for somebody's help."""
+    pending or held; if there is none, it waits for a person's help."""
     kinds = [each["kind"] for each in page["jobs"]]
     return "cursor" in page or any(plan.kinds.command_of(each) is not None for each in kinds)
 
@@ -76,7 +76,7 @@ def _specs_are_done(session: Session) -> bool:
 def _is_any_undispatched(session: Session) -> bool:
     free = session.ask("dispatch.roster", {"limit": 1}, writable=False)
     if free["result"] != "accepted" or free["count"]:
-        return True  # or nobody knows
+        return True  # or that is not known
     page: dict[str, Any] = {"query": "pending", "limit": limits.ROSTER_PAGE_MAX}
     while True:
         found = session.ask("job.roster", page, writable=False)

@@ -77,7 +77,7 @@ def lock(folder: Path) -> Iterator[DoctorFinding]:
     """Who writes here. Taking the lock is not needed to see that it is held."""
     holder = holder_of(folder)
     if holder is None:
-        yield DoctorFinding("lock", "ok", "nobody holds it", facts={"pid": None})
+        yield DoctorFinding("lock", "ok", "no process holds it", facts={"pid": None})
         return
     facts = {"pid": holder, "state": identity.state_of(holder)}
     words = f"process {holder or '?'} holds it"
@@ -94,7 +94,7 @@ def holder_of(folder: Path) -> int | None:
     try:
         handle = os.open(folder / state_files.LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None  # nobody has ever written, or we may not look
+        return None  # no process has ever written, or we may not look
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,6 @@
 """Checks of what is written in a state directory: the journal, its evidence, its tables.
 
-Whoever opens a journal in WAL mode leaves files beside it, even to read. So one that nobody has
+A process that opens a journal in WAL mode leaves files beside it, even to read. So one that is not
 open is read as if it could not change, and the look is void if it did. What a writer left behind
 is read as any command reads it; SQLite's shared memory (`-shm`) may be made anew by that.
 """
@@ -39,7 +39,7 @@ _READ = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
 class StillJournal(sqlite.SqliteJournal):
-    """A journal that nobody writes, opened without a trace."""
+    """A journal that is not written, opened without a trace."""
 
     def __init__(self, path: Path) -> None:
         uri = f"file:{quote(os.fsencode(path.absolute()))}?immutable=1"
@@ -242,7 +242,7 @@ def shown(path: Path, head_seq: int, *, busy: bool) -> DoctorFinding:
 
 
 def tables_at(seq: int, head_seq: int, *, busy: bool) -> DoctorFinding:
-    """Whoever writes brings them up to date, while it runs and when it stops."""
+    """The writer brings them up to date, while it runs and when it stops."""
     facts = {"seq": seq, "behind": head_seq - seq}
     if seq > head_seq and not busy:
         words = f"they show row {seq}, and the journal ends with row {head_seq}"
@@ -251,7 +251,7 @@ def tables_at(seq: int, head_seq: int, *, busy: bool) -> DoctorFinding:
         words = f"they show row {seq}, and follow when the process at work has time"
         return DoctorFinding("tables", "ok", words, facts=facts)
     if seq < head_seq:
-        remedy = f"nothing to do: they follow when somebody writes, or asks them; or {_REBUILD}"
+        remedy = f"nothing to do: they follow when a command writes, or asks them; or {_REBUILD}"
         words = f"they are {head_seq - seq} rows behind"
         return DoctorFinding("tables", "note", words, remedy, facts=facts)
     return DoctorFinding("tables", "ok", "they show what the journal says", facts=facts)

@@ -8,7 +8,7 @@ I1  A request is remembered until it is answered. When the gateway is lost, the 
 I2  A request is sent again under its number, so that nothing is done twice.
 I3  A request gets an answer: if not the gateway's, then an error that says what is wrong.
 
-A gateway that is not there is started, and shared with whoever comes next. One that belonged to a
+A gateway that is not there is started, and shared with later agents. One that belonged to a
 tree is waited for first: the tree starts it again.
 """
 
@@ -65,7 +65,7 @@ class Pump:
         self._asked: dict[bytes, tuple[Any, bytes, str]] = {}  # number: id, line, method
         self._aside: list[bytes] = []  # what is no request, while there is no gateway
         self._standing: dict[str, bytes] = {}  # what a connection has to be told again
-        self._unheard: set[bytes] = set()  # numbers whose second answers are nobody's business
+        self._unheard: set[bytes] = set()  # numbers whose second answers are dropped
         self._holds: dict[bytes, bytes] = {}
         self._gateway: socket.socket | None = None
         self._heard = b""  # of the gateway, an unfinished line
@@ -102,10 +102,10 @@ class Pump:
         return not (waiting or self._out) or time.monotonic() >= self._end_at
 
     def _turn(self) -> None:
-        """Wait until somebody has something to say or can take something, and carry it."""
+        """Wait until the agent or the gateway says or can take something, and carry it."""
         ready = dict(self._poll().poll(self._wait_ms()))
         if ready.get(1, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
-            sys.exit(0)  # nobody listens any more
+            sys.exit(0)  # the agent listens no more
         if ready.get(1):
             del self._out[: os.write(1, self._out[:_WRITE_BYTES])]
         if ready.get(0):
@@ -221,11 +221,11 @@ class Pump:
         *lines, self._heard = (self._heard + data).split(b"\n")
         for line in lines:
             if line.startswith(wire.MARK):
-                self._told(*line.split(b" ", 2))
+                self._take_word(*line.split(b" ", 2))
             else:
                 self._out += line + b"\n"
 
-    def _told(self, word: bytes, *rest: bytes) -> None:
+    def _take_word(self, word: bytes, *rest: bytes) -> None:
         if word[1:2].isdigit():
             self._asked.pop(word, None)
             self._was_answered = True
@@ -257,7 +257,7 @@ class Pump:
         self._next_try = self._lost_at + self._pause
 
     def _try(self) -> None:
-        """Connect, if it is time; start a gateway, if somebody needs one; or give up on it."""
+        """Connect, if it is time; start a gateway, if the agent needs one; or give up on it."""
         now = time.monotonic()
         if now < self._next_try:
             return
@@ -354,7 +354,7 @@ def _connected(folder: str) -> socket.socket | None:
 
 
 def _spawn(folder: str) -> bool:
-    """Start a gateway in a session of its own, unless somebody begins, serves or ends.
+    """Start a gateway in a session of its own, unless another begins, serves or ends.
 
     It gets the lock from us, so that of many pumps that miss one, one starts one.
     """
@@ -372,7 +372,7 @@ def _spawn(folder: str) -> bool:
         return True
     try:
         os.setsid()
-        if os.fork() == 0:  # so that nobody has to wait for it
+        if os.fork() == 0:  # so that the agent need not wait for it
             _become_gateway(folder, lock)
     finally:
         os._exit(0)

@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -46,7 +47,7 @@ def operator(serve: Serve) -> Iterator[Client]:
 
 @pytest.fixture
 def clerk(serve: Serve) -> Iterator[Clerk]:
-    with Clerk(serve.state_dir) as clerk:
+    with closing(Clerk(serve.state_dir)) as clerk:
         yield clerk
 
 
@@ -188,7 +189,7 @@ def test_without_a_sidecar_nothing_is_answered_and_with_one_again_all_is(
         orders.AskReady("l"),
         orders.RenewMany((orders.Renewal("r", HeldLease("a", "w", "l", 1), 30),)),
     ]
-    with Clerk(state_dir, retry_seconds=0.05) as clerk:
+    with closing(Clerk(state_dir, retry_seconds=0.05)) as clerk:
         unanswered = [orders.Unanswered("l"), orders.Unanswered("r")]
         assert clerk.perform(asks) == unanswered
         assert clerk.perform([]) == []
@@ -220,11 +221,11 @@ def test_where_the_policy_wants_evidence_the_instruction_is_brought_along(
 ) -> None:
     add(operator, "a")
     assert operator.ask("policy.set", {"mutation": "instruction-linked"})["result"] == "accepted"
-    with Clerk(serve.state_dir) as bare:
+    with closing(Clerk(serve.state_dir)) as bare:
         [event] = bare.perform([orders.Claim("t1", "a", "w1", 30)])
         assert isinstance(event, orders.RequestRefused)
         assert event.failure_class == "mutation.use_evidence_missing"
-    with Clerk(serve.state_dir, instruction_ref="instr://night-run") as clerk:
+    with closing(Clerk(serve.state_dir, instruction_ref="instr://night-run")) as clerk:
         holder = claimed(clerk, "a", "t2").holder
         assert clerk.perform([orders.Release("t3", holder)]) == [orders.Settled("t3")]
 
@@ -264,7 +265,7 @@ class Shell(threading.Thread):
 
     def run(self) -> None:
         try:
-            with self._clerk:
+            with closing(self._clerk):
                 while self.stopped is None:
                     self._turn()
         except BaseException as error:  # noqa: BLE001 - the test raises it

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -56,7 +56,7 @@ def work(role: str, name: str, state_dir: Path, folder: Path) -> None:
         if role == "runner"
         else Round(Courier(post), state_dir, folder, retry_seconds=patience)
     )
-    with shift:
+    with closing(shift):
         while not is_over():
             time.sleep(min(shift.turn(), _TURN_MS_MAX) / 1_000)
         shift.stop("told to")

@@ -11,6 +11,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def main(state_dir: str, folder: str, clocks: str, moment: str) -> None:
     clock = (lambda: 0) if moment == "unaware" else steady(Path(clocks))
     arm(moment)
     role = "runner" if moment == "claimed" else "dispatcher"
-    with shift_of(role, "zombie", Path(state_dir), Path(folder), clock) as shift:
+    with closing(shift_of(role, "zombie", Path(state_dir), Path(folder), clock)) as shift:
         work(shift)
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class World:
     def work(self, role: str) -> None:
         """What somebody does who is awake."""
         clock = steady(self.clocks.path)
-        with shift_of(role, "heir", self.state_dir, self.folder, clock) as shift:
+        with closing(shift_of(role, "heir", self.state_dir, self.folder, clock)) as shift:
             work(shift)
 
     def job(self, job_id: str) -> dict[str, Any]:

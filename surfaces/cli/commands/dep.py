@@ -1,11 +1,8 @@
 """`understudy dep`: which issue waits for which."""
 
-from typing import Any
-
 import click
 
-from ..options import context, holder, mutation, payload, with_holder
-from ..session import Session, common
+from ..request import Answer, held_change, read
 
 _TYPES = click.Choice(
     ["blocks", "parent-child", "conditional-blocks", "related", "discovered-from", "relates-to",
@@ -28,28 +25,20 @@ def dep() -> None:
 @click.argument("depends_on_id")
 @_type
 @click.option("--created-by")
-@holder
-@mutation
-@common
-def add(session: Session, **options: Any) -> None:
+@held_change("dep.add")
+def add(said: Answer) -> str:
     """ID depends on DEPENDS_ON_ID from now on."""
-    options = with_holder(options)
-    answer = session.ask("dep.add", payload(options), context(options))
-    session.finish(answer, _said)
+    return _said(said)
 
 
 @dep.command()
 @click.argument("id")
 @click.argument("depends_on_id")
 @_type
-@holder
-@mutation
-@common
-def remove(session: Session, **options: Any) -> None:
+@held_change("dep.remove")
+def remove(said: Answer) -> str:
     """ID does not depend on DEPENDS_ON_ID any more."""
-    options = with_holder(options)
-    answer = session.ask("dep.remove", payload(options), context(options))
-    session.finish(answer, lambda said: "no longer: " + _said(said))
+    return "no longer: " + _said(said)
 
 
 @dep.command()
@@ -58,30 +47,21 @@ def remove(session: Session, **options: Any) -> None:
 @click.argument("new_depends_on_id")
 @_type
 @click.option("--new-type", type=_TYPES)
-@holder
-@mutation
-@common
-def replace(session: Session, **options: Any) -> None:
+@held_change("dep.replace")
+def replace(said: Answer) -> str:
     """ID depends on NEW_DEPENDS_ON_ID instead, in one step."""
-    options = with_holder(options)
-    answer = session.ask("dep.replace", payload(options), context(options))
-    session.finish(answer, _said)
+    return _said(said)
 
 
 @dep.command()
-@common
-def diagnostics(session: Session) -> None:
+@read("dep.diagnostics")
+def diagnostics(said: Answer) -> str:
     """Look for cycles and for targets that do not exist."""
-    answer = session.ask("dep.diagnostics", {}, writable=False)
-    session.finish(answer, _diagnosis)
+    lines = [f"cycle: {' -> '.join(path)}" for path in said["cycles"]]
+    lines += [f"missing: {link['issueId']} -> {link['dependsOnId']}" for link in said["missing"]]
+    return "\n".join(lines) or "no cycles, nothing missing"
 
 
-def _said(answer: dict[str, Any]) -> str:
+def _said(answer: Answer) -> str:
     link = answer["dependency"]
     return f"{link['issueId']} {link['type']} {link['dependsOnId']}"
-
-
-def _diagnosis(answer: dict[str, Any]) -> str:
-    lines = [f"cycle: {' -> '.join(path)}" for path in answer["cycles"]]
-    lines += [f"missing: {link['issueId']} -> {link['dependsOnId']}" for link in answer["missing"]]
-    return "\n".join(lines) or "no cycles, nothing missing"

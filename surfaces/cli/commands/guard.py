@@ -5,9 +5,9 @@ import os
 import click
 
 from ....authority.service import fence_check
-from ....contracts import BY_WIRE, FAILURES, limits
+from ....contracts import limits
 from ..entry import yes
-from ..session import LeaveCommand, Session, common, print_bytes, print_json
+from ..session import Session, common, print_bytes
 
 
 @click.command()
@@ -37,19 +37,15 @@ def guard(session: Session, resource: str | None, fence: int | None) -> None:
     if standing.failure is None:
         print_bytes(yes(standing, as_json=session.as_json))
         return
-    if session.as_json:
-        report = {
-            "result": "rejected",
-            "failureClasses": [standing.failure],
-            "diagnostic": standing.diagnostic,
-            "resource": held,
-            "fence": number,
-            "current": standing.fence or None,
-        }
-        print_json(report)
-    else:
-        click.echo(f"error: {standing.diagnostic} ({standing.failure})", err=True)
-    raise LeaveCommand(FAILURES[BY_WIRE[standing.failure]].exit)
+    refusal = {
+        "result": "rejected",
+        "failureClasses": [standing.failure],
+        "diagnostic": standing.diagnostic,
+        "resource": held,
+        "fence": number,
+        "current": standing.fence or None,
+    }
+    session.finish(refusal, str)
 
 
 def _named(resource: str | None, fence: int | None) -> tuple[str, int]:

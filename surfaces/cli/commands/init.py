@@ -8,7 +8,8 @@ import click
 from ....authority import create_state_dir
 from ....authority.journal import journal_url as urls
 from ....contracts import Reason, check, policy_digest
-from ..options import context, journal, mutation, payload, read_document
+from ..options import FILE, context, journal, mutation, payload, read_document
+from ..request import Answer, read
 from ..session import Session, common, print_json
 
 _MODES = click.Choice(["open", "instruction-linked"])
@@ -39,11 +40,10 @@ def policy() -> None:
 
 
 @policy.command()
-@common
-def show(session: Session) -> None:
+@read("issue.backend_status")
+def show(said: Answer) -> str:
     """Show the policy in force."""
-    answer = session.ask("issue.backend_status", {}, writable=False)
-    session.finish(answer, _said)
+    return _said(said)
 
 
 @policy.command("set")
@@ -51,7 +51,7 @@ def show(session: Session) -> None:
 @click.option("--evidence-reads/--no-evidence-reads", default=None, help="Journal reads too.")
 @click.option(
     "--checks",
-    type=click.Path(path_type=Path, exists=True, readable=True, dir_okay=False),
+    type=FILE,
     help="A file with the check policy; its digest is filled in, where it has none.",
 )
 @mutation

@@ -1,12 +1,10 @@
 """`understudy issue`: work and the leases on it."""
 
-from typing import Any
-
 import click
 
-from ..options import context, duration, holder, mutation, payload, with_holder
+from ..options import duration
 from ..render import claimed, detail, leases_table, one_line, table
-from ..session import Session, common
+from ..request import Answer, change, held_change, read
 from .handover import handover
 
 
@@ -27,44 +25,39 @@ def issue() -> None:
 @click.option("--label", help="Issues with this label.")
 @click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
 @click.option("--assignee", help="Issues of this assignee.")
-@common
-def list_(session: Session, **options: Any) -> None:
+@read("issue.list")
+def list_(said: Answer) -> str:
     """List issues, by id."""
-    answer = session.ask("issue.list", payload(options), writable=False)
-    session.finish(answer, lambda said: table(said["issues"]))
+    return table(said["issues"])
 
 
 @issue.command()
-@common
-def ready(session: Session) -> None:
+@read("issue.ready")
+def ready(said: Answer) -> str:
     """List what can be claimed now, in the order in which `next` hands it out."""
-    answer = session.ask("issue.ready", {}, writable=False)
-    session.finish(answer, lambda said: table(said["issues"]))
+    return table(said["issues"])
 
 
 @issue.command()
-@common
-def blocked(session: Session) -> None:
+@read("issue.blocked")
+def blocked(said: Answer) -> str:
     """List what waits, and for what."""
-    answer = session.ask("issue.blocked", {}, writable=False)
-    session.finish(answer, lambda said: table(said["issues"], waiting=True))
+    return table(said["issues"], waiting=True)
 
 
 @issue.command()
 @click.argument("id")
-@common
-def show(session: Session, **options: Any) -> None:
+@read("issue.show")
+def show(said: Answer) -> str:
     """Show one issue whole."""
-    answer = session.ask("issue.show", payload(options), writable=False)
-    session.finish(answer, lambda said: detail(said["issue"]))
+    return detail(said["issue"])
 
 
 @issue.command()
-@common
-def leases(session: Session) -> None:
+@read("issue.lease_projection")
+def leases(said: Answer) -> str:
     """List every lease with its fence; stale and contended ones are marked."""
-    answer = session.ask("issue.lease_projection", {}, writable=False)
-    session.finish(answer, lambda said: leases_table(said["items"]))
+    return leases_table(said["items"])
 
 
 # --- leases -------------------------------------------------------------------------------------
@@ -76,12 +69,10 @@ def leases(session: Session) -> None:
 @click.option("--lease-id", help="Choose the lease's id.")
 @click.option("--fence", type=int, help="To extend your own lease: its fence.")
 @duration
-@mutation
-@common
-def claim(session: Session, **options: Any) -> None:
+@change("issue.claim")
+def claim(said: Answer) -> str:
     """Take an issue, and get its lease and fence."""
-    answer = session.ask("issue.claim", payload(options), context(options))
-    session.finish(answer, claimed)
+    return claimed(said)
 
 
 @issue.command("next")
@@ -91,60 +82,43 @@ def claim(session: Session, **options: Any) -> None:
 @click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
 @click.option("--assigned-to", help="Only issues that are assigned to this name.")
 @duration
-@mutation
-@common
-def next_(session: Session, **options: Any) -> None:
+@change("issue.claim_next")
+def next_(said: Answer) -> str:
     """Take the most urgent issue that is ready, or whose holder let its lease lapse."""
-    answer = session.ask("issue.claim_next", payload(options), context(options))
-    session.finish(answer, claimed)
+    return claimed(said)
 
 
 @issue.command()
 @click.argument("id")
-@holder
-@duration
-@mutation
-@common
-def renew(session: Session, **options: Any) -> None:
+@held_change("issue.lease_renew", duration, escalated=True)
+def renew(said: Answer) -> str:
     """Hold on to an issue for longer. Goes through the MCP door, and the evidence says so."""
-    options = with_holder(options)
-    answer = _escalated(session, "issue.lease_renew", options)
-    session.finish(answer, claimed)
+    return claimed(said)
 
 
 @issue.command()
 @click.argument("id")
-@holder
-@mutation
-@common
-def release(session: Session, **options: Any) -> None:
+@held_change("issue.lease_release", escalated=True)
+def release(said: Answer) -> str:
     """Give an issue back, open. Goes through the MCP door, and the evidence says so."""
-    options = with_holder(options)
-    answer = _escalated(session, "issue.lease_release", options)
-    session.finish(answer, lambda said: f"released {one_line(said['issue'])}")
+    return f"released {one_line(said['issue'])}"
 
 
 @issue.command()
 @click.argument("id")
-@holder
-@mutation
-@common
-def reconcile(session: Session, **options: Any) -> None:
+@held_change("issue.lease_reconcile")
+def reconcile(said: Answer) -> str:
     """Make a record that disagrees with your lease follow the lease again."""
-    options = with_holder(options)
-    answer = session.ask("issue.lease_reconcile", payload(options), context(options))
-    session.finish(answer, lambda said: f"reconciled {one_line(said['issue'])}")
+    return f"reconciled {one_line(said['issue'])}"
 
 
 @issue.command("break")
 @click.argument("id")
 @click.option("--reason", required=True, help="Why; it stays in the evidence.")
-@mutation
-@common
-def break_(session: Session, **options: Any) -> None:
+@change("issue.lease_break")
+def break_(said: Answer) -> str:
     """Take a lease away from its holder. For operators; the holder's fence dies with it."""
-    answer = session.ask("issue.lease_break", payload(options), context(options))
-    session.finish(answer, lambda said: f"broke the lease of {one_line(said['issue'])}")
+    return f"broke the lease of {one_line(said['issue'])}"
 
 
 # --- changing work ------------------------------------------------------------------------------
@@ -162,12 +136,10 @@ def break_(session: Session, **options: Any) -> None:
 @click.option("--assignee", help="Reserve it for this name.")
 @click.option("--owner", help="Who answers for it.")
 @click.option("--label", "labels", multiple=True)
-@mutation
-@common
-def add(session: Session, **options: Any) -> None:
+@change("issue.add")
+def add(said: Answer) -> str:
     """Add an open issue."""
-    answer = session.ask("issue.add", payload(options), context(options))
-    session.finish(answer, lambda said: f"added {one_line(said['issue'])}")
+    return f"added {one_line(said['issue'])}"
 
 
 @issue.command()
@@ -183,14 +155,10 @@ def add(session: Session, **options: Any) -> None:
 @click.option("--new-assignee", help="Reserve it for another name.")
 @click.option("--owner")
 @click.option("--label", "labels", multiple=True, help="The labels from now on.")
-@holder
-@mutation
-@common
-def update(session: Session, **options: Any) -> None:
+@held_change("issue.update")
+def update(said: Answer) -> str:
     """Change members of an issue; what is not named stays."""
-    options = with_holder(options)
-    answer = session.ask("issue.update", payload(options), context(options))
-    session.finish(answer, lambda said: f"updated {one_line(said['issue'])}")
+    return f"updated {one_line(said['issue'])}"
 
 
 @issue.command()
@@ -201,32 +169,19 @@ def update(session: Session, **options: Any) -> None:
 @click.option("--priority", type=int)
 @click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
 @click.option("--label", "labels", multiple=True)
-@holder
-@mutation
-@common
-def discover(session: Session, **options: Any) -> None:
+@held_change("issue.discover")
+def discover(said: Answer) -> str:
     """Add an issue that was found while working on another."""
-    options = with_holder(options)
-    answer = session.ask("issue.discover", payload(options), context(options))
-    session.finish(answer, lambda said: f"discovered {one_line(said['issue'])}")
+    return f"discovered {one_line(said['issue'])}"
 
 
 @issue.command()
 @click.argument("id")
 @click.option("--reason", help="Why; it stays in the evidence.")
-@holder
-@mutation
-@common
-def close(session: Session, **options: Any) -> None:
+@held_change("issue.close")
+def close(said: Answer) -> str:
     """The work is done; its lease ends."""
-    options = with_holder(options)
-    answer = session.ask("issue.close", payload(options), context(options))
-    session.finish(answer, lambda said: f"closed {one_line(said['issue'])}")
+    return f"closed {one_line(said['issue'])}"
 
 
 issue.add_command(handover)
-
-
-def _escalated(session: Session, action: str, options: dict[str, Any]) -> dict[str, Any]:
-    evidence = context(options) | {"escalatedFrom": "cli"}
-    return session.ask(action, payload(options), evidence, transport="mcp")

@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from ..options import context, mutation, payload
-from ..session import Session, common
+from ..request import Answer, change
 
 
 @click.group()
@@ -18,22 +17,18 @@ def route() -> None:
 @click.option("--to", "route", metavar="NODE", help="The node that gets them.")
 @click.option("--derivation", is_flag=True, help="Only the coordinator may do them.")
 @click.option("--audited", is_flag=True, help="They are completed with a snapshot of inference.")
-@mutation
-@common
-def set_(session: Session, **options: Any) -> None:
+@change("route.set")
+def set_(said: Answer) -> str:
     """Route or mark KIND; with a dot at its end, every kind below it."""
-    answer = session.ask("route.set", payload(options), context(options))
-    session.finish(answer, _directed)
+    return _directed(said)
 
 
 @route.command()
 @click.argument("kind")
-@mutation
-@common
-def clear(session: Session, **options: Any) -> None:
+@change("route.set")
+def clear(said: Answer) -> str:
     """Take back what was said about KIND: any worker may claim."""
-    answer = session.ask("route.set", payload(options), context(options))
-    session.finish(answer, _directed)
+    return _directed(said)
 
 
 @click.group()
@@ -43,12 +38,10 @@ def coordinator() -> None:
 
 @coordinator.command()
 @click.argument("node")
-@mutation
-@common
-def designate(session: Session, **options: Any) -> None:
+@change("coordinator.designate")
+def designate(said: Answer) -> str:
     """NODE is the coordinator from now on."""
-    answer = session.ask("coordinator.designate", payload(options), context(options))
-    session.finish(answer, lambda said: f"coordinator: {said['coordinator']['node']}")
+    return f"coordinator: {said['coordinator']['node']}"
 
 
 @click.group()
@@ -74,12 +67,10 @@ def node() -> None:
     help="Only with jobs of this kind, or with a dot at its end of all below it.  [all]",
 )
 @click.option("--quarantined", is_flag=True, help="Listen to it no longer.")
-@mutation
-@common
-def register(session: Session, **options: Any) -> None:
+@change("node.register")
+def register(said: Answer) -> str:
     """Let NODE take part. From the first one on, only registered nodes may."""
-    answer = session.ask("node.register", payload(options), context(options))
-    session.finish(answer, lambda said: _member(said["member"]))
+    return _member(said["member"])
 
 
 # --- text for people ------------------------------------------------------------------------------

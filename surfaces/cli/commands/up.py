@@ -195,7 +195,7 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
     session.office(writable=False).close()  # says what is wrong with the state directory
     _make_room(plan)
     running = trees.Tree(plan)
-    with _told() as signals:
+    with _catch_signals() as signals:
         try:
             running.start()
         except OtpError as error:
@@ -214,7 +214,8 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
             view.end()
             running.stop()
     if reason is not None:
-        _gave_up(session, reason)
+        said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
+        session.refuse(Exit.FAILED, "tree_gave_up", said)
     elif session.as_json:
         print_json({"result": "accepted", "failureClasses": [], "ended": "told to"})
     else:
@@ -248,7 +249,7 @@ def _make_room(plan: Plan) -> None:
 
 
 def _refuse(session: Session, error: OtpError) -> NoReturn:
-    """It did not start; whoever has the state directory already is told apart."""
+    """It did not start; a state directory that is taken is told apart."""
     is_taken = isinstance(error, trees.AlreadyRunning | trees.Occupied)
     failure = Reason.AUTHORITY_BUSY.wire if is_taken else "tree_not_started"
     if session.as_json:
@@ -259,17 +260,8 @@ def _refuse(session: Session, error: OtpError) -> NoReturn:
     raise LeaveCommand(Exit.TRY_LATER if is_taken else Exit.FAILED) from None
 
 
-def _gave_up(session: Session, reason: Ending) -> None:
-    said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
-    if session.as_json:
-        print_json({"result": "rejected", "failureClasses": ["tree_gave_up"], "diagnostic": said})
-    else:
-        click.echo(f"error: {said}", err=True)
-    raise LeaveCommand(Exit.FAILED)
-
-
 @contextmanager
-def _told() -> Iterator[list[int]]:
+def _catch_signals() -> Iterator[list[int]]:
     """The signals that came, where each would else end us in the middle of something."""
     heard: list[int] = []
     before = {
@@ -344,10 +336,8 @@ def _detach(session: Session, plan: Plan) -> None:
         if found is None or found["pid"] != process.pid:
             time.sleep(0.05)
             continue
-        if session.as_json:
-            print_json({"result": "accepted", "failureClasses": []} | found)
-        else:
-            click.echo(f"up: process {process.pid}; `understudy status`, `understudy down`")
+        text = f"up: process {process.pid}; `understudy status`, `understudy down`"
+        session.accept(text, **found)
         return
     process.terminate()
     click.echo(f"error: it was not up in {_DETACH_SECONDS:.0f} s; see {log}", err=True)

@@ -6,7 +6,7 @@
 The SDK's own standard-stream transport hops between threads three times a call, which is most of
 what a call costs; its servers take any two streams, and these are over an asyncio transport.
 
-    I1  A line, the requests in flight and the output that nobody reads are bounded.
+    I1  A line, the requests in flight and the output that is not read are bounded.
     I2  A line that is no message is refused, and the next one is read as if nothing had been.
     I3  Who hangs up still hears the answers to what it asked, for a moment.
 """
@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import secrets
 from collections import deque
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import anyio
@@ -76,12 +75,7 @@ class ServerInbox:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.end()
 
     def _wake(self) -> None:
@@ -104,12 +98,7 @@ class ServerOutbox:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         pass
 
 
@@ -296,7 +285,7 @@ class AgentConnection(asyncio.Protocol):
         self._transport.abort()
 
     def pause(self) -> None:
-        """Take in nothing more; a pump leaves the next gateway to whoever told us to stop."""
+        """Take in nothing more; a pump leaves the next gateway to the tree."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
             if self._is_pump:

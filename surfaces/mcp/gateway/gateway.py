@@ -5,9 +5,9 @@
 
 One gateway per state directory. It belongs to a tree, which starts it again when it dies; or a pump
 has started it, and then it brings its own sidecar where none runs, and ends some time after its
-last client has left. Its clients' pumps outlive it, so that its end costs nobody anything.
+last client has left. Its clients' pumps outlive it, so that its end costs them nothing.
 
-    I1  Who holds the lock serves; whatever lies at the socket's path was left by somebody dead.
+    I1  Who holds the lock serves; whatever lies at the socket's path was left by a dead one.
     I2  A stop takes in nothing more, and answers what it has taken in.
     I3  No client harms another: garbage, silence, floods and a server that fails are its own.
 """
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class Gateway:
-    """Serves one state directory. `run` returns when it was told to stop, or nobody is left."""
+    """Serves one state directory. `run` returns when it was told to stop, or no client is left."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Gateway:
     # --- the end --------------------------------------------------------------------------------
 
     async def _linger(self) -> None:
-        """Stop when nobody has been here for so long, and nobody's leases are to be laid down."""
+        """Stop when no client has been here for so long, and no leases are to be laid down."""
         if self._linger_seconds is None:
             return
         while True:
@@ -146,7 +146,7 @@ class Gateway:
             if self._connections or self.keeper.callers:
                 self._idle_since = time.monotonic()
             elif time.monotonic() >= self._idle_since + self._linger_seconds:
-                _log.info("nobody has been here for %s s", self._linger_seconds)
+                _log.info("no client has been here for %s s", self._linger_seconds)
                 self.stop()
                 return
 

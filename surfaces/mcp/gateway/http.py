@@ -98,7 +98,7 @@ async def serve_http(
     stopping: asyncio.Event,
     announce: Callable[[str], None],
 ) -> None:
-    """Serve until `stopping` is set; `announce` is told the URL once somebody can call."""
+    """Serve until `stopping` is set; `announce` is told the URL once an agent can call."""
     logging.getLogger("mcp.server").setLevel(logging.WARNING)  # below, it writes session ids down
     server.middleware.append(_greeter(callers))
     manager = StreamableHTTPSessionManager(
@@ -206,7 +206,7 @@ class Gate:
             self._callers.end_session(session)
 
     def _is_ours(self, host: str | None) -> bool:
-        """An address cannot be bent by somebody's name server; a name must be one of ours."""
+        """An address cannot be bent by a foreign name server; a name must be one of ours."""
         if host is None:
             return False
         try:

@@ -73,7 +73,7 @@ def build(
             Bus(link.changes), max_subscriptions=limits.MCP_WATCHES_MAX
         ),
     )
-    server.middleware.clear()  # spans that nobody in this process listens to
+    server.middleware.clear()  # spans that nothing in this process listens to
     for method, params, answer in _methods(link, caller):
         server.add_request_handler(method, params, _handler(answer))
     for extension in extensions:

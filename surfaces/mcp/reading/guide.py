@@ -14,20 +14,20 @@ holder before you. Keep assignee, leaseId and fence.
 2. Do what the acceptance criteria ask. Pass assignee, leaseId and fence with every change of the \
 issue.
 3. File what you find on the way with issue_discover. Do not do work that you do not hold.
-4. Finish with work_complete. If you cannot, call work_handover with a checkpoint that somebody \
-who knows nothing can go on from.
+4. Finish with work_complete. If you cannot, call work_handover with a checkpoint that an agent \
+that knows nothing can go on from.
 
 Your lease is renewed while you stay connected; you need not do it. A refusal has isError, a \
 failure class and what to do next. If it says that the lease or the fence is lost \
 (lease_fence_stale, lease_stale, lease_missing), stop at once and write nothing more, to files \
-either: somebody else has the work. A repeated call with the same requestId changes nothing and \
+either: another agent has the work. A repeated call with the same requestId changes nothing and \
 gets the first answer."""
 
 _RULES = """\
 ## Rules
 
 - One name for one agent. Without `assignee` the server uses the name of your connection, which is \
-yours alone; if you choose one, nobody else may have it.
+yours alone; if you choose one, no other agent may have it.
 - The fence is the proof. It grows with every new holder, and an old one is refused for good. Give \
 it to whatever can check it: `understudy guard --resource issue/ID --fence N` (or job/ID) exits \
 with 0 only while it is current.

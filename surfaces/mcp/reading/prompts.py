@@ -18,7 +18,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
 }
 _TEXTS = {
     "pick_up_work": "Take a piece of work, do it, and finish it or hand it over.",
-    "hand_over": "Stop working on an issue so that somebody else can go on.",
+    "hand_over": "Stop working on an issue so that another agent can go on.",
     "triage": "Look at what is ready, blocked and held, and put it in order.",
 }
 _REQUIRED = {("hand_over", "issue")}
@@ -34,11 +34,11 @@ anything risky, store a checkpoint with work_handover and keep: true.
 
 When the acceptance criteria are met, finish with work_complete and say what came of it. If you \
 cannot finish, call work_handover. If any answer says that the lease or the fence is lost, stop at \
-once and write nothing more: somebody else has the work."""
+once and write nothing more: another agent has the work."""
 
 _HAND_OVER = """\
 You are going to stop working on {issue}. Save your changes where the next holder finds them. Then \
-call work_handover with your leaseId and fence, and a checkpoint that somebody who knows nothing \
+call work_handover with your leaseId and fence, and a checkpoint that an agent that knows nothing \
 can go on from: a summary, what is done, what is next in order, the artifacts (branch, files, \
 links), and what you would warn them of. This is the issue as it stands:
 
@@ -52,7 +52,7 @@ alone: leave those.
 acceptance criteria with issue_update.
 2. Look for double and outdated ones, and close them.
 3. Set priorities (0 is first) and dependencies (dep_add) so that what others wait for comes first.
-4. Name what is stuck: leases that have run out, blocked issues whose blocker nobody works on, and \
+4. Name what is stuck: leases that have run out, blocked issues whose blocker has no holder, and \
 issues with many attempts. Break no lease without asking a person.
 
 This is how things stand:

@@ -112,7 +112,7 @@ async def read(link: AuthorityLink, uri: str) -> dict[str, Any]:
 
 
 async def asked(link: AuthorityLink, action: str, payload: dict[str, Any]) -> dict[str, Any]:
-    """An accepted answer to a read; `MCPError` where there is nobody to give one."""
+    """An accepted answer to a read; `MCPError` where no authority is there to give one."""
     try:
         answer = await link.ask(action, payload)
     except Unavailable as error:

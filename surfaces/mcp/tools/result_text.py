@@ -48,7 +48,7 @@ def _accepted(answer: dict[str, Any], lead: str | None) -> str:
 
 
 def holding(answer: dict[str, Any]) -> str | None:
-    """What somebody who has just claimed must know."""
+    """What an agent that has just claimed must know."""
     lease = answer.get("issue", {}).get("lease")
     if lease is None or not answer["action"].startswith("issue.claim"):
         return None

@@ -32,7 +32,7 @@ _BOUNDS = frozenset(
 
 def arguments(action: str, *, mutates: bool) -> Schema:
     """What a tool for a host action takes; a mutation may bring its evidence along."""
-    shape = _asked(_payloads().get(action, {"type": "object"}))
+    shape = _close(_payloads().get(action, {"type": "object"}))
     named = shape.get("properties", {}).items()
     properties = {name: value | _said(f"{action}.{name}") for name, value in named}
     if mutates:
@@ -40,7 +40,7 @@ def arguments(action: str, *, mutates: bool) -> Schema:
         properties["context"] = {
             "description": "Evidence, where the authority's policy is instruction-linked.",
             "type": "object",
-            "properties": {name: _asked(published[name]) | _said(name) for name in _CONTEXT},
+            "properties": {name: _close(published[name]) | _said(name) for name in _CONTEXT},
         }
     return {
         "type": "object",
@@ -52,7 +52,7 @@ def arguments(action: str, *, mutates: bool) -> Schema:
 
 def argument(definition: str) -> Schema:
     """One definition of the request's schema, standing alone."""
-    return _asked(_document("request")["$defs"][definition])
+    return _close(_document("request")["$defs"][definition])
 
 
 def answer(members: Iterable[str], more: Mapping[str, Any] | None = None) -> Schema:
@@ -92,12 +92,12 @@ def _payloads() -> dict[str, Schema]:
     return found
 
 
-def _asked(schema: Schema) -> Schema:
+def _close(schema: Schema) -> Schema:
     """A part of the request's schema, closed. To leave a member out says the same as null."""
     _, schema = _resolved("request", schema)
     kinds = [kind for kind in schema.get("anyOf", []) if kind.get("type") != "null"]
     if len(kinds) == 1:
-        return _asked(kinds[0])
+        return _close(kinds[0])
     closed = _kind(schema) | _without(schema, {"title", "description"})
     if "pattern" in closed:
         closed["pattern"] = closed["pattern"].replace(_END, "$")
@@ -105,11 +105,11 @@ def _asked(schema: Schema) -> Schema:
             del closed["pattern"]
     if "properties" in closed:
         named = closed["properties"].items()
-        closed["properties"] = {name: _asked(value) | _said(name) for name, value in named}
+        closed["properties"] = {name: _close(value) | _said(name) for name, value in named}
     if isinstance(closed.get("items"), dict):
-        closed["items"] = _asked(closed["items"])
+        closed["items"] = _close(closed["items"])
     if kinds:
-        closed["anyOf"] = [_asked(kind) for kind in kinds]
+        closed["anyOf"] = [_close(kind) for kind in kinds]
     return closed
 
 

@@ -23,7 +23,7 @@ WORK_NEXT = Lesson(
     "Take the next piece of work",
     "Start here. Claims the first issue that is ready and returns all you need in one call: the "
     "issue, your lease (leaseId, fence, expiresAt), a brief (description, acceptance criteria, "
-    "design, notes, results of what it depended on) and the hand-over of whoever had it before. "
+    "design, notes, results of what it depended on) and the hand-over of its last holder. "
     "Exactly one agent gets each issue. Keep leaseId and fence: every later change needs them. "
     "The lease is renewed for you while you stay connected. Nothing ready is a normal answer that "
     "says what is blocked and when to ask again; waitSeconds waits for work instead.",
@@ -46,7 +46,7 @@ LESSONS: dict[str, Lesson] = {
         "Claim one issue",
         "Takes a lease on a certain issue; to take whatever is ready use work_next. Returns "
         "issue.lease with leaseId and fence: keep both. If you hold it already, you get more time "
-        "and the same fence. On lease_contention_active somebody else has it: take other work.",
+        "and the same fence. On lease_contention_active another agent has it: take other work.",
         _LEASED,
     ),
     "issue.claim_next": Lesson(
@@ -74,7 +74,7 @@ LESSONS: dict[str, Lesson] = {
         _LEASED,
     ),
     "issue.lease_break": Lesson(
-        "Break somebody's lease",
+        "Break another's lease",
         "For operators: takes a lease away from its holder, whose fence is refused from then on. "
         "A reason is required. Ask a person before you use it.",
         _LEASED,
@@ -106,7 +106,7 @@ LESSONS: dict[str, Lesson] = {
     "issue.discover": Lesson(
         "File what you found",
         "A new issue that you came across while working on `id`; it remembers where it came from. "
-        "Use it instead of doing work that nobody asked you for. " + _PROOF,
+        "Use it instead of doing work that you were not asked for. " + _PROOF,
         ("issue", "discoveredFrom"),
     ),
     "issue.handover": Lesson(
@@ -205,7 +205,7 @@ LESSONS: dict[str, Lesson] = {
     ),
     "job.schedule": Lesson(
         "Schedule a job",
-        "Puts a job of a kind on the roster, for whoever runs that kind. causalDeps names what "
+        "Puts a job of a kind on the roster, for the workers of that kind. causalDeps names what "
         "must be done first, as complete/<jobId>. The same job twice is one job.",
         ("job", "opId"),
     ),
@@ -314,11 +314,11 @@ ARGUMENTS: dict[str, str] = {
     "leaseTtlSeconds": "How long the lease lasts without renewal.",
     "leaseExpiresAt": "The same as a moment in RFC 3339; give one of the two.",
     "issue.claim_next.labels": "Only issues that have all of these.",
-    "issue.add.assignee": "Who it is meant for; left out, whoever takes it.",
+    "issue.add.assignee": "Who it is meant for; left out, any agent.",
     "issue.add.id": "Left out, it gets one.",
     "issue.list.assignee": "Only issues of this name.",
     "assignedTo": "Only issues that are assigned to this name.",
-    "acceptanceCriteria": "How somebody else can tell that it is done.",
+    "acceptanceCriteria": "How another agent can tell that it is done.",
     "priority": "Smaller comes first.",
     "status": "open, in_progress, blocked or closed.",
     "newAssignee": "Who it is meant for.",
@@ -335,12 +335,11 @@ ARGUMENTS: dict[str, str] = {
 
 # What an agent does next, by failure class; for the rest its remedy and retry rule say it.
 NEXT: dict[str, str] = {
-    "lease_fence_stale": "Stop working on it and write nothing more: somebody newer holds it. Take "
+    "lease_fence_stale": "Stop working on it and write nothing more: a newer holder has it. Take "
     "other work with work_next.",
-    "lease_stale": "Stop: your lease has run out. Look with issue_show; if nobody has it, claim it "
+    "lease_stale": "Stop: your lease has run out. Look with issue_show; if it is free, claim it "
     "again and go on with the new fence.",
-    "lease_missing": "Nobody holds it, so neither do you. Claim it with work_next, issue_claim or "
-    "job_claim.",
+    "lease_missing": "It has no holder. Claim it with work_next, issue_claim or job_claim.",
     "lease_fence_missing": "Send assignee, leaseId and fence as your claim returned them; if you "
     "never claimed it, it is not yours.",
     "lease_fence_unknown": "Send the fence that your claim of this very issue returned.",
@@ -348,7 +347,7 @@ NEXT: dict[str, str] = {
     "lease_id_mismatch": "Send the leaseId that your claim returned.",
     "lease_issue_closed": "It is done. Take other work with work_next.",
     "job_completed": "It is done. job_roster shows what else there is.",
-    "lease_contention_active": "Somebody else has it. Take other work with work_next.",
+    "lease_contention_active": "Another agent has it. Take other work with work_next.",
     "lease_issue_blocked": "issue_blocked says what it waits for. Take other work with work_next.",
     "lease_not_found": "issue_list shows what there is.",
     "issue_not_found": "issue_list shows what there is.",

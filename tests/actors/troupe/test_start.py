@@ -255,4 +255,4 @@ def test_a_process_that_ends_before_it_reads_what_it_was_told_has_ended(tmp_path
     with system._control:
         system._control.sendall(b"stop\n")
         theirs.close()
-        assert system._heard(None) is None
+        assert system._read_word(None) is None

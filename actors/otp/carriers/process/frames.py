@@ -45,7 +45,7 @@ class Frames:
                 return
             body = bytes(self._buffer[_HEAD.size : end])
             del self._buffer[:end]
-            yield pickle.loads(body)  # noqa: S301 - the socket is a pair, nobody else has it
+            yield pickle.loads(body)  # noqa: S301 - the socket is a pair, ours alone
 
 
 class Sealed:

@@ -7,7 +7,7 @@ fails and says what is missing. What is changed, and what it would do otherwise:
     the admin     leaves its starter and lives for ever                 -> is tied to it
     the logger    holds what it inherits; its death ends the admin      -> tied; is started again
     an actor      holds what it inherits, outlives its parent           -> tied, first of all
-    mail          is opened, and so run, whoever wrote it               -> only what is signed
+    mail          is opened, and so run, from any writer                -> only what is signed
     retries       after 35 seconds, with pauses that grow to 7          -> after 10 ms, pauses of 20
     backlog       100 connections; beyond that each waits a second      -> 1,024
 
@@ -157,9 +157,9 @@ def _tied_child(
 
 
 class Signed:
-    """Pickles that only somebody with the secret can make; others are not opened.
+    """Pickles that only a holder of the secret can make; others are not opened.
 
-    Whoever can reach a port could otherwise run what he likes: on loopback, every user of the
+    A process that reaches a port could otherwise run what it likes: on loopback, every user of the
     machine.
     """
 

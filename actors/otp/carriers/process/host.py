@@ -4,7 +4,7 @@
                                             \\--> its logger
 
 A fresh interpreter, so that nothing of the program is inherited: no threads that are not there
-after a fork, no open files, no pipes that somebody waits on. Each of these processes is tied to the
+after a fork, no open files, no pipes to wait on. Each of these processes is tied to the
 one before: where one is killed, everything to its right goes.
 
 I1  It ends when the program does, when the admin does, and when the root does, and takes along all
@@ -184,7 +184,7 @@ class Backstage:
         return reason or ExitReason("killed", "the root: no last word")
 
     def _bury_orphans(self) -> None:
-        """Processes that lost their parent are ours now; only for the admin somebody waits."""
+        """Processes that lost their parent are ours now; only the admin's end is waited for."""
         while True:
             with suppress(ChildProcessError):
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -64,7 +64,7 @@ def keep_only(fds: Collection[int]) -> None:
     """Close what was inherited (I2).
 
     Objects of the parent that still think they own a descriptor are frozen: collected here, they
-    would close a number that is somebody else's by then.
+    would close a number that is another's by then.
     """
     gc.freeze()
     kept = {*_STDIO, *fds}
@@ -112,7 +112,7 @@ def log_to_stderr() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(f"%(asctime)s {os.getpid()} %(name)s: %(message)s"))
     root.addHandler(handler)
-    logging.raiseExceptions = False  # a log that cannot be written to ends nobody
+    logging.raiseExceptions = False  # a log that cannot be written to ends no cell
 
 
 # --- a whole system -------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _members(mark: bytes) -> Iterator[Identity]:
     for path in Path("/proc").iterdir():
         if not path.name.isdigit() or int(path.name) == os.getpid():
             continue
-        # Gone by now, or somebody else's: neither is ours.
+        # Gone by now, or another's: neither is ours.
         with suppress(OSError):
             if mark in (path / "environ").read_bytes().split(b"\0"):
                 found = identity(int(path.name))

@@ -145,7 +145,7 @@ class Roll:
         return True
 
     def holder(self, name: str) -> Ref | None:
-        """Who has a name; nobody where that cell has ended (I2)."""
+        """Who has a name; None where that cell has ended (I2)."""
         row = _read(self._name_path(name))
         if row is None:
             return None
@@ -170,7 +170,7 @@ class Roll:
     # --- housekeeping -----------------------------------------------------------------------------
 
     def tidy(self, node: str) -> None:
-        """Forget old ends, cells that nobody saw leave, and the names of the dead."""
+        """Forget old ends, cells that left unseen, and the names of the dead."""
         horizon = time.time() - STALE_SECONDS
         for path in self._ends.iterdir():
             with suppress(FileNotFoundError):
@@ -190,7 +190,7 @@ class Roll:
             Roll(guests, guests.name).tidy(node)
 
     def _draft(self, row: dict[str, Any]) -> Path:
-        """A whole file under a name of its own: whoever reads the real one reads all of it."""
+        """A whole file under a name of its own: a reader of the real one reads all of it."""
         self._written += 1
         path = self.folder / f".{os.getpid()}-{self._written}"
         path.write_text(json.dumps(row))

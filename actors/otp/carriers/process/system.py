@@ -30,7 +30,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from ...calls import Cast
@@ -67,7 +66,7 @@ class AlreadyRunning(OtpError):
 
 
 class PortTaken(OtpError):
-    """Somebody listens on the port that was asked for."""
+    """Another process listens on the port that was asked for."""
 
 
 class SystemEnded(OtpError):
@@ -122,12 +121,7 @@ class Troupe:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop(STOP_MS)
 
     def start(self) -> None:
@@ -289,20 +283,20 @@ class Troupe:
             door, their_door = socket.socketpair()
             self._control, their_control = socket.socketpair()
             with their_door, their_control:
-                self._process = self._begun(their_door.fileno(), their_control.fileno())
+                self._process = self._launch(their_door.fileno(), their_control.fileno())
             self._line = Line(door)
             self._pidfd = os.pidfd_open(self._process.pid)
             self._said = bytearray()
-            word = self._heard(time.monotonic() + START_MS / 1000)
+            word = self._read_word(time.monotonic() + START_MS / 1000)
         if word is None or word["word"] != "up":
-            self._told(word)
+            self._note_end(word)
             self._gather(_SLACK_SECONDS)
             detail = "nothing was heard of it" if self._reason is None else self._reason.detail
             self._close()
             raise StartupFailed(f"{detail}; see {self.run_dir / LOG}")
         self._pids = {"backstage": self._process.pid, "admin": word["admin"], "root": word["root"]}
 
-    def _begun(self, door: int, control: int) -> subprocess.Popen[bytes]:
+    def _launch(self, door: int, control: int) -> subprocess.Popen[bytes]:
         me = identity()
         orders = {
             "path": [each or str(Path.cwd()) for each in sys.path],
@@ -348,7 +342,7 @@ class Troupe:
         """Wait for the end of the process behind the system, and for its last word."""
         assert self._process is not None
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        self._told(self._heard(deadline))
+        self._note_end(self._read_word(deadline))
         if self._reason is None and deadline is not None and _is_running(self._pidfd, deadline):
             return
         code = self._process.wait()
@@ -359,12 +353,12 @@ class Troupe:
                 reason = ExitReason("signal", "the process behind it was killed", -code)
             self._reason = reason
 
-    def _told(self, word: dict[str, Any] | None) -> None:
+    def _note_end(self, word: dict[str, Any] | None) -> None:
         if word is not None and word["word"] in ("ended", "failed"):
             self._reason = ExitReason(word["kind"], word["detail"], word["code"])
             self._swept = word["swept"]
 
-    def _heard(self, deadline: float | None) -> dict[str, Any] | None:
+    def _read_word(self, deadline: float | None) -> dict[str, Any] | None:
         """The next word of the process behind the system; None at the deadline, or its end."""
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
@@ -422,7 +416,7 @@ def _reserved(host: str, port: int) -> Iterator[int]:
             holder.bind((host, port))
         except OSError as error:
             raise PortTaken(f"{host}:{port}: {error.strerror}") from error
-        # Only now, so that the kernel chose one that nobody has.
+        # Only now, so that the kernel chose one that is free.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         yield holder.getsockname()[1]
 
