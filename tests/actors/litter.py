@@ -1,11 +1,16 @@
 """Finds what a test has left behind: processes that carry a mark in their environment or words."""
 
 import os
+import signal
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.patience import eventually
 
+TROUBLE = Path(__file__).with_name("trouble.py")
 _NAME = "UNDERSTUDY_TEST_MARK"
 
 
@@ -38,6 +43,17 @@ class Mark:
         except OSError:
             return False
         return self.word.encode() in said
+
+
+@pytest.fixture
+def mark() -> Iterator[Mark]:
+    """Whatever a test does, nothing with its mark is left at the end."""
+    mark = Mark()
+    yield mark
+    left = mark.alive()
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
 
 
 def _everybody() -> list[int]:

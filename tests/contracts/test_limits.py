@@ -16,8 +16,8 @@ from tests.authority.sidecar.serving import Serving
 from tests.fakes.desk import START_MS, Desk, asked
 from tests.fakes.journal import MemoryJournal
 from tests.fakes.policy import envelope, passed, policy
-from tests.mcp.door.agents import HANDSHAKE, Wire
-from tests.mcp.door.agents import Door as AgentsDoor
+from tests.mcp.gateway.agents import HANDSHAKE, Wire
+from tests.mcp.gateway.agents import Door as AgentsDoor
 from tests.patience import PATIENCE_SECONDS, eventually
 from understudy.actors.agents.holds import AgentHolds
 from understudy.actors.agents.holds import KeepPolicy as AgentPolicy
