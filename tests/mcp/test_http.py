@@ -16,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import CallToolResult
 
+from tests.limits import stands_on
 from tests.mcp.stand import Stand, standing
 from tests.surfaces.process import understudy
 from understudy.contracts import limits
@@ -200,6 +201,7 @@ def test_a_name_that_others_know_us_by_needs_a_token(guarded: Stand) -> None:
     assert send(guarded, authorization=f"Bearer {TOKEN}", host=f"{NAME.upper()}:443")[0] == 200
 
 
+@stands_on("HTTP_TOKEN_LENGTH_MIN")
 def test_a_short_token_is_none() -> None:
     least = limits.HTTP_TOKEN_LENGTH_MIN
     Address("0.0.0.0", token="x" * least)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import stands_on
 from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.actors.agents.caller import PassingCaller
 from understudy.actors.agents.holds import KeepPolicy
@@ -155,6 +156,7 @@ def test_a_guest_that_ends_its_session_is_gone_at_once() -> None:
     assert len(reception.gone) == 1
 
 
+@stands_on("HTTP_GUESTS_MAX")
 def test_a_crowd_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_GUESTS_MAX", 4)
     reception = Reception()

@@ -14,6 +14,7 @@ import pytest
 
 from tests.authority.sidecar.peer import Peer, add
 from tests.authority.sidecar.serving import prove, rows_of
+from tests.limits import stands_on
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.services.shared import Database
 from tests.services.wire import Wire
@@ -171,6 +172,7 @@ def test_an_errand_that_was_not_read_says_so(
         assert failures(sender.next()) == ["authority_errand_invalid"]
 
 
+@stands_on("ERRANDS_TAKEN_MAX")
 def test_so_many_errands_are_in_hand_at_once(
     place: JournalUrl, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +187,7 @@ def test_so_many_errands_are_in_hand_at_once(
         assert all(sender.next().is_whole for _ in range(3))
 
 
+@stands_on("ERRAND_AGE_MS", "REPLY_AGE_MS")
 def test_what_is_old_is_swept_away(place: JournalUrl, server: Database) -> None:
     ages = {"errand": limits.ERRAND_AGE_MS, "reply": limits.REPLY_AGE_MS}
     with server.connect() as db:
