@@ -25,7 +25,7 @@ class Mark:
         return dict(os.environ) | {_NAME: self.word}
 
     def alive(self) -> list[int]:
-        """Who carries it, but for the dead that nobody has reaped."""
+        """Who carries it, but for the dead that are not reaped."""
         return [pid for pid in _everybody() if self._is_on(pid)]
 
     def zombies(self) -> list[int]:
@@ -33,7 +33,7 @@ class Mark:
         return [pid for pid in _everybody() if _state(pid) == ("Z", os.getpid())]
 
     def gone(self) -> None:
-        """Wait until nobody carries it any more."""
+        """Wait until no process carries it any more."""
         eventually(lambda: not self.alive())
 
     def _is_on(self, pid: int) -> bool:

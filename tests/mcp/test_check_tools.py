@@ -85,7 +85,7 @@ async def test_a_check_that_fails_is_a_verdict_and_no_refusal(
     assert answer["witness"]["verdictClass"] == "rejected"
 
 
-async def test_nobody_hands_in_results_of_their_own(desk: AuthorityLink, state_dir: Path) -> None:
+async def test_no_agent_hands_in_results_of_its_own(desk: AuthorityLink, state_dir: Path) -> None:
     asked = _enacted(state_dir, _policy(a=["false"]))
     results = [{"checkId": "a", "status": "passed", "exitCode": 0}]
     async with connect(desk, Guest()) as client:

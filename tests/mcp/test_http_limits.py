@@ -53,7 +53,7 @@ async def test_one_session_too_many_is_told_to_come_again(monkeypatch: pytest.Mo
 
 
 @stands_on("HTTP_SESSION_IDLE_SECONDS")
-async def test_a_session_is_forgotten_when_nobody_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_is_forgotten_when_it_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_SESSIONS_MAX", 1)
     monkeypatch.setattr(limits, "HTTP_SESSION_IDLE_SECONDS", 0.2)
     async with served() as url, httpx2.AsyncClient() as web:

@@ -22,7 +22,7 @@ from understudy.surfaces.mcp.tools.work_tools import is_wait
 
 
 class FullDesk:
-    """A desk with so many issues behind it, and changes that nobody makes."""
+    """A desk with so many issues behind it, and changes that never come."""
 
     def __init__(self, count: int) -> None:
         self._issues = [{"id": f"{n:06}", "status": "open", "title": "t"} for n in range(count)]

@@ -94,7 +94,7 @@ def test_a_client_that_knows_no_tasks_waits_for_its_answer(stand: Stand) -> None
     assert (told["resultType"], told["isError"]) == ("complete", False)
 
 
-def test_nobody_else_finds_a_task(stand: Stand) -> None:
+def test_no_other_agent_finds_a_task(stand: Stand) -> None:
     task_id = begun(stand)
     for method in ("tasks/get", "tasks/cancel"):
         told = ask(stand, method, {"taskId": task_id}, agent="bob")

@@ -112,7 +112,7 @@ async def test_who_waits_for_work_hears_of_it_and_of_the_waiting(
 
 
 @pytest.mark.parametrize("wait", [-1, limits.MCP_WAIT_SECONDS_MAX + 1, 1.5, True, "soon", None])
-async def test_nobody_waits_for_a_time_that_is_none(desk: AuthorityLink, wait: object) -> None:
+async def test_no_agent_waits_for_a_time_that_is_none(desk: AuthorityLink, wait: object) -> None:
     async with connect(desk, Guest()) as client:
         result = await client.call_tool("work_next", {"waitSeconds": wait})
     assert refused(result) == "lease_invalid_payload"
@@ -125,7 +125,7 @@ async def test_who_gives_up_waiting_holds_nothing(desk: AuthorityLink) -> None:
             await client.call_tool("work_next", {"waitSeconds": 600})
         assert scope.cancelled_caught
         await _add(desk, "a")
-        answer = said(await client.call_tool("work_next", {}))  # nobody took it meanwhile
+        answer = said(await client.call_tool("work_next", {}))  # it was not taken meanwhile
     assert answer["issue"]["id"] == "a"
 
 
@@ -133,7 +133,7 @@ async def test_who_gives_up_waiting_holds_nothing(desk: AuthorityLink) -> None:
     ("family", "named", "free"),
     [("issue", {"id": "a"}, ("status", "open")), ("job", {"jobId": "a"}, ("state", "pending"))],
 )
-async def test_a_claim_that_nobody_waits_for_any_more_is_given_back(
+async def test_a_claim_that_is_not_waited_for_any_more_is_given_back(
     desk: AuthorityLink, family: str, named: dict[str, str], free: tuple[str, str]
 ) -> None:
     await _add(desk, "a")

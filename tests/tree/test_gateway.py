@@ -54,7 +54,7 @@ def test_a_tree_with_workers_serves_agents_beside_them(state_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGSTOP]))
-def test_a_gateway_that_dies_or_freezes_is_replaced_and_costs_nobody_anything(
+def test_a_gateway_that_dies_or_freezes_is_replaced_and_costs_no_agent_anything(
     state_dir: Path, number: signal.Signals
 ) -> None:
     names = add(state_dir, *(f"us-{each}" for each in range(12)))
@@ -65,7 +65,7 @@ def test_a_gateway_that_dies_or_freezes_is_replaced_and_costs_nobody_anything(
             held = [agent.take() for agent in agents]
             first = seen.look(state_dir)["pid"]
             os.kill(first, number)
-            # Everybody has something in flight while nobody serves.
+            # Every agent has something in flight while no gateway serves.
             for agent in agents:
                 call = {"name": "work_next", "arguments": {"leaseTtlSeconds": 30}}
                 agent.post("tools/call", call)

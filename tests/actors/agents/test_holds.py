@@ -48,7 +48,7 @@ def test_a_term_counts_from_when_it_was_asked_for_and_not_from_when_it_was_heard
     assert holds.lapsed(1_000 + TTL_MS) == [hold]
 
 
-def test_what_is_on_its_way_is_not_due_until_somebody_says_what_came_of_it() -> None:
+def test_what_is_on_its_way_is_not_due_until_it_is_known_what_came_of_it() -> None:
     holds = _holds()
     (hold,) = _due(holds, 10_000)
     hold.is_out = True

@@ -385,7 +385,7 @@ class World:
         )
 
     def _work(self, place: int, tree: Tree) -> None:
-        """Whoever is done ends; whoever outlives its lease is ended by its host."""
+        """A worker that is done ends; one that outlives its lease is ended by its host."""
         for name, worker in sorted(tree.workers.items()):
             if min(worker.ends_ms, worker.until_ms) > self.now:
                 continue
@@ -444,7 +444,7 @@ class World:
         )
 
     def _waits_for_ever(self, issue: str) -> bool:
-        """It waits for something that somebody must look at first."""
+        """It waits for something that a person must look at first."""
         assert self.process is not None
         state = self.process.state
         return state.issues[issue].status == "open" and any(

@@ -1,7 +1,7 @@
 """The world of `dispatch_world` with jobs in it: the same machine and faults, in the other dialect.
 
 Beside what goes wrong there, kinds are routed to one node and back, strangers claim jobs and are
-never heard of again, and jobs of a kind that nobody handles lie about.
+never heard of again, and jobs of a kind that has no handler lie about.
 """
 
 from collections import Counter
@@ -123,7 +123,7 @@ class JobWorld(World):
         ) and not any(self._will_be_freed(job) for job in self.natures)
 
     def _will_be_freed(self, job: str) -> bool:
-        """Whether it waits for something that somebody here will still do."""
+        """Whether it waits for something that a loop here will still do."""
         assert self.process is not None
         lane = self.process.state.lane
         waits = [op_id.removeprefix("complete/") for op_id in lane.missing(lane.jobs[job])]
@@ -144,7 +144,7 @@ class JobWorld(World):
         return "blocked" if found.attempts >= limits.JOB_ATTEMPTS_MAX else "pending"
 
     def _prove(self) -> None:
-        """Each job ended as its nature is, what nobody handles was left alone, it all replays."""
+        """Each job ended as its nature is, what has no handler was left alone, it all replays."""
         assert self.process is not None
         jobs = self.process.state.lane.jobs
         for job, status in self._statuses().items():
@@ -155,7 +155,7 @@ class JobWorld(World):
                 spent = jobs[job].attempts == limits.JOB_ATTEMPTS_MAX
                 must(spent and nature.name not in ENDS_WELL, f"{job} is {nature.name}, blocked")
             must(jobs[job].attempts == self.book.grants[job], f"{job}: attempts and grants differ")
-        must(jobs["foreign"].attempts == 0, "a kind that nobody handles was claimed")
+        must(jobs["foreign"].attempts == 0, "a kind that has no handler was claimed")
         must(not self.book.terms, f"held at the end: {sorted(self.book.terms)}")
         must(replay(MemoryJournal(self.disk)).mismatch is None, "it does not replay")
 

@@ -21,7 +21,7 @@ Kind = TypeVar("Kind")
 
 
 class StageHand:
-    """Feeds a dispatcher, and keeps what it asks for until somebody looks."""
+    """Feeds a dispatcher, and keeps what it asks for until the test looks."""
 
     def __init__(self, slots: int = 2, *, permille: int = 0, job_ms: int | None = None) -> None:
         settings = Settings("tree", "r1", slots, TTL_SECONDS, GRACE_MS, job_ms)

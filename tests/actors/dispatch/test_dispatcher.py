@@ -35,7 +35,7 @@ def test_what_is_not_answered_is_asked_again_under_its_own_name(hand: StageHand)
     assert hand.one(orders.CloseWork) == close
 
 
-def test_a_grant_that_comes_too_late_starts_nobody(hand: StageHand) -> None:
+def test_a_grant_that_comes_too_late_starts_no_worker(hand: StageHand) -> None:
     hand.lists("a")
     claim = hand.one(orders.Claim)
     hand.passes(TIMING.stop_ms(0))
@@ -72,7 +72,7 @@ def test_a_claim_of_an_earlier_run_that_is_granted_late_is_laid_down(hand: Stage
     assert escalated(hand, late) == "blocked"
 
 
-def test_whoever_may_not_even_look_stops_and_says_why(hand: StageHand) -> None:
+def test_a_dispatcher_that_may_not_even_look_stops_and_says_why(hand: StageHand) -> None:
     token = hand.one(orders.AskReady).token
     hand.tell(
         orders.RequestRefused(token, "control_plane_host_action_transport_forbidden", "issue.ready")
@@ -156,7 +156,7 @@ def test_a_lapsed_lease_of_an_earlier_run_is_found_as_such() -> None:
     assert hand.take(orders.Release) == []
 
 
-def test_the_end_of_a_worker_that_nobody_heard_is_heard_after_the_restart() -> None:
+def test_the_unheard_end_of_a_worker_is_heard_after_the_restart() -> None:
     hand = StageHand()
     hand.tell(orders.DispatcherStarted((OLD,)))
     hand.exits(OLD, 0)

@@ -160,7 +160,7 @@ def test_reads_tell_what_the_dispatcher_must_know(clerk: Clerk, operator: Client
 
 
 def test_a_lapsed_lease_is_told_from_a_live_one(state_dir: Path) -> None:
-    """Time is ours here, so that nobody waits for thirty seconds."""
+    """Time is ours here, so that the test does not wait for thirty seconds."""
     from tests.fakes.desk import Desk  # noqa: PLC0415
 
     desk = Desk()
@@ -413,4 +413,4 @@ def test_trees_that_share_an_authority_share_its_work(serve: Serve, operator: Cl
     claims = rows_of(serve.state_dir, "issue.claim")
     assert claims["accepted"] == 120, "each was handed out once"
     assert claims.total() <= 2 * 120, claims
-    assert min(len(shell.started) for shell in shells) > 12, "nobody starves"
+    assert min(len(shell.started) for shell in shells) > 12, "no dispatcher starves"

@@ -181,7 +181,7 @@ def test_only_our_own_leases_are_held_and_stories_are_short(mesh: Mesh) -> None:
     ]  # fmt: skip
 
 
-def test_nobody_asks_after_dependencies(mesh: Mesh) -> None:
+def test_the_dependencies_of_jobs_are_not_asked_for(mesh: Mesh) -> None:
     assert mesh.ask(orders.AskDiagnostics("t")) == [orders.Diagnosed("t", (), ())]
 
 
@@ -253,7 +253,7 @@ def test_what_an_earlier_run_left_is_yielded_and_what_strangers_left_is_expired(
     assert (mesh.job("a")["state"], mesh.job("b")["state"]) == ("pending", "claimed")
     assert "did not outlive" in mesh.job("a")["reason"]
     loop.passes(5_100)
-    assert mesh.job("b")["state"] == "pending", "nobody holds it but by name"
+    assert mesh.job("b")["state"] == "pending", "it is held in name only"
     assert [each for each in loop.seen if isinstance(each, orders.Expire)]
 
 
@@ -348,4 +348,4 @@ def test_a_job_that_was_expired_meanwhile_is_stopped_and_not_held(mesh: Mesh) ->
     loop.tell(orders.Tick())
     assert [each for each in loop.seen if isinstance(each, orders.StopWorker)]
     loop.tell(orders.WorkerExited(start.holder.owner, 0, was_stopped=True))
-    assert mesh.job("a")["state"] == "pending", "nothing is held that nobody works on"
+    assert mesh.job("a")["state"] == "pending", "nothing is held that is not worked on"

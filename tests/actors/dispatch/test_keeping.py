@@ -65,7 +65,7 @@ def test_without_a_confirmed_renewal_the_worker_is_stopped_in_time(hand: StageHa
     assert (stop.worker, stop.grace_ms) == (holder.owner, GRACE_MS)
     assert hand.now_ms + stop.grace_ms < TIMING.until_ms(hand.now_ms - TIMING.stop_ms(0))
     hand.exits(holder, 0, was_stopped=True)
-    assert hand.one(orders.Release).holder == holder, "it may be ours; whoever is told to end"
+    assert hand.one(orders.Release).holder == holder, "it may be ours; the worker is told to end"
 
 
 def test_a_worker_that_does_not_end_is_told_again(hand: StageHand) -> None:

@@ -115,7 +115,7 @@ def test_news_makes_it_look_soon_and_not_all_at_once() -> None:
     assert waits == [0, 30, 100]
 
 
-def test_whoever_meets_others_waits_and_looks_further_down_the_list() -> None:
+def test_a_dispatcher_that_meets_others_waits_and_looks_further_down_the_list() -> None:
     hand = StageHand(slots=1, permille=600).started()
     hand.lists(*"abcdefgh")
     claim = hand.one(orders.Claim)
@@ -172,7 +172,7 @@ def test_a_lapsed_issue_is_tried_again_and_an_exhausted_one_only_escalated(
     assert escalated(hand, holder) == "blocked"
 
 
-def test_an_exhausted_issue_that_somebody_had_in_between_is_given_back(hand: StageHand) -> None:
+def test_an_exhausted_issue_that_another_had_in_between_is_given_back(hand: StageHand) -> None:
     hand.lists(lapsed=("b",))
     exhausted = story("b", attempts=3, status="in_progress", is_lapsed=True, quiet_ms=60_000)
     hand.tell(orders.Shown(hand.one(orders.AskIssues).token, (exhausted,)))

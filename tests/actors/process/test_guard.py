@@ -46,7 +46,7 @@ def test_nothing_survives_a_killed_keeper(mark: Mark, tmp_path: Path, kind: str)
     assert ended(made(mark, "true")).reason == NORMAL, "there is a new one"
 
 
-def test_a_helper_that_is_stopped_holds_nobody_up(mark: Mark, tmp_path: Path) -> None:
+def test_a_helper_that_is_stopped_holds_nothing_up(mark: Mark, tmp_path: Path) -> None:
     group = troubled(mark, "daemons", tmp_path / "log")
     for pid in helpers(group):
         os.kill(pid, signal.SIGSTOP)
@@ -189,4 +189,4 @@ def test_a_fork_of_the_owner_does_not_keep_its_commands_alive(mark: Mark, tmp_pa
         process.wait()
         eventually(lambda: len(mark.alive()) == 1)  # the fork itself
         os.kill(mark.alive()[0], signal.SIGKILL)
-        mark.gone()  # somebody else reaps it, in time
+        mark.gone()  # init reaps it, in time

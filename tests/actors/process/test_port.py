@@ -113,7 +113,9 @@ def test_an_end_can_be_watched_as_a_descriptor(mark: Mark) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_terminated_command_leaves_nobody_behind(mark: Mark, tmp_path: Path, kind: str) -> None:
+def test_a_terminated_command_leaves_no_process_behind(
+    mark: Mark, tmp_path: Path, kind: str
+) -> None:
     group = troubled(mark, kind, tmp_path / "log")
     group.terminate(grace_ms=200)
     end = ended(group)

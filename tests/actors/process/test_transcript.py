@@ -163,7 +163,7 @@ def test_a_slow_reader_of_the_echo_gets_everything(mark: Mark, tmp_path: Path) -
     assert got == count
 
 
-def test_an_echo_that_nobody_reads_any_more_ends_nothing(mark: Mark, tmp_path: Path) -> None:
+def test_an_echo_that_is_not_read_any_more_ends_nothing(mark: Mark, tmp_path: Path) -> None:
     out, sink = os.pipe()
     os.close(out)
     group = made(mark, "sh", "-c", "seq 10000; exit 2", log=tmp_path / "log", echo=(sink, sink))

@@ -105,7 +105,7 @@ def test_a_file_is_read_to_its_last_byte_and_no_further(path: Path) -> None:
         artifacts.read_artifacts(path, "j")
 
 
-def test_what_is_no_file_holds_nobody_up(path: Path, tmp_path: Path) -> None:
+def test_what_is_no_file_holds_nothing_up(path: Path, tmp_path: Path) -> None:
     os.mkfifo(path)
     for odd in (path, tmp_path, path / "below", Path("/dev/zero")):
         with pytest.raises(artifacts.ArtifactsInvalid, match="UNDERSTUDY_ARTIFACTS"):

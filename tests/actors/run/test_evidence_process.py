@@ -100,7 +100,7 @@ def test_a_second_writer_waits_and_names_the_first(
         EvidenceWriter(state_dir)
 
 
-def test_nobody_rebuilds_the_trajectory_under_its_writer(
+def test_the_trajectory_is_not_rebuilt_under_its_writer(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(limits, "LOCK_WAIT_MS", 20)
@@ -171,7 +171,7 @@ def test_a_journal_that_the_evidence_has_overtaken_is_not_gone_on_with(
 
 
 def test_a_line_that_is_not_the_journal_s_is_the_writers_to_refuse(state_dir: Path) -> None:
-    """The sidecar starts: only whoever writes the trajectory can say whether it can be mended."""
+    """The sidecar starts: only the writer of the trajectory can say whether it can be mended."""
     with Office(state_dir) as office:
         adds(office, "a")
     with (state_dir / TRAJECTORY).open("ab") as file:
@@ -207,7 +207,7 @@ def test_a_journal_that_stands_still_is_looked_at_four_times_a_second(state_dir:
     assert turns.waits == [0.04, 0.08, 0.16, *5 * [0.25]]
 
 
-def test_whoever_is_told_to_stop_goes_to_the_end_first(state_dir: Path) -> None:
+def test_a_writer_that_is_told_to_stop_goes_to_the_end_first(state_dir: Path) -> None:
     with Office(state_dir, evidence="outside") as office:
         adds(office, "a", "b")
     stop = threading.Event()

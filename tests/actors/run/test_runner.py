@@ -1,4 +1,4 @@
-"""A holder's own clock: it stops before its lease ends, whoever can be reached."""
+"""A holder's own clock: it stops before its lease ends, reached or not."""
 
 import os
 import signal
@@ -142,14 +142,14 @@ def test_a_refused_renewal_is_a_lost_lease(mark: Mark, tmp_path: Path, failure: 
     assert played.asked == ["claim", "lease_renew"], "what is lost is not given back"
 
 
-def test_the_end_is_told_again_until_somebody_hears_it(mark: Mark, tmp_path: Path) -> None:
+def test_the_end_is_told_again_until_it_is_heard(mark: Mark, tmp_path: Path) -> None:
     played = Played(20_000)
     played.answers["close"] = in_turn(away, refusing("authority_overloaded"), played.granted)
     assert ran(played, tmp_path, mark, "true").result == "completed"
     assert played.asked == ["claim", "close", "close", "close"]
 
 
-def test_an_end_that_nobody_hears_in_time_is_said_so(mark: Mark, tmp_path: Path) -> None:
+def test_an_end_that_is_not_heard_in_time_is_said_so(mark: Mark, tmp_path: Path) -> None:
     played = Played(2_500, close=away)
     outcome = ran(played, tmp_path, mark, "true")
     assert (outcome.result, outcome.code) == ("unrecorded", 7)

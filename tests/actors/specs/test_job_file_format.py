@@ -78,7 +78,7 @@ def test_the_bytes_are_canonical_and_follow_from_the_job_alone() -> None:
     )
     lease = JOB["dispatchLease"] | {"fence": 120, "owner": "two"}
     later = JOB | {"attempts": 4, "fence": 18, "dispatchLease": lease}
-    assert sheet(later, 6).data == written.data, "whoever writes it, and whenever"
+    assert sheet(later, 6).data == written.data, "whichever dispatcher writes it, and whenever"
     assert written.digest == f"sha256:{hashlib.sha256(written.data).hexdigest()}"
 
 

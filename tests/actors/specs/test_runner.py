@@ -171,7 +171,7 @@ def test_a_spec_that_cannot_be_made_is_given_back_and_left_alone_for_a_while() -
     assert len(door.payloads("spec.claim")) == claims + 1, "and then tried again"
 
 
-def test_whoever_is_slower_waits_and_then_picks_from_further_down() -> None:
+def test_a_slower_runner_waits_and_then_picks_from_further_down() -> None:
     specs = Specs(**{f"a{number}": 1 for number in range(60)})
     door = runner(specs, spec_claim=refused("lease_contention_active"))
     door.dice = 900
@@ -264,7 +264,7 @@ def test_a_grant_without_a_step_to_make_is_given_back() -> None:
     specs = Specs(a=3)
     door = runner(specs)
     door.turns(1)
-    specs.made["a"] = list(specs.steps["a"])  # by somebody else, behind the list
+    specs.made["a"] = list(specs.steps["a"])  # by another runner, behind the list
     door.turns(2)
     assert door.turn() == ["spec.release"]
     assert of(door).is_idle

@@ -174,7 +174,7 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path, data: bytes) -> No
 
 
 @pytest.mark.parametrize("pragma", ["application_id = 7", "user_version = 99"])
-def test_a_database_of_somebody_else_is_refused(path: Path, pragma: str) -> None:
+def test_a_database_of_another_program_is_refused(path: Path, pragma: str) -> None:
     edit(path, f"PRAGMA {pragma}")
     with refused(Reason.JOURNAL_CORRUPT):
         SqliteJournal(path)

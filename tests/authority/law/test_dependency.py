@@ -166,7 +166,7 @@ def test_no_order_of_additions_closes_a_cycle(links: list[tuple[int, int]]) -> N
     found = desk.grant("dep.diagnostics")
     assert found["sound"]
     check_invariants(desk.authority.state)
-    # Somebody can always start, and then the next.
+    # One issue can always start, and then the next.
     for _ in range(6):
         desk.grant("issue.close", id=ready(desk)[0])
     assert ready(desk) == []

@@ -65,7 +65,7 @@ def batches() -> st.SearchStrategy[list[dict[str, Any]]]:
 
 
 def moves() -> st.SearchStrategy[Move]:
-    """Something that somebody might ask about one of three jobs, and how much later."""
+    """Something that a caller might ask about one of three jobs, and how much later."""
     job, worker = st.sampled_from(JOBS), st.sampled_from(WORKERS)
     deps = st.lists(st.sampled_from([f"complete/{each}" for each in JOBS]), max_size=2, unique=True)
     named = {"jobId": job, "worker": worker}

@@ -125,7 +125,7 @@ def test_a_zombie_is_refused_with_the_fence_that_won_even_under_its_own_name(des
 
 
 @pytest.mark.parametrize("belief", [{"fence": 3}, {"leaseId": "l"}, {"subleaseId": "s"}])
-def test_who_believes_to_hold_free_work_is_told_that_nobody_does(
+def test_a_caller_that_believes_to_hold_free_work_is_told_that_it_is_free(
     desk: Desk, belief: Payload
 ) -> None:
     assert desk.refusal("issue.update", id="a", title="x", **belief) == "lease_missing"

@@ -1,4 +1,4 @@
-"""Witnesses and decisions: whatever somebody makes of them, nothing but the real one counts."""
+"""Witnesses and decisions: whatever a caller makes of them, nothing but the real one counts."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -228,7 +228,7 @@ class World:
         assert all(seen[key] == entry for key, entry in folded.entries.items())
 
     def _check_pages(self) -> None:
-        """The rosters list what a claim of somebody new would get, and nothing else."""
+        """The rosters list what a claim of a new worker would get, and nothing else."""
         listed = self.probe("spec.list", limit=limits.ROSTER_PAGE_MAX).body["specs"]
         granted = [
             spec_id

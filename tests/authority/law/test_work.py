@@ -123,7 +123,7 @@ def test_a_status_is_set_or_refused(
 
 
 @pytest.mark.parametrize("belief", [{"fence": 1}, {"leaseId": "l"}, {"subleaseId": "s"}])
-def test_nobody_reopens_an_issue_that_they_think_they_hold(
+def test_no_caller_reopens_an_issue_that_it_thinks_it_holds(
     desk: Desk, belief: dict[str, object]
 ) -> None:
     desk.grant("issue.close", id="a")

@@ -74,7 +74,7 @@ def test_there_and_back_again_are_the_same_bytes(source: Path, url: str, tmp_pat
     move.copy(there, str(tmp_path / "new" / "back"))
     again = held(tmp_path / "new" / "back")
     assert again[:3] == (rows, saved, node)
-    assert again[3] > epoch + 1, "nobody has had it before"
+    assert again[3] > epoch + 1, "no authority has had it before"
     assert again[4] == state
 
 
@@ -112,7 +112,9 @@ def test_a_place_that_is_not_empty_is_refused(
         move.copy(tmp_path / "nowhere", str(tmp_path / "other"))
 
 
-def test_an_empty_schema_may_be_there_but_nobody_at_work_in_it(source: Path, url: str) -> None:
+def test_an_empty_schema_may_be_there_but_no_authority_at_work_in_it(
+    source: Path, url: str
+) -> None:
     PostgresJournal.create(parsed(url), "other")
     with closing(PostgresJournal(parsed(url))) as journal:
         journal.acquire_epoch()
@@ -158,7 +160,7 @@ def test_a_damaged_snapshot_and_a_half_made_copy_are_left_behind(
     assert held(target)[1] is None
 
 
-def test_whoever_is_at_work_is_not_copied_behind_its_back(
+def test_an_authority_at_work_is_not_copied_behind_its_back(
     source: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "LOCK_WAIT_MS", 0)

@@ -206,10 +206,10 @@ def test_what_is_old_is_swept_away(place: JournalUrl, server: Database) -> None:
             assert db.execute(query).fetchall() == [(0,), (10,)]
 
 
-# --- nobody answers -------------------------------------------------------------------------------
+# --- no answer comes ------------------------------------------------------------------------------
 
 
-def test_what_nobody_has_taken_is_taken_back_and_surely_not_done(
+def test_an_errand_that_was_not_taken_is_taken_back_and_surely_not_done(
     place: JournalUrl, sender: Sender, server: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with patience(monkeypatch, 50):
@@ -218,7 +218,7 @@ def test_what_nobody_has_taken_is_taken_back_and_surely_not_done(
     assert count(server, place, "errand") == 0
 
 
-def test_what_somebody_has_taken_is_doubted_unless_it_can_be_asked_again(
+def test_an_errand_that_was_taken_is_doubted_unless_it_can_be_asked_again(
     place: JournalUrl, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     show = {"id": 3, "action": "issue.show", "payload": {"id": "a"}}
@@ -273,7 +273,7 @@ def test_without_a_database_everybody_is_told_in_time(
 # --- it is our turn -------------------------------------------------------------------------------
 
 
-def test_whoever_takes_over_knows_what_was_done_and_what_was_not(
+def test_an_authority_that_takes_over_knows_what_was_done_and_what_was_not(
     place: JournalUrl, sender: Sender, server: Database
 ) -> None:
     done, undone, lost = errand(add(1)), errand(add(2)), errand(add(3), safe(4))

@@ -91,7 +91,7 @@ def test_an_edit_of_any_column_of_any_kind_of_row_is_named(
 
 
 @pytest.mark.parametrize("value", [0, 99])
-def test_an_epoch_that_nobody_took_or_that_was_over_is_named(path: Path, value: int) -> None:
+def test_an_epoch_that_was_never_taken_or_was_over_is_named(path: Path, value: int) -> None:
     mismatch = edited(path, f"UPDATE journal SET epoch = {value} WHERE seq = 4")
     assert mismatch is not None
 
@@ -134,7 +134,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("seq", "column", "value"), HOSTILE)
-def test_a_row_that_nobody_could_have_written_is_named_too(
+def test_a_row_that_no_authority_could_have_written_is_named_too(
     path: Path, seq: int, column: str, value: str
 ) -> None:
     mismatch = edited(path, f"UPDATE journal SET {column} = {value} WHERE seq = {seq}")

@@ -97,7 +97,7 @@ def test_an_agent_that_hangs_loses_its_lease_and_a_live_one_does_not(state_dir: 
         assert hung.call("work_complete", **lost)["failureClasses"] == ["lease_fence_stale"]
 
 
-def test_a_client_that_sends_garbage_harms_nobody(state_dir: Path) -> None:
+def test_a_client_that_sends_garbage_harms_no_other(state_dir: Path) -> None:
     _file(state_dir, 20)
     with Door(state_dir) as door:
         door.ready()

@@ -156,7 +156,7 @@ def test_it_brings_its_own_sidecar_which_ends_with_it(state_dir: Path) -> None:
         eventually(lambda: not served())
 
 
-def test_it_ends_by_itself_when_nobody_has_been_there_for_a_while(state_dir: Path) -> None:
+def test_it_ends_by_itself_when_no_agent_has_been_there_for_a_while(state_dir: Path) -> None:
     with Door(state_dir, "--linger", "0.5") as running:
         eventually(lambda: running.process.poll() is not None or running.look().get("pid"))
         assert running.wait() == 0

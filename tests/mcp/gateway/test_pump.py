@@ -104,7 +104,7 @@ def test_what_was_in_flight_is_done_once_however_often_the_gateway_dies(state_di
             if number in (100, 200):
                 assert "result" in agent.answer()  # some are done, some are not
                 _hit(state_dir)
-                # Read on: whoever is not read from writes nothing, and asks nobody.
+                # Read on: a pump that is not read from writes nothing, and asks nothing.
                 assert all("result" in agent.answer() for _ in range(heard + 1, number + 1))
                 heard = number + 1
         assert agent.finish() == 0

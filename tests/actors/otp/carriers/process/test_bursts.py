@@ -65,7 +65,7 @@ def test_many_receivers_at_once_are_served_in_turns(stage: Stage) -> None:
     assert "tx-only" not in _thespian_log(stage)
 
 
-def test_a_stopped_receiver_fills_a_lane_and_delays_nobody_else(stage: Stage) -> None:
+def test_a_stopped_receiver_fills_a_lane_and_delays_no_other(stage: Stage) -> None:
     sender, stopped, other = stage.puppet(), stage.puppet(), stage.puppet()
     stage.tell(sender, "burst", stopped, 1)
     eventually(lambda: stage.tell(stopped, "count") == 1)

@@ -1,4 +1,4 @@
-"""Calls from outside: matched, bounded in time, and failing at once where nobody is."""
+"""Calls from outside: matched, bounded in time, and failing at once where there is no cell."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def test_a_late_reply_is_not_taken_for_the_answer_to_the_next_call(shared: Stage
     assert shared.tell(cell, "pid") == cell.place.pid
 
 
-def test_a_reply_that_nobody_asked_for_is_dropped(shared: Stage) -> None:
+def test_a_reply_that_was_not_asked_for_is_dropped(shared: Stage) -> None:
     cell, other = shared.puppet(), shared.puppet()
     root = shared.tell(cell, "parent")
     for number in range(40):
@@ -47,7 +47,7 @@ def test_mail_for_an_older_incarnation_at_the_same_address_is_dropped(shared: St
     assert shared.heard(living) == ["for the living"]
 
 
-def test_a_call_to_nobody_fails_at_once(shared: Stage) -> None:
+def test_a_call_to_a_cell_that_is_not_there_fails_at_once(shared: Stage) -> None:
     cell = shared.puppet()
     shared.troupe.signal(cell, KILL)
     shared.troupe.join(cell)
@@ -91,7 +91,7 @@ def test_what_cannot_be_sent_fails_where_it_is_sent(shared: Stage) -> None:
     assert shared.tell(cell, "pid") == cell.place.pid
 
 
-def test_a_message_that_cannot_be_opened_is_reported_and_harms_nobody(shared: Stage) -> None:
+def test_a_message_that_cannot_be_opened_is_reported_and_harms_no_cell(shared: Stage) -> None:
     cell = shared.puppet()
     shared.troupe.send(cell, Unpicklable())
     shared.troupe.send(cell, "next")

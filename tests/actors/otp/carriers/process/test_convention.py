@@ -140,14 +140,14 @@ def test_a_guest_does_not_outlive_its_parent(pair: tuple[Stage, Stage]) -> None:
     eventually(lambda: len({each.pid for each in pair[1].troupe.processes()}) == len(pids) - 1)
 
 
-def test_a_capability_that_nobody_has_is_refused(pair: tuple[Stage, Stage]) -> None:
+def test_a_capability_that_no_system_has_is_refused(pair: tuple[Stage, Stage]) -> None:
     home, _ = pair
     with pytest.raises(StartFailed) as failed:
         home.troupe.spawn(Start(puppet, (True,)), on={"gpu": "quantum"})
     assert failed.value.reason == ExitReason("noproc", "no system could start it")
 
 
-def test_a_system_with_other_code_hosts_nobody() -> None:
+def test_a_system_with_other_code_hosts_no_cell() -> None:
     me = Ref("t", "0.1", "", RegistryFolder(""))
     charter = Charter(me, None, Identity(1, 1), b"")
     wanted = Requirements(charter, "ours", GPU)

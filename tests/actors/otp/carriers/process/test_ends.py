@@ -1,4 +1,4 @@
-"""No process is left, whoever ends first and however."""
+"""No process is left, whichever ends first and however."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_a_stop_ends_first_cells_in_reverse_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["stubborn", "hung", "stopped"])
-def test_a_stop_leaves_nobody_who_does_not_want_to_end(tmp_path: Path, state: str) -> None:
+def test_a_stop_leaves_no_process_that_does_not_want_to_end(tmp_path: Path, state: str) -> None:
     stage = Stage(tmp_path / "run")
     system = stage.troupe
     system.start()

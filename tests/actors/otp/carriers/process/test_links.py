@@ -100,7 +100,7 @@ def test_a_link_works_in_both_directions_and_is_trapped(shared: Stage) -> None:
     assert shared.exited(trapping, plain).reason == ExitReason("signal", "SIGKILL", 9)
 
 
-def test_the_normal_end_of_a_linked_cell_harms_nobody(shared: Stage) -> None:
+def test_the_normal_end_of_a_linked_cell_harms_no_other(shared: Stage) -> None:
     one, other = shared.puppet(traps=False), shared.puppet(traps=False)
     watcher = shared.puppet()
     shared.tell(one, "link", other)

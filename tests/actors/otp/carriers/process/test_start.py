@@ -60,7 +60,7 @@ def _sockets(who: Identity) -> set[str]:
     return {link.removeprefix("socket:[").removesuffix("]") for link in links if "socket:" in link}
 
 
-def test_nobody_outside_is_connected_to_or_asked(
+def test_no_address_outside_is_connected_to_or_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thespian asks the network for a way to 8.8.8.8 to learn its own address."""
@@ -103,7 +103,7 @@ def test_mail_of_a_stranger_is_not_opened(stage: Stage, tmp_path: Path) -> None:
     assert isinstance(me, Ref)
     data = pickle.dumps(Intruder(tmp_path / "opened"))
     pickle.loads(data)
-    assert (tmp_path / "opened").exists()  # where somebody does open it
+    assert (tmp_path / "opened").exists()  # where it is opened
     (tmp_path / "opened").unlink()
     for port in (stage.troupe.port, me.place.port):
         with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
@@ -129,7 +129,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         assert troupe.address == f"127.0.0.1:{port}"
 
 
-def test_an_admin_of_somebody_else_is_not_joined(stage: Stage, tmp_path: Path) -> None:
+def test_an_admin_of_another_system_is_not_joined(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(PortTaken):
         Troupe(tmp_path / "other", port=stage.troupe.port).start()
     cell = stage.puppet()
