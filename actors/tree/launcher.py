@@ -27,7 +27,7 @@ from ..otp import (
     Target,
     WhichChildren,
 )
-from ..otp.carriers.process import SystemEnded, Troupe, process_id
+from ..otp.carriers.process import SystemEnded, Troupe, process_id, report_file
 from . import (
     authority_client,
     chain_runner,
@@ -46,6 +46,8 @@ STOP_MS: Final = 60_000
 _START_MS = 60_000
 _LOOK_MS = 2_000
 _LOOKED_AT_MAX = 64  # children of one supervisor that a picture asks how they are
+_TOLD = frozenset({"dispatch", "rounds"})  # the kinds of report that are for people
+_TOLD_MAX = 200
 
 
 class Occupied(OtpError):
@@ -58,6 +60,7 @@ class Tree:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._system = Troupe(plan.run_dir)
+        self._told = report_file.ReportTail(self._system.reports, _TOLD, _TOLD_MAX)
         self._control: control.Server | None = None
         self._ref: Ref | None = None
         self._begun = time.monotonic()
@@ -98,6 +101,10 @@ class Tree:
         if self._control is not None:
             self._control.close()
 
+    def reports(self) -> list[dict[str, Any]]:
+        """What the loops have told, also those that have died since; the newest last."""
+        return self._told.rows()
+
     def picture(self) -> dict[str, Any]:
         """What is where, for people and programs."""
         return {
@@ -114,6 +121,7 @@ class Tree:
             "jobs": self._job_loop(),
             "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
             "specs": self._specs(),
+            "reports": self.reports(),  # of the file, which has all that the loops answered with
         }
 
     def __enter__(self) -> Self:

@@ -40,9 +40,12 @@ def terms(picture: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def reports(picture: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the loops have told, the newest last."""
+    """What the loops have told, the newest last: by the file of reports, which remembers loops that
+    died, and by the loops themselves, which remember what a full disk did not take."""
     others = (picture.get("jobs") or {}, *(picture.get("specs") or {}).values())
-    found = [row for loop in (picture["dispatcher"], *others) for row in loop.get("reports", [])]
+    found = list(picture.get("reports", ()))
+    for loop in (picture["dispatcher"], *others):
+        found += [row for row in loop.get("reports", []) if row not in found]
     return sorted(found, key=lambda row: row.get("at_ms", 0))
 
 

@@ -69,7 +69,7 @@ class Caller:
 
 
 class Callers:
-    """Several at once, each with so many requests in flight, until nobody answers any more."""
+    """Several at once, each with so many requests in flight, until no answer comes any more."""
 
     def __init__(self, count: int, window: int, notes: int = 0) -> None:
         self.sent: list[list[dict[str, Any]]] = [[] for _ in range(count)]
@@ -78,7 +78,7 @@ class Callers:
         self._notes = "n" * notes
 
     def call(self, state_dir: Path, rounds: int) -> None:
-        """Go on with new requests; returns when all have been answered, or nobody answers."""
+        """Go on with new requests; returns when all have been answered, or no answer comes."""
         places = range(len(self.sent))
         threads = [
             threading.Thread(target=self._call, args=(state_dir, place, rounds)) for place in places

@@ -38,7 +38,7 @@ def stop_once(number: signal.Signals) -> Callable[[], None]:
 
 
 def arm(moment: str) -> None:
-    """Have it happen the first time that somebody gets there."""
+    """Have it happen the first time that a thread gets there."""
     fsync, rename, ask_many = os.fsync, os.rename, Client.ask_many
     stop, kill = stop_once(signal.SIGSTOP), stop_once(signal.SIGKILL)
 

@@ -28,7 +28,7 @@ def pinned(state_dir: Path) -> Iterator[Path]:
 def _heard_until_full(
     state_dir: Path, load: Load, known: list[bytes], limit: int, *causes: str
 ) -> list[bytes]:
-    """Go on until nothing fits any more; the failure is named, and nobody is told otherwise."""
+    """Go on until nothing fits any more; the failure is named, and no caller is told otherwise."""
     load.more(100)
     with Dispatch(state_dir, file_bytes_max=limit) as running:
         heard = known + pump(running, load.steps[len(known) :], window=4)

@@ -48,7 +48,7 @@ class World:
         return f"{spec_id}:root"
 
     def work(self, role: str) -> None:
-        """What somebody does who is awake."""
+        """What a caller does that is awake."""
         clock = steady(self.clocks.path)
         with closing(shift_of(role, "heir", self.state_dir, self.folder, clock)) as shift:
             work(shift)

@@ -347,7 +347,7 @@ def test_a_start_from_a_journal_goes_on_where_it_ended(pair: Pair) -> None:
     pair.hot("issue.close", id="late")
     pair.law = Authority(pair.law_journal, pair.time.clock())
     pair.native = NativeAuthority(pair.native_journal, pair.time.clock())
-    pair.ask("issue.add", "cli", id="new", title="t")  # whoever writes first takes over
+    pair.ask("issue.add", "cli", id="new", title="t")  # the first writer takes over
     pair.hot("issue.lease_renew", **HOLDER)
     pair.hot("issue.close", id="new")
     pair.cold(KernelStop.REPEAT, "issue.claim", id="free", assignee="bob", requestId="r")

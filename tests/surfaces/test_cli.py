@@ -369,7 +369,7 @@ def test_init_makes_a_directory_once(bare: Run, tmp_path: Path) -> None:
     first = bare("init", "--state-dir", folder, "--node", "n1", "--json").json
     second = bare("init", "--state-dir", folder, "--node", "n2", "--json").json
     assert (first["created"], second["created"]) == (True, False)
-    assert folder.stat().st_mode & 0o077 == 0, "nobody else reads it"
+    assert folder.stat().st_mode & 0o077 == 0, "no other user reads it"
     stamp = bare("issue", "add", "x", "--state-dir", folder, "--json").json["stamp"]
     assert stamp["node"] == "n1"
 

@@ -99,7 +99,7 @@ def test_a_line_may_arrive_in_pieces(state_dir: Path) -> None:
     with Dispatch(state_dir) as running:
         for cut in range(1, len(second), 11):
             running.write(encoded([{"action": "issue.list"}]) + second[:cut])
-            assert running.answer()["action"] == "issue.list", "whole lines wait for nobody"
+            assert running.answer()["action"] == "issue.list", "whole lines do not wait"
             running.write(second[cut:])
             assert running.answer()["action"] == "issue.add"
         for place in range(len(first)):

@@ -55,7 +55,7 @@ def _edited(_: Scene, state_dir: Path, __: pytest.MonkeyPatch) -> list[str]:
 
 def _busy(_: Scene, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     handle = os.open(state_dir / "lock", os.O_RDWR)
-    fcntl.flock(handle, fcntl.LOCK_EX)  # nobody else needs this one again
+    fcntl.flock(handle, fcntl.LOCK_EX)  # no other test needs this one again
     monkeypatch.setattr(limits, "LOCK_WAIT_MS", 20)
     return ["issue", "add", "x"]
 

@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.actors.litter import Mark
-from tests.actors.test_port import TROUBLE
-from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
+from tests.actors.litter import TROUBLE, Mark
+from tests.actors.litter import mark as mark  # noqa: PLC0414 - a fixture
 from tests.long import pairs
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.conftest import Run
@@ -384,7 +383,7 @@ def test_without_a_state_directory_nothing_is_run(tmp_path: Path) -> None:
 
 
 def test_much_output_costs_little(folder: Path) -> None:
-    """50 MB, of which nobody but the log reads anything."""
+    """50 MB, which only the log reads."""
     words = ("head", "-c", "50000000", "/dev/zero")
     with Path(os.devnull).open("wb") as nowhere:
         done = subprocess.run(
@@ -419,7 +418,7 @@ def test_a_reader_that_leaves_does_not_end_the_work(folder: Path) -> None:
     assert shown(folder) == ("closed", False)
 
 
-def test_streams_that_are_closed_are_nobody_s_trouble(folder: Path) -> None:
+def test_streams_that_are_closed_are_no_trouble(folder: Path) -> None:
     script = f'exec "{UNDERSTUDY}" exec x --state-dir "{folder}" -- sh -c "echo hello" <&- >&- 2>&-'
     assert subprocess.run(["sh", "-c", script], check=False).returncode == 0
     assert (folder / "logs" / "x" / "1.log").read_text() == "hello\n"

@@ -260,7 +260,7 @@ def test_without_a_journal_there_is_no_yes(tmp_path: Path) -> None:
 
 def test_it_leaves_no_row_and_takes_no_lock(call: Run, held: int, state_dir: Path) -> None:
     rows = len(journal_rows(state_dir))
-    with Office(state_dir):  # somebody writes, for long
+    with Office(state_dir):  # an office writes, for long
         assert guarded(state_dir, "issue/x", held)[0] == 0
         assert guarded(state_dir, "issue/x", held + 1)[0] == 6
     assert call("policy", "set", "--evidence-reads").code == 0
@@ -269,7 +269,7 @@ def test_it_leaves_no_row_and_takes_no_lock(call: Run, held: int, state_dir: Pat
     assert len(journal_rows(state_dir)) == rows + 1
 
 
-def test_a_sidecar_that_is_stopped_holds_nobody_up(held: int, state_dir: Path) -> None:
+def test_a_sidecar_that_is_stopped_holds_no_guard_up(held: int, state_dir: Path) -> None:
     with Serve(state_dir) as running:
         running.ready()
         running.halt()

@@ -9,7 +9,7 @@ from .conftest import Run, Scene
 SECTIONS = {"sections": [{"ref": "a", "changedPaths": ["x"]}, {"ref": "b", "changedPaths": ["x"]}]}
 
 
-def test_whoever_takes_over_reads_what_was_left(scene: Scene) -> None:
+def test_a_worker_that_takes_over_reads_what_was_left(scene: Scene) -> None:
     said = scene.run(
         "issue", "handover", "w", *scene.holder, "--summary", "half", "--done", "lexer",
         "--next", "parser", "--artifact", "branch:x", "--notes", "mind the gap",

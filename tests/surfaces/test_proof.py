@@ -22,7 +22,7 @@ BINDINGS = tuple(
 # --- issues.jsonl -------------------------------------------------------------------------------
 
 
-def test_what_was_imported_comes_out_again_with_members_that_nobody_knows(
+def test_what_was_imported_comes_out_again_with_members_that_are_unknown(
     call: Run, tmp_path: Path
 ) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

@@ -60,7 +60,7 @@ def test_a_line_without_end_is_cut_off(hall: Hall) -> None:
     assert b"error" in hall.say(b"x" * 100_000)
 
 
-def test_whoever_asks_for_the_stop_hears_of_it_when_it_has_happened(hall: Hall) -> None:
+def test_a_caller_that_asks_for_the_stop_hears_of_it_when_it_has_happened(hall: Hall) -> None:
     heard: list[dict[str, object]] = []
 
     def ask() -> None:
@@ -76,7 +76,7 @@ def test_whoever_asks_for_the_stop_hears_of_it_when_it_has_happened(hall: Hall) 
     assert (heard, hall.stops) == ([{"result": "stopped"}], [7])
 
 
-def test_without_a_tree_there_is_nobody_to_ask(tmp_path: Path) -> None:
+def test_without_a_tree_there_is_nothing_to_ask(tmp_path: Path) -> None:
     with pytest.raises(control.NoTree):
         control.ask(tmp_path, {"ask": "picture"}, 5)
     with pytest.raises(control.NoTree):

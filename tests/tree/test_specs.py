@@ -13,6 +13,7 @@ import pytest
 from tests.patience import eventually
 from tests.surfaces.process import report_of, understudy
 from tests.tree.house import Up, add, kill, prove, statuses
+from understudy.actors.tree import RUN_FOLDER
 from understudy.authority import Office, open_journal
 from understudy.authority.service.client import Client
 
@@ -109,6 +110,28 @@ def test_a_tree_alone_says_what_it_does_heals_and_is_not_harmed_by_frozen_cells(
     assert len(files(folder)) == 3
     assert {each["job"]["jobId"] for each in accepted(state_dir, "dispatch.release")} == {"a:s0"}
     prove_once(state_dir, 3)
+
+
+def test_what_a_killed_dispatcher_has_told_is_told_by_up_that_did_not_look(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "blocked" / "jobs"
+    folder.parent.write_text("in the way")
+    with Up(state_dir, "--specs", "--job-files", folder) as up, up_client(up) as client:
+        dispatcher = up.pid_of("job_dispatcher")
+        up.halt()
+        _ask(client, "spec.submit", specId="a", steps=[{"stepKey": "s0", "kind": "k"}])
+        reports = state_dir / RUN_FOLDER / "reports.jsonl"
+        eventually(lambda: "not written" in reports.read_text())
+        kill(dispatcher)
+        folder.parent.unlink()
+        up.wake()
+        eventually(lambda: _is_dispatched(client, "a"))
+        drawn = understudy("tree", "--state-dir", state_dir).stdout.decode()
+        assert "not written" in drawn
+        assert report_of("down", "--state-dir", state_dir)["left"] == []
+        assert up.wait() == 0, up.complaint()
+        assert up.complaint().count("not written") == 1
 
 
 @contextmanager

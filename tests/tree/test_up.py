@@ -243,7 +243,7 @@ def test_a_dispatcher_that_dies_finds_its_workers_again(state_dir: Path, tmp_pat
     assert issues(state_dir)["a"]["attempts"] == 1
 
 
-def test_a_sidecar_that_dies_disturbs_nobody(state_dir: Path, tmp_path: Path) -> None:
+def test_a_sidecar_that_dies_disturbs_no_worker(state_dir: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     add(state_dir, "a")
     with Up(state_dir, "--exec", f"echo x >> {runs}; sleep 2", "--until-done") as up:

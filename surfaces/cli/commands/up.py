@@ -31,6 +31,7 @@ _TURN_MS = 200
 _DRAW_SECONDS = 0.5
 _DETACH_SECONDS = 90.0
 _LOG = "up.log"
+_ENDS = ("stopping", "stopped")  # reports that need no line where the last line says so
 
 
 @click.command()
@@ -213,6 +214,7 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         finally:
             view.end()
             running.stop()
+            view.tell([row for row in running.reports() if row["what"] not in _ENDS])
     if reason is not None:
         said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
         session.refuse(Exit.FAILED, "tree_gave_up", said)
@@ -294,9 +296,12 @@ class _View:
                 self._drawn = time.monotonic()
                 draw(found)
             return
-        reports = tree_text.reports(found)
+        self.tell(tree_text.reports(found))
+
+    def tell(self, reports: list[dict[str, Any]]) -> None:
+        """A line for each that is new."""
         for row in reports:
-            if row not in self._said:
+            if row not in self._said and not self._moves:
                 self.say(f"{row['what']}  {tree_text.about(row)}{row['detail']}")
         self._said = reports or self._said
 

@@ -121,7 +121,7 @@ async def serve_http(
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                limit_concurrency=limits.HTTP_CONNECTIONS_MAX,
+                limit_concurrency=limits.HTTP_CONNECTIONS_MAX + 1,  # uvicorn refuses on it
                 timeout_graceful_shutdown=_FAREWELL_SECONDS,
             )
         )

@@ -1,4 +1,4 @@
-"""Everything is bounded: the queue, a share of it, answers that nobody reads, connections."""
+"""Everything is bounded: the queue, a share of it, answers that are not read, connections."""
 
 from contextlib import suppress
 

@@ -1,0 +1,258 @@
+"""How a troupe starts: where it listens, what it inherits, and what it finds from before."""
+
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.actors.otp.carriers.process.stage import Stage
+from tests.actors.otp.carriers.process.test_ends import Program
+from tests.patience import eventually
+from understudy.actors.otp import Ref
+from understudy.actors.otp.carriers.process import (
+    AlreadyRunning,
+    PortTaken,
+    StartupFailed,
+    Troupe,
+    process_id,
+)
+from understudy.actors.otp.identity import Identity
+
+pytestmark = pytest.mark.timeout(90)
+
+LISTEN = "0A"
+
+
+def test_every_process_listens_on_loopback_and_nowhere_else(stage: Stage) -> None:
+    parent = stage.puppet()
+    stage.child(parent)
+    found = {}
+    for each in stage.troupe.processes():
+        sockets = _sockets(each)
+        found[each.pid] = [address for address, inode in _listening() if inode in sockets]
+    addresses = [address for each in found.values() for address in each]
+    hosts = {address.split(":")[0] for address in addresses}
+    assert hosts == {"0100007F"}  # 127.0.0.1, as the kernel writes it
+    assert f"0100007F:{stage.troupe.port:04X}" in found[stage.troupe.pids["admin"]]
+    # Backstage, admin, logger, root and two cells: each is reached on a port of its own.
+    assert len(addresses) == len(set(addresses)) == 6
+
+
+def _listening() -> list[tuple[str, str]]:
+    rows = []
+    for name in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTEN or name.startswith("udp"):
+                rows.append((fields[1], fields[9]))
+    return rows
+
+
+def _sockets(who: Identity) -> set[str]:
+    folder = Path(f"/proc/{who.pid}/fd")
+    links = (str(fd.readlink()) for fd in folder.iterdir() if fd.is_symlink())
+    return {link.removeprefix("socket:[").removesuffix("]") for link in links if "socket:" in link}
+
+
+def test_no_address_outside_is_connected_to_or_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thespian asks the network for a way to 8.8.8.8 to learn its own address."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        f"log = {str(tmp_path / 'connects')!r}\n"
+        "def hook(event, args):\n"
+        "    if event in ('socket.connect', 'socket.sendto', 'socket.bind'):\n"
+        "        with open(log, 'a') as file:\n"
+        "            file.write(f'{event} {args[-1]}\\n')\n"
+        "sys.addaudithook(hook)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    stage = Stage(tmp_path / "run")
+    with stage.troupe:
+        stage.child(stage.puppet())
+    lines = (tmp_path / "connects").read_text().splitlines()
+    assert len(lines) > 10
+    assert [line for line in lines if "('127.0.0.1', " not in line] == []
+
+
+def test_a_host_that_others_can_reach_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="can be reached by others"):
+        Troupe(tmp_path, host="0.0.0.0")
+
+
+class Intruder:
+    """Writes to a file where it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.system, (f"touch {self._path}",)
+
+
+def test_mail_of_a_stranger_is_not_opened(stage: Stage, tmp_path: Path) -> None:
+    cell = stage.puppet()
+    me = stage.tell(cell, "me")
+    assert isinstance(me, Ref)
+    data = pickle.dumps(Intruder(tmp_path / "opened"))
+    pickle.loads(data)
+    assert (tmp_path / "opened").exists()  # where it is opened
+    (tmp_path / "opened").unlink()
+    for port in (stage.troupe.port, me.place.port):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+            line.sendall(b"%d>%s" % (len(data), data))
+            assert b"ACK+DATAERR" in line.recv(100)
+    assert stage.tell(cell, "pid") == cell.place.pid
+    assert not (tmp_path / "opened").exists()
+
+
+@pytest.mark.parametrize("length", [15, 65])
+def test_a_secret_that_is_too_short_or_too_long_is_refused(tmp_path: Path, length: int) -> None:
+    with pytest.raises(ValueError, match=f"secret: {length} bytes"):
+        Troupe(tmp_path, secret=b"x" * length)
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        troupe = Troupe(tmp_path, port=port)
+        with pytest.raises(PortTaken, match=str(port)):
+            troupe.start()
+    with Troupe(tmp_path, port=port) as troupe:
+        assert troupe.address == f"127.0.0.1:{port}"
+
+
+def test_an_admin_of_another_system_is_not_joined(stage: Stage, tmp_path: Path) -> None:
+    with pytest.raises(PortTaken):
+        Troupe(tmp_path / "other", port=stage.troupe.port).start()
+    cell = stage.puppet()
+    assert stage.tell(cell, "pid") == cell.place.pid
+
+
+def test_a_run_directory_has_one_system(stage: Stage) -> None:
+    with pytest.raises(AlreadyRunning, match=f"process {os.getpid()}, with the same code"):
+        Troupe(stage.troupe.run_dir).start()
+    path = stage.troupe.run_dir / "run.json"
+    row = json.loads(path.read_text())
+    assert row["port"] == stage.troupe.port
+    path.write_text(json.dumps({**row, "build": "an older one"}))
+    with pytest.raises(AlreadyRunning, match="other code than ours"):
+        Troupe(stage.troupe.run_dir).start()
+    cell = stage.puppet()
+    assert stage.tell(cell, "pid") == cell.place.pid
+
+
+def test_a_system_of_a_killed_program_is_not_used_again(tmp_path: Path) -> None:
+    program = Program(tmp_path / "run")
+    old = program.read()
+    program.process.kill()
+    stage = Stage(tmp_path / "run")
+    with stage.troupe:
+        assert process_id.members(old["name"]) == []
+        cell = stage.puppet()
+        assert stage.tell(cell, "pid") == cell.place.pid
+        assert stage.troupe.pids["admin"] != old["admin"]
+    program.close()
+
+
+def test_processes_that_an_older_system_left_are_swept(tmp_path: Path) -> None:
+    """Such as one that was started by a cell, and was not ended by the death of its parent."""
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    leftover = subprocess.Popen(["sleep", "600"], env={process_id.MARK: "tgone"})
+    gone = {"pid": 1, "ticks": 0}
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    row = {"system": "tgone", "build": "", "port": 1, "boot": boot, "program": gone}
+    (run_dir / "run.json").write_text(json.dumps(row))
+    with Troupe(run_dir):
+        assert leftover.wait(10) == -9
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="file"):
+        Troupe(tmp_path / "file" / "run").start()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("import importlib.metadata as m; m.version = lambda name: '9.9'", "thespian 9.9"),
+        (
+            "import thespian.system.transport.IPBase as i; del i.IPActorAddress.bindArgs",
+            "no thespian.system.transport.IPBase.IPActorAddress.bindArgs",
+        ),
+        (
+            "from thespian.system import multiprocCommon as m; m.startChild = lambda *args: None",
+            "startChild takes no childRequirements",
+        ),
+    ],
+)
+def test_a_thespian_without_our_hooks_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, message: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(change)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    troupe = Troupe(tmp_path / "run")
+    with pytest.raises(StartupFailed, match=message):
+        troupe.start()
+    assert process_id.members(troupe.name) == []
+
+
+def test_thespian_is_the_release_that_is_pinned() -> None:
+    from understudy.actors.otp.carriers.process import hooks  # loads Thespian
+
+    assert metadata.version("thespian") == hooks.RELEASE
+    hooks.check()
+
+
+def test_a_program_that_starts_a_troupe_does_not_load_thespian() -> None:
+    code = "import sys, understudy.actors.otp.carriers.process; print('thespian' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_child_has_none_of_its_parents_files(stage: Stage, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("for the parent")
+    parent = stage.puppet()
+    stage.tell(parent, "open", str(secret))
+    fds = stage.tell(parent, "fds")
+    assert isinstance(fds, list)
+    assert str(secret) in fds
+    children = [stage.child(parent) for _ in range(10)]
+    counts = []
+    for child in children:
+        fds = stage.tell(child, "fds")
+        assert isinstance(fds, list)
+        assert str(secret) not in fds
+        counts.append(len(fds))
+    assert max(counts) <= min(counts) + 2  # Thespian: two more for every sibling
+    assert max(counts) < 16
+
+
+def test_output_of_cells_goes_to_the_log(stage: Stage) -> None:
+    cell = stage.puppet()
+    stage.tell(cell, "print", "to be or not")
+    stage.tell(cell, "log", "that is the question")
+    log = stage.troupe.run_dir / "troupe.log"
+    eventually(lambda: "that is the question" in log.read_text())
+    stage.tell(cell, "leave")
+    eventually(lambda: "to be or not" in log.read_text())
+
+
+def test_a_process_that_ends_before_it_reads_what_it_was_told_has_ended(tmp_path: Path) -> None:
+    system = Troupe(tmp_path / "run")
+    system._said = bytearray()
+    system._control, theirs = socket.socketpair()
+    with system._control:
+        system._control.sendall(b"stop\n")
+        theirs.close()
+        assert system._read_word(None) is None
