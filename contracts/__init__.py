@@ -58,7 +58,9 @@ from .records.job import Member as Member
 from .records.job import Quarantine as Quarantine
 from .records.job import completed_job as completed_job
 from .records.job import completion_of as completion_of
+from .records.job import excused_of as excused_of
 from .records.job import is_job as is_job
+from .records.job import is_spent as is_spent
 from .records.job import job_resource as job_resource
 from .records.job import snapshot_id as snapshot_id
 from .records.records import BLOCKING_TYPES as BLOCKING_TYPES

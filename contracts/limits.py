@@ -79,7 +79,8 @@ TASK_NEWS_MAX = 64  # changes that a listener has not read; then the newest rema
 # --- jobs --------------------------------------------------------------------------------------
 JOBS_MAX = 4_194_304
 JOB_PAYLOAD_MEMBERS_MAX = 64
-JOB_ATTEMPTS_MAX = 16  # grants after which a job is blocked
+JOB_ATTEMPTS_MAX = 16  # grants after which a job is blocked, without those that are excused
+HAND_BACKS_MAX = 100  # of one issue or job that are excused; each further one counts as an attempt
 JOB_WAIT_MS_MAX = 604_800_000  # a week of waiting for a dependency; then a job is blocked
 CAUSAL_DEPS_MAX = 64
 ARTIFACTS_MAX = 64  # that one completion names

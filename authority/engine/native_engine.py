@@ -35,6 +35,7 @@ from ...contracts import (
     canonical,
     contract_digest,
     evidence_routes,
+    excused_of,
     host_actions,
     issue_of,
     issue_resource,
@@ -342,6 +343,8 @@ def _is_foreign(state: State, resource: str, lease: Lease | None) -> bool:
 def _texts(issue: Issue, lease: Lease | None) -> list[bytes]:
     """Id, the three constant parts of `issue_view`, assignee, lease id."""
     front: dict[str, Any] = {"id": issue.id, "issueType": issue.issue_type}
+    if excused := excused_of(issue):
+        front["excused"] = excused
     if issue.labels:
         front["labels"] = list(issue.labels)
     middle = {"owner": issue.owner, "priority": issue.priority}

@@ -18,6 +18,7 @@ from ...contracts import (
     ClaimIssue,
     ClaimNext,
     Issue,
+    JobRecord,
     Lease,
     LeaseState,
     Move,
@@ -30,6 +31,8 @@ from ...contracts import (
     Sublease,
     TimedHeld,
     TimedMutation,
+    YieldJob,
+    excused_of,
     is_issue,
     issue_of,
     issue_resource,
@@ -313,7 +316,16 @@ def release(turn: Turn, request: ReleaseIssue) -> Outcome:
     if isinstance(lease, Refused):
         return lease
     step(turn, lease.resource, Move.RELEASE)
-    return _drop(turn, turn.state.issues[request.id], lease, lease.fence)
+    issue = turn.state.issues[request.id]
+    return _drop(turn, issue, lease, lease.fence, excuse(issue, request))
+
+
+def excuse(record: Issue | JobRecord, request: ReleaseIssue | YieldJob) -> dict[str, Any]:
+    """What an orderly hand-back changes: its attempt is excused, up to a bound."""
+    excused = excused_of(record)
+    if not request.handed_back or excused >= limits.HAND_BACKS_MAX:
+        return {}
+    return {"excused": excused + 1}
 
 
 def reconcile(turn: Turn, request: Reconcile) -> Outcome:
@@ -362,9 +374,11 @@ def _put(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any] | None 
     return Accepted(tuple(changes), body, issue.id, lease.fence)
 
 
-def _drop(turn: Turn, issue: Issue, lease: Lease, fence: int) -> Accepted:
+def _drop(
+    turn: Turn, issue: Issue, lease: Lease, fence: int, members: dict[str, Any] | None = None
+) -> Accepted:
     now = rfc3339.record_text(turn.stamp.wall_ms)
-    members: dict[str, Any] = {"assignee": "", "updated_at": now}
+    members = {"assignee": "", "updated_at": now} | (members or {})
     if issue.status == "in_progress":
         members["status"] = "open"
     issue = replace(issue, **members)

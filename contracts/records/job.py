@@ -10,10 +10,11 @@ depends on is missing, and is blocked once it has waited too long or used up its
 
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from .. import canonical
+from .. import canonical, limits
 from ..requests.shapes import Artifact, CallerStamp
+from .records import Issue
 from .spec import Dispatched
 
 
@@ -86,6 +87,17 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     spec_id: str = ""  # of the step that it was made of, if any
     step_key: str = ""
     dispatched: Dispatched | None = None
+    excused: int | UnsetType = UNSET  # of the attempts; rows of before have it not
+
+
+def excused_of(record: Issue | JobRecord) -> int:
+    """How many of its attempts count for nothing: handed back in order, or forgiven by a person."""
+    return 0 if record.excused is UNSET else record.excused
+
+
+def is_spent(job: JobRecord) -> bool:
+    """Whether it was tried as often as it may be."""
+    return job.attempts - excused_of(job) >= limits.JOB_ATTEMPTS_MAX
 
 
 class Directive(Struct, frozen=True, kw_only=True):

@@ -209,6 +209,7 @@ def test_on_the_tick_of_its_deadline_a_lease_holds_and_one_later_it_does_not(pai
             {"id": "free", "assignee": "ada", "leaseTtlSeconds": "9"},
         ),
         (KernelStop.MEMBER, "issue.lease_release", HOLDER | {"leaseTtlSeconds": 60}),
+        (KernelStop.MEMBER, "issue.lease_release", HOLDER | {"handedBack": True}),
         (KernelStop.TEXT, "issue.claim", {"id": "-free", "assignee": "ada"}),
         (KernelStop.TEXT, "issue.claim", {"id": "x" * 129, "assignee": "ada"}),
         (KernelStop.TEXT, "issue.claim", {"id": "free", "assignee": "x" * 65}),

@@ -100,6 +100,22 @@ def test_a_handler_in_python_works_and_its_traceback_is_kept(
     assert b"worked on good" in understudy("logs", "good", "--state-dir", state_dir).stdout
 
 
+def test_an_async_handler_is_run_before_its_issue_is_closed(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    add(state_dir, "a")
+    (tmp_path / "trade.py").write_text(
+        "import asyncio, pathlib\n"
+        "async def work(task):\n"
+        "    await asyncio.sleep(0)\n"
+        "    pathlib.Path('ran').write_text(task.issue_id)\n"
+    )
+    with Up(state_dir, "--handler", "trade:work", "--until-done", cwd=tmp_path) as up:
+        assert up.wait() == 0, up.complaint()
+    assert statuses(state_dir) == {"a": "closed"}
+    assert (tmp_path / "ran").read_text() == "a"
+
+
 def test_down_hands_leases_back_and_leaves_nothing(state_dir: Path) -> None:
     add(state_dir, "a", "b", "c")
     with Up(state_dir, "--exec", "setsid sleep 300 & sleep 300", "--workers", "2") as up:

@@ -153,7 +153,7 @@ BEGIN
 END $$;
 """
 
-STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES)
+STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES, _TABLES)  # once for each version of the tables
 
 
 def version(db: psycopg.Connection[Any]) -> int:

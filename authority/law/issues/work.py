@@ -18,6 +18,7 @@ from ....contracts import (
     RecordedIssue,
     RecordedLease,
     UpdateIssue,
+    excused_of,
     issue_of,
     issue_resource,
     limits,
@@ -89,6 +90,11 @@ def update(turn: Turn, request: UpdateIssue) -> Outcome:
         if (value := _clean(name, getattr(request, name))) is not None
         and value != getattr(issue, name)
     }
+    if request.afresh and lease is not None:
+        detail = f"issue {issue.id}: its holder cannot forgive its attempts"
+        return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, issue.id, lease.fence)
+    if request.afresh and excused_of(issue) != issue.attempts:
+        members["excused"] = issue.attempts
     if request.new_assignee is not None:
         members["assignee"] = request.new_assignee.strip()
     if request.status is not None and request.status != issue.status:

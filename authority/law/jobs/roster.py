@@ -20,6 +20,8 @@ from ....contracts import (
     ShowJob,
     Stamp,
     dispatch_resource,
+    excused_of,
+    is_spent,
     job_resource,
     limits,
 )
@@ -173,6 +175,8 @@ def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
         view["waitedMs"] = stamp.wall_ms - job.scheduled_ms
     if job.spec_id:
         view |= {"specId": job.spec_id, "stepKey": job.step_key} | _dispatch_view(turn, job)
+    if excused := excused_of(job):
+        view["excused"] = excused
     if job.reason:
         view["reason"] = job.reason
     if job.completed_ms is not None:
@@ -230,5 +234,5 @@ def _state_at(job: JobRecord, missing: list[str], stamp: Stamp) -> JobState:
     if missing:
         late = stamp.wall_ms - job.scheduled_ms > limits.JOB_WAIT_MS_MAX
         return JobState.BLOCKED if late else JobState.WAITING
-    spent = job.state is JobState.PENDING and job.attempts >= limits.JOB_ATTEMPTS_MAX
+    spent = job.state is JobState.PENDING and is_spent(job)
     return JobState.BLOCKED if spent else job.state

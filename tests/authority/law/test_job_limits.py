@@ -94,6 +94,23 @@ def test_a_job_is_claimed_so_often() -> None:
     assert desk.refusal("job.claim", jobId="a", worker="ann") == "job_attempts_spent"
 
 
+@stands_on("HAND_BACKS_MAX")
+def test_so_many_hand_backs_are_excused() -> None:
+    desk = Desk()
+    scheduled(desk)
+    desk.grant("issue.add", id="i", title="I")
+    for count in range(1, limits.HAND_BACKS_MAX + 2):
+        lease = desk.grant("job.claim", jobId="a", worker="ann")["job"]["lease"]
+        held = {"worker": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+        job = desk.grant("job.yield", jobId="a", handedBack=True, **held)["job"]
+        lease = desk.grant("issue.claim", id="i", assignee="ann")["issue"]["lease"]
+        held = {"assignee": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+        issue = desk.grant("issue.lease_release", id="i", handedBack=True, **held)["issue"]
+        excused = min(count, limits.HAND_BACKS_MAX)
+        assert (job["excused"], issue["excused"]) == (excused, excused)
+    assert (job["attempts"], issue["attempts"]) == (count, count)
+
+
 @stands_on("JOB_WAIT_MS_MAX", "COORDINATOR_QUIET_MS_MAX")
 def test_waiting_and_silence_have_an_end() -> None:
     desk = Desk()

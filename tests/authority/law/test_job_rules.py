@@ -14,7 +14,7 @@ MUTANTS = [
     (job, "find", "job.state is JobState.COMPLETED", "False", "guard_02_completed"),
     (term, "renew_term", "obstacle = kind.must_end", "obstacle = None",
      "guard_07_deadline_passed"),
-    (job, "_obstacle", "job.attempts >= limits.JOB_ATTEMPTS_MAX", "False",
+    (job, "_obstacle", "is_spent(job)", "False",
      "resolution_02_attempts_are_bounded"),
     (routes, "may", "not turn.lane.registered", "True", "resolution_03_who_may_expire"),
     (lease, "is_live", "stamp.wall_ms <= lease.deadline_ms",

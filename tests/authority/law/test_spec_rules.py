@@ -39,7 +39,7 @@ MUTANTS = [
      "guard_02_completed_or_dispatched"),
     (job_dispatch, "_obstacle", "job.state is JobState.CLAIMED", "False", "dispatch",
      "what_is_not_free_to_run"),
-    (job_dispatch, "_obstacle", "job.attempts >= limits.JOB_ATTEMPTS_MAX", "False", "dispatch",
+    (job_dispatch, "_obstacle", "is_spent(job)", "False", "dispatch",
      "what_has_no_attempts_left"),
     (job_dispatch, "complete", "_is_same(job.dispatched, request)", "False", "dispatch",
      "marked_twice_is_marked_once"),
