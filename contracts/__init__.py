@@ -64,6 +64,7 @@ from .records.job import is_spent as is_spent
 from .records.job import job_resource as job_resource
 from .records.job import snapshot_id as snapshot_id
 from .records.records import BLOCKING_TYPES as BLOCKING_TYPES
+from .records.records import ESCALATION as ESCALATION
 from .records.records import Decision as Decision
 from .records.records import Dependency as Dependency
 from .records.records import Fiber as Fiber
@@ -127,6 +128,7 @@ from .requests.shapes import STRENGTH as STRENGTH
 from .requests.shapes import AddDependency as AddDependency
 from .requests.shapes import AddIssue as AddIssue
 from .requests.shapes import AdmitOperations as AdmitOperations
+from .requests.shapes import AgentPass as AgentPass
 from .requests.shapes import AppendStep as AppendStep
 from .requests.shapes import Artifact as Artifact
 from .requests.shapes import Break as Break
@@ -189,6 +191,7 @@ from .requests.shapes import RunInstruction as RunInstruction
 from .requests.shapes import ScheduleJob as ScheduleJob
 from .requests.shapes import SetPolicy as SetPolicy
 from .requests.shapes import SetRoute as SetRoute
+from .requests.shapes import Shape as Shape
 from .requests.shapes import ShowIssue as ShowIssue
 from .requests.shapes import ShowJob as ShowJob
 from .requests.shapes import ShowSpec as ShowSpec

@@ -2,10 +2,13 @@
 
 import click
 
+from ....contracts import ESCALATION
 from ..options import duration
 from ..render import claimed, detail, leases_table, one_line, table
 from ..request import Answer, change, held_change, read
 from .handover import handover
+
+_TYPE = click.Choice(["epic", "task", ESCALATION])  # the last waits for a person
 
 
 @click.group()
@@ -23,7 +26,7 @@ def issue() -> None:
 @issue.command("list")
 @click.option("--status", help="open, in_progress, blocked or closed.")
 @click.option("--label", help="Issues with this label.")
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assignee", help="Issues of this assignee.")
 @read("issue.list")
 def list_(said: Answer) -> str:
@@ -79,7 +82,7 @@ def claim(said: Answer) -> str:
 @click.option("--assignee", envvar="UNDERSTUDY_ASSIGNEE", required=True, help="Who claims it.")
 @click.option("--lease-id", help="Choose the lease's id.")
 @click.option("--label", "labels", multiple=True, help="Only issues with this label.")
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assigned-to", help="Only issues that are assigned to this name.")
 @duration
 @change("issue.claim_next")
@@ -132,7 +135,7 @@ def break_(said: Answer) -> str:
 @click.option("--acceptance-criteria", help="When it is done.")
 @click.option("--notes")
 @click.option("--priority", type=int, help="Small is urgent.  [2]")
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assignee", help="Reserve it for this name.")
 @click.option("--owner", help="Who answers for it.")
 @click.option("--label", "labels", multiple=True)
@@ -151,7 +154,7 @@ def add(said: Answer) -> str:
 @click.option("--notes")
 @click.option("--status", help="open, blocked or closed; each ends the lease.")
 @click.option("--priority", type=int)
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--new-assignee", help="Reserve it for another name.")
 @click.option("--owner")
 @click.option("--label", "labels", multiple=True, help="The labels from now on.")
@@ -167,7 +170,7 @@ def update(said: Answer) -> str:
 @click.option("--new-id", help="Choose the new issue's id.")
 @click.option("--description")
 @click.option("--priority", type=int)
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--label", "labels", multiple=True)
 @held_change("issue.discover")
 def discover(said: Answer) -> str:

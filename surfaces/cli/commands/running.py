@@ -8,11 +8,12 @@ import click
 
 from ....actors import tree as trees
 from ....actors.tree import RUN_FOLDER
-from ....contracts import Exit
+from ....contracts import ESCALATION, Exit
 from .. import tree_text
 from ..session import LeaveCommand, Session, common, print_json
 
 _STOP_SECONDS = 120.0
+_SHOWN_MAX = 10  # of what waits for a person
 CLEAR = "\033[H\033[J"
 
 
@@ -43,11 +44,19 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
 def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
     found = _ask_tree(session, {"ask": "picture"})
+    waiting = _list_escalations(session)
     lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
+    lines += [
+        f"  {each['id']}  waits for a person: {each['title']}" for each in waiting[:_SHOWN_MAX]
+    ]
+    if len(waiting) > _SHOWN_MAX:
+        more = len(waiting) - _SHOWN_MAX
+        lines.append(f"  and {more} more: `understudy issue list --type escalation`")
     for name, term in tree_text.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
         lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
-    session.accept("\n".join(lines), **found)
+    waits = [each["id"] for each in waiting]
+    session.accept("\n".join(lines), **found, waitsForPerson=waits)
 
 
 @click.command()
@@ -76,6 +85,12 @@ def top(session: Session, every: float) -> None:
 
 def draw(found: dict[str, Any]) -> None:
     click.echo(CLEAR + tree_text.painted(found))
+
+
+def _list_escalations(session: Session) -> list[dict[str, Any]]:
+    """Escalations that are not closed."""
+    answer = session.ask("issue.list", {"issueType": ESCALATION}, writable=False)
+    return [each for each in answer.get("issues", []) if each["status"] != "closed"]
 
 
 def _ask_tree(session: Session, request: dict[str, Any]) -> dict[str, Any]:
