@@ -95,7 +95,7 @@ def test_linked_cells_end_together(shared: Stage, how: str) -> None:
 def test_a_link_works_in_both_directions_and_is_trapped(shared: Stage) -> None:
     trapping, plain = shared.puppet(), shared.puppet(traps=False)
     shared.tell(plain, "link", trapping)
-    shared.tell(trapping, "pid")
+    _hears_from(shared, trapping, plain)
     os.kill(plain.place.pid, signal.SIGKILL)
     assert shared.exited(trapping, plain).reason == ExitReason("signal", "SIGKILL", 9)
 
@@ -114,7 +114,7 @@ def test_an_unlinked_cell_goes_on(shared: Stage) -> None:
     one, other = shared.puppet(traps=False), shared.puppet()
     shared.tell(one, "link", other)
     shared.tell(one, "unlink", other)
-    shared.tell(other, "pid")
+    _hears_from(shared, other, one)
     os.kill(one.place.pid, signal.SIGKILL)
     assert shared.troupe.join(one, 20_000) is not None
     shared.tell(other, "pid")
@@ -162,6 +162,12 @@ def test_the_killed_take_their_descendants_along(shared: Stage) -> None:
     os.kill(parent.place.pid, signal.SIGKILL)
     eventually(lambda: not child.place.identity.is_alive)
     eventually(lambda: not grandchild.place.identity.is_alive)
+
+
+def _hears_from(stage: Stage, receiver: Ref, sender: Ref) -> None:
+    """What the sender did before has arrived: its mail keeps its order, that of others need not."""
+    stage.tell(sender, "send", receiver, "here")
+    eventually(lambda: "here" in stage.heard(receiver))
 
 
 def _down(stage: Stage, watcher: Ref) -> Down:
