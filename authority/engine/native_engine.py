@@ -16,6 +16,8 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from msgspec import UNSET
+
 from ...contracts import (
     DISPATCH_KIND,
     ESCALATION,
@@ -30,6 +32,7 @@ from ...contracts import (
     Issue,
     Lease,
     LeaseState,
+    Pause,
     Reason,
     Request,
     Stamp,
@@ -59,10 +62,14 @@ from ..law.outcome import (
     IssueSet,
     LeaseDropped,
     LeasePut,
+    PauseDropped,
+    PausePut,
+    PolicySet,
     SubleaseDropped,
     SubleasePut,
     decode_changes,
 )
+from ..law.scope import covers, withheld
 from ..law.state import State, apply
 from .answers import Answers
 from .engine import Authority, Proposal, Run
@@ -300,7 +307,7 @@ def _put(kernel: Kernel, state: State, issue_id: str) -> None:
     resource = issue_resource(issue_id)
     lease = state.leases.get(resource)
     flags = (
-        _FOREIGN * (_is_foreign(state, resource, lease) or issue.issue_type == ESCALATION)
+        _FOREIGN * (_is_foreign(state, resource, lease) or _is_steered(state, issue))
         | _TORN * (resource in state.torn)
         | _WAITING * bool(state.blockers(issue_id))
         | _AWAITED * (_demands_witness(state) or bool(state.blocks.get(issue_id)))
@@ -321,6 +328,14 @@ def _put(kernel: Kernel, state: State, issue_id: str) -> None:
 
 
 _NO_LEASE = (0, 0, 0, 0)
+
+
+def _is_steered(state: State, issue: Issue) -> bool:
+    """Whether people have a say in it, of which C knows nothing; for all other work, one look."""
+    said = issue.steered_by is not UNSET or issue.approval is not UNSET
+    if said or issue.issue_type == ESCALATION:
+        return True
+    return bool(state.pauses or state.policy.approve) and withheld(state, issue) is not None
 
 
 def _demands_witness(state: State) -> bool:
@@ -387,8 +402,10 @@ def _touched(state: State, change: Change) -> Iterator[str]:
         case DependencyAdded(dependency) | DependencyDropped(dependency):
             yield dependency.issue_id
             yield dependency.depends_on_id
-        case ChecksSet():
+        case ChecksSet() | PolicySet():
             yield from state.issues
+        case PausePut(Pause(scope=scope)) | PauseDropped(scope):
+            yield from (key for key, issue in state.issues.items() if covers(scope, issue))
         case _:
             pass  # what is about all of them, or about jobs
 

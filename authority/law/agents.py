@@ -29,7 +29,7 @@ from ...contracts import (
 from .outcome import Refused
 from .state import State
 
-_ROLES = ("assignee", "worker", "runner", "dispatcher")
+_ROLES = ("assignee", "worker", "runner", "dispatcher", "by_name")
 _OF_OTHERS = (AddIssue, ExpireJob)  # the name in them is not that of the one who asks
 
 

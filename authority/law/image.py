@@ -19,6 +19,7 @@ from ...contracts import (
     JobRecord,
     Lease,
     Member,
+    Pause,
     Policy,
     Spec,
     Sublease,
@@ -55,6 +56,7 @@ class Image(msgspec.Struct, frozen=True):
     designation: Designation | None = None
     specs: list[Spec] = []
     authors: list[Author] = []
+    pauses: list[Pause] = []
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -84,6 +86,7 @@ def dump(state: State) -> bytes:
         designation=state.lane.designation,
         specs=[state.lane.specs[key] for key in sorted(state.lane.specs)],
         authors=[state.lane.authors[key] for key in sorted(state.lane.authors)],
+        pauses=[state.pauses[key] for key in sorted(state.pauses)],
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -113,6 +116,7 @@ def load(data: bytes) -> State:
         apply(state, [outcome.ChecksSet(image.checks)])
     apply(state, [outcome.WitnessPut(each) for each in image.witnesses])
     apply(state, [outcome.DecisionPut(each) for each in image.decisions])
+    apply(state, [outcome.PausePut(each) for each in image.pauses])
     apply(state, [outcome.PolicySet(image.policy)])
     apply(state, [outcome.Answered(*each) for each in image.answers])
     return state

@@ -26,6 +26,7 @@ from ...contracts import (
     Lease,
     Member,
     Operation,
+    Pause,
     Policy,
     Quarantine,
     Reason,
@@ -180,6 +181,16 @@ class DependencyDropped(Struct, frozen=True, tag_field="change", tag="dependency
     dependency: Dependency
 
 
+class PausePut(Struct, frozen=True, tag_field="change", tag="pause.put"):
+    """Work in a scope is withheld; the leases that end with it have changes of their own."""
+
+    pause: Pause
+
+
+class PauseDropped(Struct, frozen=True, tag_field="change", tag="pause.dropped"):
+    scope: str
+
+
 class PolicySet(Struct, frozen=True, tag_field="change", tag="policy.set"):
     policy: Policy
 
@@ -233,6 +244,8 @@ Change = (
     | OperationAdmitted
     | DependencyAdded
     | DependencyDropped
+    | PausePut
+    | PauseDropped
     | PolicySet
     | ChecksSet
     | WitnessPut

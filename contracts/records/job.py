@@ -4,6 +4,8 @@
        ^                  |  \\--claim (by its holder)--> claimed
        \\--yield, expire, fault--/
 
+    pending, claimed --cancel--> cancelled        pending --retry--> pending, with attempts anew
+
 `waiting` and `blocked` are seen, not written: a pending job waits while an operation that it
 depends on is missing, and is blocked once it has waited too long or used up its attempts.
 """
@@ -25,6 +27,7 @@ class JobState(StrEnum):
     COMPLETED = "completed"
     WAITING = "waiting"
     BLOCKED = "blocked"
+    CANCELLED = "cancelled"
 
 
 class JobMove(StrEnum):
@@ -36,6 +39,9 @@ class JobMove(StrEnum):
     YIELD = "YieldWork"
     EXPIRE = "ExpireWork"
     FAULT = "IntegrityFault"  # its claim's stamp was used for something else
+    CANCEL = "CancelJob"
+    RETRY = "RetryJob"
+    RULE = "RuleJob"  # a person approves or rejects it
 
 
 _S, _M = JobState, JobMove
@@ -48,6 +54,10 @@ JOB_TRANSITIONS: dict[tuple[JobState, JobMove], JobState] = {
     (_S.CLAIMED, _M.YIELD): _S.PENDING,
     (_S.CLAIMED, _M.EXPIRE): _S.PENDING,
     (_S.CLAIMED, _M.FAULT): _S.PENDING,
+    (_S.PENDING, _M.CANCEL): _S.CANCELLED,
+    (_S.CLAIMED, _M.CANCEL): _S.CANCELLED,
+    (_S.PENDING, _M.RETRY): _S.PENDING,
+    (_S.PENDING, _M.RULE): _S.PENDING,
 }
 
 SNAPSHOT_TYPE = "likewise.inference.snapshot"
@@ -87,12 +97,18 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     spec_id: str = ""  # of the step that it was made of, if any
     step_key: str = ""
     dispatched: Dispatched | None = None
-    excused: int | UnsetType = UNSET  # of the attempts; rows of before have it not
+    # Rows of before have none of these.
+    excused: int | UnsetType = UNSET  # of the attempts
+    approval: str | UnsetType = UNSET
+    steered_by: str | UnsetType = UNSET  # who cancelled, approved or rejected it, or tried it again
 
 
 def excused_of(record: Issue | JobRecord) -> int:
     """How many of its attempts count for nothing: handed back in order, or forgiven by a person."""
     return 0 if record.excused is UNSET else record.excused
+
+
+TERMINAL = (JobState.COMPLETED, JobState.CANCELLED)
 
 
 def is_spent(job: JobRecord) -> bool:

@@ -153,7 +153,8 @@ BEGIN
 END $$;
 """
 
-STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES, _TABLES)  # once for each version of the tables
+# The tables once for each version of them.
+STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES, _TABLES, _TABLES)
 
 
 def version(db: psycopg.Connection[Any]) -> int:

@@ -8,8 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from ....contracts import BLOCKING_TYPES, JobRecord, JobState, Lease, Spec, issue_resource
+from ....contracts import (
+    BLOCKING_TYPES,
+    JobRecord,
+    JobState,
+    Lease,
+    Spec,
+    excused_of,
+    issue_resource,
+)
 from ...law import outcome
 from ...law.outcome import Change
 from .schema import (
@@ -21,6 +30,7 @@ from .schema import (
     ISSUE,
     JOB,
     LEASE,
+    PAUSE,
     SCHEMA,
     SPEC_LEASE,
     SUBLEASE,
@@ -35,11 +45,12 @@ _APART = {"spec": SPEC_LEASE, "dispatch": DISPATCH_LEASE}  # leases that have a 
 _SUPERSEDED = "EXISTS (SELECT 1 FROM lease WHERE resource = ? AND fence <> ?)"
 
 
-def statements(change: Change) -> Iterator[Statement]:
+def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
     """What a change does, in order."""
     match change:
         case outcome.IssueAdded(issue):
-            yield _put(ISSUE, [getattr(issue, name) for name, _ in ISSUE.columns])
+            counted = replace(issue, excused=excused_of(issue))
+            yield _put(ISSUE, [getattr(counted, name) for name, _ in ISSUE.columns])
         case outcome.IssueSet(issue_id, members):
             names = ", ".join(f"{name} = ?" for name in members)
             values = _cells([*members.values(), issue_id])
@@ -85,6 +96,10 @@ def statements(change: Change) -> Iterator[Statement]:
             yield query, (one.issue_id, one.depends_on_id, one.type)
         case outcome.JobPut(job):
             yield _put(JOB, _job(job))
+        case outcome.PausePut(one):
+            yield _put(PAUSE, [one.scope, one.reason, one.by_name, one.since_ms])
+        case outcome.PauseDropped(scope):
+            yield "DELETE FROM pause WHERE scope = ?", (scope,)
         case outcome.SpecPut(spec):
             yield _put(CHAIN_SPEC, _spec(spec))
         case outcome.SpecMoved():
@@ -155,9 +170,9 @@ def _job(job: JobRecord) -> list[object]:
     status = "dispatched" if sent and job.state is JobState.PENDING else job.state
     return [
         job.job_id, job.spec_id or None, job.step_key or None, job.kind, status, job.payload,
-        job.author, job.attempts, job.excused, job.fence, job.scheduled_ms, job.completed_ms,
+        job.author, job.attempts, excused_of(job), job.fence, job.scheduled_ms, job.completed_ms,
         job.completed_by or None, job.reason or None, sent and sent.at_ms, sent and sent.by,
-        sent and sent.file,
+        sent and sent.file, job.approval, job.steered_by,
     ]  # fmt: skip
 
 
@@ -170,10 +185,8 @@ def _cells(values: Iterable[object]) -> list[Cell]:
 
 
 def _cell(value: object) -> Cell:
-    if value is None:
+    if value is None or value is UNSET:
         return None
-    if value is UNSET:
-        return 0  # only counts are left out
     if isinstance(value, str):
         return str(value)  # a name of ours is more than its text
     if isinstance(value, int):

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
+from msgspec import UNSET
 
 from ....contracts import (
+    TERMINAL,
     Artifact,
     JobRecord,
     JobState,
@@ -26,8 +28,10 @@ from ....contracts import (
     limits,
 )
 from ..outcome import Accepted, Outcome, Refused
+from ..scope import pause_of, withheld
 from ..term import term_view
 from ..turn import Turn
+from ..view import pause_view
 from .job_index import JobIndex
 from .routes import admits, coordinator_view, handles, route_of
 
@@ -115,7 +119,8 @@ def _pending(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
             place = (found, _LAST, "")  # past all of that kind at once
             continue
         for each in lane.pending.irange(max(place, (found, -1, "")), (found, _LAST, "")):
-            yield each[2], (each[1], each[2])
+            if worker is None or withheld(turn.state, lane.jobs[each[2]]) is None:
+                yield each[2], (each[1], each[2])
         place = (found, _LAST, "")
 
 
@@ -177,6 +182,12 @@ def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
         view |= {"specId": job.spec_id, "stepKey": job.step_key} | _dispatch_view(turn, job)
     if excused := excused_of(job):
         view["excused"] = excused
+    if job.approval is not UNSET:
+        view["approval"] = job.approval
+    if job.steered_by is not UNSET:
+        view["steeredBy"] = job.steered_by
+    if job.state is JobState.PENDING and (pause := pause_of(turn.state, job)) is not None:
+        view["pause"] = pause_view(pause)
     if job.reason:
         view["reason"] = job.reason
     if job.completed_ms is not None:
@@ -205,7 +216,7 @@ def _dispatch_view(turn: Turn, job: JobRecord) -> dict[str, Any]:
             }
         }
     lease = turn.state.leases.get(dispatch_resource(job.job_id))
-    if lease is None or job.state is JobState.COMPLETED:
+    if lease is None or job.state in TERMINAL:
         return {}
     return {"dispatchLease": term_view(lease, turn.stamp)}
 

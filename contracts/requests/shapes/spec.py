@@ -32,6 +32,7 @@ class SpecStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     kind: Mark
     inputs: JobPayload = field(default_factory=dict)
     depends_on: Annotated[tuple[StepKey, ...], Meta(max_length=limits.CAUSAL_DEPS_MAX)] = ()
+    approve: bool = False  # its job waits for a person
 
 
 class SubmitSpec(Mutation, frozen=True, kw_only=True):
