@@ -95,6 +95,9 @@ class Dispatcher:
                 for term in self._terms.values():
                     if term.name == issue_id:
                         term.renew_ms = self._out.now.ms
+            case orders.Retried(issue_id, attempts):
+                self._worklist.put_off(issue_id, attempts, self._out.now.ms)
+                self._polling.wake(self._out.now)
             case orders.DispatcherStarted():
                 self._start(event)
             case orders.StopDispatcher():

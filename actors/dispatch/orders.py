@@ -223,6 +223,14 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
+class Retried:
+    """A person brought this issue back at once: it does not rest for these attempts."""
+
+    issue_id: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosed:
     token: str
     cycles: tuple[tuple[str, ...], ...]
@@ -360,6 +368,7 @@ Event = (
     | Tick
     | Wake
     | Doubt
+    | Retried
     | Diagnosed
     | Listed
     | Shown

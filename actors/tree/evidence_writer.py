@@ -11,17 +11,18 @@ from typing import Any, Final
 from ...authority import Unavailable
 from ...authority.journal import journal
 from ...contracts import Reason as Failure
-from ..dispatch.orders import Doubt, Wake
+from ..dispatch.orders import Doubt, Retried, Wake
 from ..otp import Caller, ExitReason, GenServer, Next, Word
 from ..run.evidence_process import (
     JOB_NEWS,
     SPEC_NEWS,
     TURN_ROWS_MAX,
     EvidenceWriter,
-    broken,
     done,
+    retried,
     stirs,
     stirs_jobs,
+    taken,
 )
 from . import chain_runner, job_dispatcher
 from .plan import Plan
@@ -49,6 +50,7 @@ class EvidenceCell(GenServer):
 
     def __init__(self, plan: Plan, listener: str, job_listener: str) -> None:
         self._plan, self._listener, self._job_listener = plan, listener, job_listener
+        self._listeners = {"issue": listener, "job": job_listener}
         self._pause_ms = _BUSY_MS
         self.rows = 0
 
@@ -67,8 +69,13 @@ class EvidenceCell(GenServer):
         if not isinstance(message, _Turn):
             return super().handle_info(message)
         rows = self._write()
-        for issue_id in filter(None, map(broken, rows)):
-            self.cast(self._listener, Doubt(issue_id))
+        for resource in taken(rows):
+            family, _, name = resource.partition("/")
+            if family in self._listeners:
+                self.cast(self._listeners[family], Doubt(name))
+        for resource, attempts in retried(rows):
+            family, _, name = resource.partition("/")
+            self.cast(self._listeners[family], Retried(name, attempts))
         if any(map(stirs, rows)):
             self.cast(self._listener, Wake())
         if any(map(stirs_jobs, rows)):

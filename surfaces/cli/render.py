@@ -5,7 +5,13 @@ from typing import Any
 
 import click
 
-_COLOURS = {"open": "green", "in_progress": "yellow", "blocked": "red", "closed": "bright_black"}
+_COLOURS = {
+    "open": "green",
+    "in_progress": "yellow",
+    "blocked": "red",
+    "closed": "bright_black",
+    "cancelled": "bright_black",
+}
 _TITLE_WIDTH = 60
 
 

@@ -22,7 +22,7 @@ from ....contracts import (
     limits,
 )
 from ..outcome import Accepted, Outcome, Refused
-from ..scope import pause_of, withheld
+from ..scope import approval_of, pause_of, withheld
 from ..state import State, check_invariants
 from ..turn import Turn
 from ..view import (
@@ -90,6 +90,8 @@ def show(turn: Turn, request: ShowIssue) -> Outcome:
         "instances": _views(state.instances, resource, instance_view),
         "fibers": _fibers(state, resource),
     }
+    if (approval := approval_of(state, issue)) is not None:
+        view["approval"] = approval
     if (pause := pause_of(state, issue)) is not None:
         view["pause"] = pause_view(pause)
     if left := state.handovers.get(issue.id):

@@ -28,7 +28,7 @@ from ....contracts import (
     limits,
 )
 from ..outcome import Accepted, Outcome, Refused
-from ..scope import pause_of, withheld
+from ..scope import approval_of, pause_of, withheld
 from ..term import term_view
 from ..turn import Turn
 from ..view import pause_view
@@ -182,8 +182,8 @@ def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
         view |= {"specId": job.spec_id, "stepKey": job.step_key} | _dispatch_view(turn, job)
     if excused := excused_of(job):
         view["excused"] = excused
-    if job.approval is not UNSET:
-        view["approval"] = job.approval
+    if (approval := approval_of(turn.state, job)) is not None:
+        view["approval"] = approval
     if job.steered_by is not UNSET:
         view["steeredBy"] = job.steered_by
     if job.state is JobState.PENDING and (pause := pause_of(turn.state, job)) is not None:

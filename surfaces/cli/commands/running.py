@@ -11,6 +11,7 @@ from ....actors.tree import RUN_FOLDER
 from ....contracts import ESCALATION, Exit
 from .. import tree_text
 from ..session import LeaveCommand, Session, common, print_json
+from .steer import pause_lines
 
 _STOP_SECONDS = 120.0
 _SHOWN_MAX = 10  # of what waits for a person
@@ -44,8 +45,9 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
 def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
     found = _ask_tree(session, {"ask": "picture"})
-    waiting = _list_escalations(session)
+    waiting, pauses = _list_escalations(session), _list_pauses(session)
     lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
+    lines += [f"  {line}" for line in pause_lines(pauses)]
     lines += [
         f"  {each['id']}  waits for a person: {each['title']}" for each in waiting[:_SHOWN_MAX]
     ]
@@ -56,15 +58,15 @@ def status(session: Session) -> None:
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
         lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
     waits = [each["id"] for each in waiting]
-    session.accept("\n".join(lines), **found, waitsForPerson=waits)
+    session.accept("\n".join(lines), **found, waitsForPerson=waits, pauses=pauses)
 
 
 @click.command()
 @common
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
-    found = _ask_tree(session, {"ask": "picture"})
-    session.accept(tree_text.painted(found), **found)
+    found = _ask_tree(session, {"ask": "picture"}) | {"pauses": _list_pauses(session)}
+    session.accept("\n".join(_drawn(found)), **found)
 
 
 @click.command()
@@ -75,7 +77,7 @@ def tree(session: Session) -> None:
 def top(session: Session, every: float) -> None:
     """Draw the tree again and again until Ctrl-C; with --json, a line each time."""
     while True:
-        found = _ask_tree(session, {"ask": "picture"})
+        found = _ask_tree(session, {"ask": "picture"}) | {"pauses": _list_pauses(session)}
         if session.as_json:
             print_json(found)
         else:
@@ -84,7 +86,17 @@ def top(session: Session, every: float) -> None:
 
 
 def draw(found: dict[str, Any]) -> None:
-    click.echo(CLEAR + tree_text.painted(found))
+    click.echo(CLEAR + "\n".join(_drawn(found)))
+
+
+def _drawn(found: dict[str, Any]) -> list[str]:
+    pauses = [click.style(line, fg="yellow") for line in pause_lines(found.get("pauses", []))]
+    return [*pauses, tree_text.painted(found)]
+
+
+def _list_pauses(session: Session) -> list[dict[str, Any]]:
+    pauses: list[dict[str, Any]] = session.ask("pause.list", {}, writable=False).get("pauses", [])
+    return pauses
 
 
 def _list_escalations(session: Session) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ def steered(day: Day) -> None:
     day.grant("policy.set", "cli", approve=["kind/red"])
     day.grant("issue.backend_status")
     day.grant("job.schedule", jobId="steer", kind="red")
-    day.refuse(Reason.APPROVAL_MISSING, "job.claim", jobId="steer", worker="owner")
+    day.refuse(Reason.APPROVAL_MISSING, "job.claim", jobId="steer", worker="n1")
     day.grant("approval.give", jobId="steer", decision="rejected", reason="no")
     day.grant("job.retry", jobId="steer")
     day.refuse(Reason.WORK_NOT_BLOCKED, "job.retry", jobId="c")
