@@ -10,7 +10,6 @@ from importlib import import_module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .system import AlreadyRunning as AlreadyRunning
-    from .system import PortTaken as PortTaken
     from .system import StartupFailed as StartupFailed
     from .system import SystemEnded as SystemEnded
     from .system import Troupe as Troupe
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyRunning",
-    "PortTaken",
     "StartupFailed",
     "SystemEnded",
     "Troupe",

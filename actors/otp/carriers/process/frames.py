@@ -17,17 +17,22 @@ class FrameTooLong(OtpError):
 def pickled(value: object) -> bytes:
     """The value for another process. CPython words and types a failure by version; we do not."""
     try:
-        return pickle.dumps(value)
+        data = pickle.dumps(value)
     except Exception as error:  # whatever a value does when it is pickled
         kind = type(value).__qualname__
         raise pickle.PicklingError(f"{kind} cannot be pickled, so not sent: {error}") from error
+    return _bounded(data)
 
 
 def encoded(value: object) -> bytes:
-    data = pickle.dumps(value)
+    data = _bounded(pickle.dumps(value))
+    return _HEAD.pack(len(data)) + data
+
+
+def _bounded(data: bytes) -> bytes:
     if len(data) > FRAME_BYTES_MAX:
         raise FrameTooLong(f"{len(data):,} bytes, at most {FRAME_BYTES_MAX:,}")
-    return _HEAD.pack(len(data)) + data
+    return data
 
 
 class Frames:
