@@ -185,7 +185,7 @@ class Tree:
             return self._system.call(target, request, _LOOK_MS)
         except CallFailed as error:
             return {"missing": error.reason.kind}
-        except SystemEnded as error:
+        except OtpError as error:
             return {"missing": str(error)}
 
 
