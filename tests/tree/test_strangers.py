@@ -1,6 +1,9 @@
 """Strangers at every socket of a tree, while it works: no cell ends, and no attempt is lost."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -9,7 +12,6 @@ from tests.actors.troupe.stranger import (
     GARBAGE,
     SIX_BYTES,
     Address,
-    as_nobody,
     connected,
     listeners,
     nonsense,
@@ -25,24 +27,30 @@ from understudy.actors.tree.plan import RUN_FOLDER
 pytestmark = pytest.mark.timeout(240)
 
 ISSUES = 60 if IS_LONG else 8
-SAYINGS = 2_000 if IS_LONG else 60
-SILENT = 3_000 if IS_LONG else 400
-BYTES_MAX = 192 * 2**20
+SAYINGS = 4_000 if IS_LONG else 60
+SILENT = 4_000 if IS_LONG else 400
+FLOOD_BYTES = 256 * 2**20 if IS_LONG else 32 * 2**20
+GROWTH_BYTES_MAX = 16 * 2**20
 
 
 def _addresses(up: Up) -> list[Address]:
     """Where its processes take connections; the one behind the system looks only when it ends."""
     run_dir = up.state_dir / RUN_FOLDER
-    picture = up.picture()
     backstage = orjson.loads((run_dir / "run.json").read_bytes())["backstage"]["pid"]
-    found = process_id.members(picture["system"])
-    assert backstage in [each.pid for each in found]
+    found = process_id.members(up.picture()["system"])
     processes = [identity(up.pid), *(each for each in found if each.pid != backstage)]
     return listeners(processes, up.state_dir, run_dir, run_dir / "live" / "sockets")
 
 
-def _cells(up: Up) -> dict[str, int]:
-    return {each["id"]: each["pid"] for each in up.picture()["tree"]}
+def _cells(children: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
+    for each in children:
+        yield each["id"], each["pid"]
+        yield from _cells(each.get("children", []))
+
+
+def _pids(up: Up) -> dict[str, int]:
+    picture = up.picture()
+    return picture["processes"] | dict(_cells(picture["tree"]))
 
 
 @SCALED
@@ -50,27 +58,33 @@ def test_whatever_is_said_to_its_sockets_a_tree_loses_no_cell_and_no_attempt(
     state_dir: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    names = add(state_dir, *(f"i{number}" for number in range(ISSUES)))
-    command = f"while [ ! -e {gate} ]; do sleep 0.05; done"
-    with Up(state_dir, "--exec", command, "--workers", "3", "--until-done") as up:
+    names = add(state_dir, "last", *(f"i{number}" for number in range(ISSUES)))
+    waits = f"while [ ! -e {gate} ]; do sleep 0.05; done"
+    command = f"if [ $UNDERSTUDY_ISSUE = last ]; then {waits}; else sleep 0.2; fi"
+    with Up(state_dir, "--exec", command, "--workers", "3", "--until-done") as up, ExitStack() as on:
         up.ready()
-        before = _cells(up)
+        before = _pids(up)
+        memory = {pid: peak_bytes(pid) for pid in before.values()}
         addresses = _addresses(up)
-        assert len(addresses) > len(before)
+        assert len(addresses) >= len(before)
         for address in addresses:
             say(address, SIX_BYTES)
-        assert _cells(up) == before
+        assert _pids(up) == before
         for address in addresses:
             for data in (*GARBAGE, *nonsense(14, SAYINGS // len(addresses))):
                 say(address, data)
-        silent = [connected(addresses[number % len(addresses)]) for number in range(SILENT)]
-        for each in silent[::2]:
-            each.sendall(b"10")
-        assert _cells(up) == before
+        for number in range(SILENT):
+            line = on.enter_context(connected(addresses[number % len(addresses)]))
+            with suppress(BrokenPipeError):  # the control socket hears so many at a time
+                line.sendall(b"10"[: number % 3])
+        assert _pids(up) == before
+        for address in addresses:
+            say(address, b"100000000>" + bytes(FLOOD_BYTES // len(addresses)))
+        assert _pids(up) == before
+        for pid, bytes_before in memory.items():
+            assert peak_bytes(pid) - bytes_before < GROWTH_BYTES_MAX
         gate.touch()
         assert up.wait() == 0, up.complaint()
-        for each in silent:
-            each.close()
     assert set(statuses(state_dir).values()) == {"closed"}
     assert accepted(state_dir, "issue.claim") == dict.fromkeys(names, 1)
     prove(state_dir)

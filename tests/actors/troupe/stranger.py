@@ -46,8 +46,8 @@ def listeners(processes: Iterable[Identity], *folders: Path) -> list[Address]:
 
 
 def _sockets(who: Identity) -> Iterator[str]:
-    for fd in Path(f"/proc/{who.pid}/fd").iterdir():
-        with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):  # it has ended, or has closed it
+        for fd in Path(f"/proc/{who.pid}/fd").iterdir():
             kind, _, inode = str(fd.readlink()).partition(":")
             if kind == "socket":
                 yield inode.strip("[]")
@@ -74,9 +74,9 @@ def _unix(inodes: set[str], folders: Iterable[Path]) -> Iterator[Address]:
 
 def connected(address: Address) -> socket.socket:
     line = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
-    line.settimeout(20)
     try:
-        line.connect(address)
+        line.connect(address)  # and wait where its backlog is full
+        line.settimeout(20)
     except BaseException:
         line.close()
         raise
