@@ -71,7 +71,9 @@ class Server:
             selector.register(self._bell, selectors.EVENT_READ)
             callers: dict[socket.socket, _Caller] = {}  # the oldest first
             while True:
-                ready = [key.fileobj for key, _ in selector.select(_LOOK_SECONDS if callers else None)]
+                ready = [
+                    key.fileobj for key, _ in selector.select(_LOOK_SECONDS if callers else None)
+                ]
                 if self._bell in ready:
                     break
                 for each in [callers[each] for each in ready if each in callers]:

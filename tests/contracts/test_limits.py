@@ -87,7 +87,9 @@ stands_on(
     *("TASK_WATCHED_MAX", "TASK_NEWS_MAX"),
 )(test_every_limit_has_a_test_that_stands_on_both_sides_of_it)
 # And these a socket of a tree: `tests/tree/test_control.py`.
-stands_on("TREE_CALLERS_MAX", "TREE_LINE_BYTES_MAX", "TREE_DRAIN_MS_MAX")(test_every_limit_has_a_test_that_stands_on_both_sides_of_it)
+stands_on("TREE_CALLERS_MAX", "TREE_LINE_BYTES_MAX", "TREE_DRAIN_MS_MAX")(
+    test_every_limit_has_a_test_that_stands_on_both_sides_of_it
+)
 
 
 class FullDesk:

@@ -104,7 +104,7 @@ def test_of_too_many_callers_the_oldest_is_hung_up_on(hall: Hall) -> None:
     with ExitStack() as stack:
         callers = [stack.enter_context(hall.call()) for _ in range(limits.TREE_CALLERS_MAX)]
         callers[0].sendall(b"{")
-        callers[0].setblocking(False)
+        callers[0].settimeout(0)
         with pytest.raises(BlockingIOError):
             callers[0].recv(1)
         assert control.ask(hall.run_dir, {"ask": "picture"}, 5) == {"tree": []}
@@ -123,9 +123,9 @@ def test_of_those_who_ask_for_the_stop_so_many_hear_of_its_end(hall: Hall) -> No
         assert b"too many" in hall.say(b'{"ask":"stop","drainMs":null}\n')
         hall.server.close_door()
         hall.server.close()
-        assert [orjson.loads(each.recv(100)) for each in callers] == [
-            {"result": "stopped"}
-        ] * len(callers)
+        assert [orjson.loads(each.recv(100)) for each in callers] == [{"result": "stopped"}] * len(
+            callers
+        )
 
 
 def test_a_caller_that_vanishes_or_reads_nothing_ends_nothing(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def _cells(children: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
 
 def _pids(up: Up) -> dict[str, int]:
     picture = up.picture()
-    return picture["processes"] | dict(_cells(picture["tree"]))
+    return {**picture["processes"], **dict(_cells(picture["tree"]))}
 
 
 @SCALED
@@ -61,7 +61,10 @@ def test_whatever_is_said_to_its_sockets_a_tree_loses_no_cell_and_no_attempt(
     names = add(state_dir, "last", *(f"i{number}" for number in range(ISSUES)))
     waits = f"while [ ! -e {gate} ]; do sleep 0.05; done"
     command = f"if [ $UNDERSTUDY_ISSUE = last ]; then {waits}; else sleep 0.2; fi"
-    with Up(state_dir, "--exec", command, "--workers", "3", "--until-done") as up, ExitStack() as on:
+    with (
+        Up(state_dir, "--exec", command, "--workers", "3", "--until-done") as up,
+        ExitStack() as on,
+    ):
         up.ready()
         before = _pids(up)
         memory = {pid: peak_bytes(pid) for pid in before.values()}

@@ -23,9 +23,9 @@ from understudy.actors.otp.carriers.process import (
     Troupe,
     process_id,
 )
-from understudy.actors.otp.identity import Identity
 
 pytestmark = pytest.mark.timeout(90)
+
 
 def test_every_process_is_reached_on_a_socket_of_its_own_and_none_over_a_network(
     stage: Stage,

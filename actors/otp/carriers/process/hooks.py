@@ -10,6 +10,7 @@ fails and says what is missing. What is changed, and what it would do otherwise:
     mail          is opened, and so run, whoever wrote it               -> only what is signed
     a length      may be negative, which ends the process, or endless   -> is checked, and signed
     connections   that say nothing are kept for minutes, all of them    -> so many, for seconds
+    an accept     that fails ends the process                           -> is forgotten
     retries       after 35 seconds, with pauses that grow to 7          -> after 10 ms, pauses of 20
     backlog       100 connections; beyond that each waits a second      -> 1,024
 
@@ -32,7 +33,7 @@ import thespian.system.multiprocCommon as processes  # noqa: N813 - its name, as
 import thespian.system.systemBase as system_base  # noqa: N813
 import thespian.system.transport.TCPTransport as tcp  # noqa: N813
 from thespian.system.timing import ExpirationTimer
-from thespian.system.transport import SendStatus, TransmitIntent
+from thespian.system.transport import ReceiveEnvelope, SendStatus, TransmitIntent
 
 from ...cell import OtpError
 from . import process_id
@@ -175,6 +176,9 @@ def _bounded(accept: Callable[[Any], None]) -> Callable[[Any], None]:
             # In the order in which they were heard last; its sender, if it is one, tries again.
             waiting.pop(next(iter(waiting))).close()
         accept(transport)
+        # Where it fails Thespian leaves itself a note, takes that for mail, and ends by it.
+        mail = transport._incomingEnvelopes  # noqa: SLF001
+        mail[:] = [each for each in mail if isinstance(each, ReceiveEnvelope)]
 
     return accept_new
 

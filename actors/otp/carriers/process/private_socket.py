@@ -41,7 +41,8 @@ def prepare(folder: Path) -> None:
 
 def take_number(folder: Path) -> int:
     """A number that no process of the folder has (I2)."""
-    for number in random.sample(_NUMBERS, len(_NUMBERS)):
+    for _ in _NUMBERS:
+        number = random.choice(_NUMBERS)  # noqa: S311 - it is no secret
         with suppress(FileExistsError):
             (folder / str(number)).touch(mode=0o600, exist_ok=False)
             return number
@@ -71,16 +72,14 @@ class PrivateSocket(socket.socket):
         (self._folder / draft).rename(self._folder / str(self._number))  # I3
 
     def accept(self) -> tuple[Self, tuple[str, int]]:
-        """The next connection of a process of our user (I4); blocks or raises as others do."""
-        while True:
-            fd, _ = self._accept()
-            found = type(self)(self._folder, fd)
-            credentials = found.getsockopt(
-                socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-            )
-            if _CREDENTIALS.unpack(credentials)[1] == os.geteuid():
-                return found, (HOST, 0)
+        """The next connection; `ConnectionAbortedError` where another user made it (I4)."""
+        found = type(self)(self._folder, super().accept()[0].detach())
+        credentials = found.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _, uid, _ = _CREDENTIALS.unpack(credentials)
+        if uid != os.geteuid():
             found.close()
+            raise ConnectionAbortedError(errno.ECONNABORTED, f"from user {uid}")
+        return found, (HOST, 0)
 
     def connect(self, address: tuple[str, int]) -> None:  # type: ignore[override]
         """Raises what TCP raises: a file without a listener, and no file, are refusals."""
