@@ -29,6 +29,8 @@ from ..otp import (
     WhichChildren,
 )
 from ..otp.carriers.process import SystemEnded, Troupe, process_id
+from ..process.own_folder import refuse_foreign_link
+from ..run.attempts import check_logs
 from . import (
     authority_client,
     chain_runner,
@@ -67,6 +69,8 @@ class Tree:
 
     def start(self) -> Self:
         """Raises `StartFailed`, `Occupied` and the like; then nothing is left."""
+        check_logs(self.plan.state_dir)
+        refuse_foreign_link(self.plan.run_dir)
         _refuse_served(self.plan.state_dir)
         self._system.start()
         try:

@@ -130,6 +130,15 @@ def test_processes_that_an_older_system_left_are_swept(tmp_path: Path) -> None:
         assert leftover.wait(10) == -9
 
 
+def test_a_link_in_the_place_of_its_files_is_not_followed(tmp_path: Path) -> None:
+    run_dir, outside = tmp_path / "run", tmp_path / "outside"
+    run_dir.mkdir()
+    outside.mkdir()
+    (run_dir / "live").symlink_to(outside)
+    with Troupe(run_dir):
+        assert list(outside.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match="file"):

@@ -129,7 +129,7 @@ class Troupe:
             raise StartupFailed("a troupe is started once")
         if sys.platform != "linux":
             raise StartupFailed(f"it needs what only Linux has, and this is {sys.platform}")
-        self.run_dir.mkdir(parents=True, exist_ok=True)
+        self.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = self._locked()
         try:
             self._sweep_older()
@@ -273,11 +273,14 @@ class Troupe:
         if older is not None and older["boot"] == boot_id():
             process_id.sweep(older["system"])
         (self.run_dir / RUN_FILE).unlink(missing_ok=True)
-        shutil.rmtree(self.run_dir / LIVE, ignore_errors=True)
-        Roll(self.run_dir / LIVE, self.name).prepare()
+        live = self.run_dir / LIVE
+        if live.is_symlink():
+            live.unlink()  # it would lead the files of this system elsewhere
+        shutil.rmtree(live, ignore_errors=True)
+        Roll(live, self.name).prepare()
         private_socket.prepare(self.sockets)
         with suppress(FileExistsError):  # its own
-            (self.run_dir / LIVE / SOCKETS).symlink_to(self.sockets)
+            (live / SOCKETS).symlink_to(self.sockets)
 
     def _start_process(self) -> None:
         self.port = private_socket.take_number(self.sockets)
