@@ -9,6 +9,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .frames import NotImportable as NotImportable
     from .system import AlreadyRunning as AlreadyRunning
     from .system import StartupFailed as StartupFailed
     from .system import SystemEnded as SystemEnded
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyRunning",
+    "NotImportable",
     "StartupFailed",
     "SystemEnded",
     "Troupe",
@@ -27,4 +29,5 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(".system", __name__), name)
+    home = ".frames" if name == "NotImportable" else ".system"
+    return getattr(import_module(home, __name__), name)

@@ -181,10 +181,10 @@ class Troupe:
         on: Mapping[str, object] | None = None,
         timeout_ms: int = START_MS,
     ) -> Ref:
-        """With `on`, in a system of the convention that has these capabilities."""
-        if getattr(start.make, "__module__", "") == "__main__":
-            name = getattr(start.make, "__qualname__", start.make)
-            raise ValueError(f"{name} is in __main__: a cell imports what it runs from a module")
+        """With `on`, in a system of the convention that has these capabilities.
+
+        Raises `NotImportable` where the cell could not import what it is to run.
+        """
         order = Spawn(pickled(start), start.label, dict(on or {}), timeout_ms)
         ref = self._order(order, timeout_ms)
         assert isinstance(ref, Ref)
