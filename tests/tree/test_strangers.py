@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -12,17 +13,21 @@ from tests.actors.troupe.stranger import (
     GARBAGE,
     SIX_BYTES,
     Address,
+    as_nobody,
     connected,
+    heard,
     listeners,
     nonsense,
     peak_bytes,
     say,
 )
 from tests.long import IS_LONG, SCALED
+from tests.patience import eventually
 from tests.tree.house import Up, accepted, add, prove, statuses
 from understudy.actors.otp.carriers.process import process_id
 from understudy.actors.otp.identity import identity
 from understudy.actors.tree.plan import RUN_FOLDER
+from understudy.authority.journal.state_dir import create_state_dir
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -49,8 +54,10 @@ def _cells(children: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
 
 
 def _pids(up: Up) -> dict[str, int]:
+    """Of everything that listens."""
     picture = up.picture()
-    return {**picture["processes"], **dict(_cells(picture["tree"]))}
+    outside = {f"{name} outside": picture[name]["pid"] for name in ("authority", "gateway")}
+    return {**picture["processes"], **dict(_cells(picture["tree"])), **outside}
 
 
 @SCALED
@@ -62,13 +69,17 @@ def test_whatever_is_said_to_its_sockets_a_tree_loses_no_cell_and_no_attempt(
     waits = f"while [ ! -e {gate} ]; do sleep 0.05; done"
     command = f"if [ $UNDERSTUDY_ISSUE = last ]; then {waits}; else sleep 0.2; fi"
     with (
-        Up(state_dir, "--exec", command, "--workers", "3", "--until-done") as up,
+        Up(state_dir, "--exec", command, "--workers", "3", "--until-done", "--mcp") as up,
         ExitStack() as on,
     ):
         up.ready()
+        eventually((state_dir / "mcp.sock").exists)
         before = _pids(up)
         memory = {pid: peak_bytes(pid) for pid in before.values()}
         addresses = _addresses(up)
+        assert {Path(str(each)).name for each in addresses} > {
+            "authority.sock", "mcp.sock", "tree.sock"
+        }  # fmt: skip
         assert len(addresses) >= len(before)
         for address in addresses:
             say(address, SIX_BYTES)
@@ -91,3 +102,19 @@ def test_whatever_is_said_to_its_sockets_a_tree_loses_no_cell_and_no_attempt(
     assert set(statuses(state_dir).values()) == {"closed"}
     assert accepted(state_dir, "issue.claim") == dict.fromkeys(names, 1)
     prove(state_dir)
+
+
+def test_another_user_reaches_no_socket_of_a_tree() -> None:
+    with TemporaryDirectory() as folder:
+        state_dir = Path(folder) / "state"
+        create_state_dir(state_dir, "local")
+        with Up(state_dir, "--exec", "true", "--mcp") as up:
+            up.ready()
+            eventually((state_dir / "mcp.sock").exists)
+            run_dir = state_dir / RUN_FOLDER
+            for each in (Path(folder), state_dir, run_dir, run_dir / "live"):
+                each.chmod(0o755)
+            before, addresses = _pids(up), _addresses(up)
+            found = as_nobody(lambda: [heard(address, SIX_BYTES) for address in addresses])
+            assert found == ["PermissionError"] * len(addresses)
+            assert _pids(up) == before

@@ -95,6 +95,14 @@ def say(address: Address, data: bytes) -> bytes:
     return answer
 
 
+def heard(address: Address, data: bytes) -> str:
+    """What is answered, or the name of what goes wrong."""
+    try:
+        return repr(say(address, data))
+    except OSError as error:
+        return type(error).__name__
+
+
 def nonsense(seed: int, count: int) -> Iterator[bytes]:
     """Frames that are nearly right, in ways that a seed decides."""
     dice = random.Random(seed)

@@ -16,6 +16,7 @@ from tests.actors.troupe.stranger import (
     Address,
     as_nobody,
     connected,
+    heard,
     listeners,
     nonsense,
     say,
@@ -64,17 +65,10 @@ def test_another_user_cannot_connect(open_stage: Stage) -> None:
     assert len(addresses) == 4  # admin, logger, root and puppet
 
     def knock() -> list[str]:
-        return [_heard(address, b"-5>abc") for address in addresses]
+        return [heard(address, b"-5>abc") for address in addresses]
 
     assert as_nobody(knock) == ["PermissionError"] * 4
     assert _pids(open_stage) == pids
-
-
-def _heard(address: Address, data: bytes) -> str:
-    try:
-        return repr(say(address, data))
-    except OSError as error:
-        return type(error).__name__
 
 
 def test_another_user_that_does_get_in_is_hung_up_on(open_stage: Stage) -> None:
@@ -87,7 +81,7 @@ def test_another_user_that_does_get_in_is_hung_up_on(open_stage: Stage) -> None:
 
     def knock() -> set[str]:
         return {
-            _heard(address, data) for address in addresses for data in (b"", b"-5>abc", b"10") * 50
+            heard(address, data) for address in addresses for data in (b"", b"-5>abc", b"10") * 50
         }
 
     assert as_nobody(knock) == {"b''"}

@@ -5,6 +5,7 @@ import pickle
 import struct
 from collections.abc import Iterator
 from types import FunctionType
+from typing import Any
 
 from ...cell import OtpError
 
@@ -23,7 +24,7 @@ class NotImportable(OtpError):
 class _Checking(pickle.Pickler):
     """Finds what is pickled as a name in `__main__`."""
 
-    def reducer_override(self, value: object) -> object:
+    def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - as `pickle` has it
         if isinstance(value, type | FunctionType) and value.__module__ == "__main__":
             raise NotImportable(
                 f"{value.__qualname__} is defined in __main__, which no other process can import: "
