@@ -1,8 +1,9 @@
 """Cells as processes, carried by Thespian. `system` is what a program starts.
 
-system     what a program holds        backstage  the process behind it
-player     the Thespian actor          body       the cell in it
-hooks      what Thespian does wrong, and how it is stopped from doing so
+system          what a program holds        host         the process behind it
+thespian_actor  the Thespian actor          cell         the cell in it
+private_socket  who can connect             signed_mail  whose messages are opened
+hooks           what Thespian does wrong, and how it is stopped from doing so
 """
 
 from importlib import import_module

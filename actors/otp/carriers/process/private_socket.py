@@ -4,7 +4,7 @@ Thespian numbers ports, and means TCP, which every user of the machine can reach
 file: who may not enter the folder cannot connect, and so costs nothing.
 
 I1  The folder belongs to this user, and has no bits for others; otherwise nothing is opened there.
-I2  A number is one process's: it is taken by making its file, and an old one is not used again.
+I2  A number is one process's: making its file takes it, and the roll frees it after that process.
 I3  What can be connected to is listened on: a socket gets its number when it listens.
 I4  The kernel says who connects; a process of another user is hung up on before it is read.
 """
