@@ -121,6 +121,11 @@ CONNECTIONS_MAX = 4_096
 OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it is cut off
 LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal
 
+# --- the control socket of a tree -----------------------------------------------------------------
+TREE_CALLERS_MAX = 16  # heard at once, and as many that wait for the end; one more ends the oldest
+TREE_LINE_BYTES_MAX = 65_536  # of a question
+TREE_DRAIN_MS_MAX = 604_800_000  # a week for workers to finish
+
 # --- errands: what a standby asks of the active authority -----------------------------------------
 ERRAND_LINES_MAX = 256  # requests in one; they are committed together, beside as many of others
 ERRAND_BYTES_MAX = 2_097_152  # the longest request, and room for shorter ones

@@ -6,6 +6,7 @@ An attempt that is worked on twice (a lease that was taken over) has a second fi
 so on. Beside each lies `N.json`, with what is known of its end. Old ones make room for new ones.
 
 I1  Whatever an issue's id is made of, its folder lies in `logs`, and is its own.
+I2  Nothing is written through a link that another user has made.
 """
 
 import fcntl
@@ -20,6 +21,7 @@ from typing import Any
 
 import orjson
 
+from ..process.own_folder import refuse_foreign_link
 from ..process.transcript import Gap, Transcript
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Transcript",
     "attempts_of",
     "begun",
+    "check_logs",
     "folder_of",
     "write_record",
 ]
@@ -70,6 +73,11 @@ def folder_of(state_dir: Path, issue_id: str) -> Path:
     return state_dir / LOGS / _encoded(issue_id)
 
 
+def check_logs(state_dir: Path) -> None:
+    """Raises `PermissionError` where output would leave the state directory by another's link."""
+    refuse_foreign_link(state_dir / LOGS)
+
+
 def attempts_of(state_dir: Path, issue_id: str) -> list[Attempt]:
     """What is there, oldest first."""
     return sorted(_found(folder_of(state_dir, issue_id)))
@@ -82,6 +90,8 @@ def begun(state_dir: Path, issue_id: str, number: int) -> Iterator[Attempt]:
     It counts as being written from here on, so that a follower does not leave too early.
     """
     folder = folder_of(state_dir, issue_id)
+    check_logs(state_dir)
+    refuse_foreign_link(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _make_room(folder)
     run = 1

@@ -36,7 +36,7 @@ from ..leasing.work_kind import WORK, Family, HeldLease, without_work
 from ..process.guard.descendants import now_ms
 from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
 from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
-from .attempts import Attempt, begun, write_record
+from .attempts import Attempt, begun, check_logs, write_record
 
 HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its work handed back
 
@@ -149,6 +149,8 @@ class Runner:
         self._artifacts: Path | None = None  # where the command says what it has produced
 
     def run(self) -> Outcome:
+        if self._task.keep_log:
+            check_logs(self._state_dir)  # before a claim is made
         keeper().warm()  # it gets ready while we claim
         taken = self._take()
         if isinstance(taken, Outcome):

@@ -182,6 +182,21 @@ def test_a_command_that_cannot_begin_after_all_is_handed_back(folder: Path, tmp_
 # --- who may ------------------------------------------------------------------------------------
 
 
+def test_where_output_would_leave_by_a_link_of_another_user_nothing_is_claimed(
+    folder: Path, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link for another user")
+    (tmp_path / "outside").mkdir()
+    (folder / "logs").symlink_to(tmp_path / "outside")
+    os.lchown(folder / "logs", 65_534, 65_534)
+    done = executed(folder, "true")
+    assert done.returncode == 1
+    assert b"a link that user 65534 has made; remove it" in done.stderr
+    assert shown(folder) == ("open", False)
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
 def test_what_cannot_be_claimed_is_not_run(folder: Path, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     told(folder, "issue", "claim", "x", "--assignee", "bob")

@@ -1,5 +1,6 @@
 """The tree at work: claims, workers, retries, escalation, and a clean end."""
 
+import os
 import signal
 import sys
 from contextlib import ExitStack
@@ -366,3 +367,20 @@ def test_a_worker_that_prints_without_end_costs_a_bounded_log(state_dir: Path) -
     assert statuses(state_dir) == {"a": "closed"}
     kept = sum(path.stat().st_size for path in (state_dir / "logs").rglob("*") if path.is_file())
     assert kept < 4_000_000
+
+
+@pytest.mark.parametrize("name", few(["logs", "run"]))
+def test_a_tree_writes_through_no_link_of_another_user(
+    state_dir: Path, tmp_path: Path, name: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link for another user")
+    add(state_dir, "a")
+    (tmp_path / "outside").mkdir()
+    (state_dir / name).symlink_to(tmp_path / "outside")
+    os.lchown(state_dir / name, 65_534, 65_534)
+    with Up(state_dir, "--exec", "true", "--until-done") as up:
+        assert up.wait() == 1
+        assert "a link that user 65534 has made; remove it" in up.complaint()
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert statuses(state_dir) == {"a": "open"}

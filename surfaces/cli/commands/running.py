@@ -8,7 +8,7 @@ import click
 
 from ....actors import tree as trees
 from ....actors.tree import RUN_FOLDER
-from ....contracts import ESCALATION, Exit
+from ....contracts import ESCALATION, Exit, limits
 from .. import tree_text
 from ..session import LeaveCommand, Session, common, print_json
 
@@ -18,7 +18,11 @@ CLEAR = "\033[H\033[J"
 
 
 @click.command()
-@click.option("--drain", type=click.IntRange(0), help="Seconds for workers to finish first.")
+@click.option(
+    "--drain",
+    type=click.IntRange(0, limits.TREE_DRAIN_MS_MAX // 1000),
+    help="Seconds for workers to finish first.",
+)
 @click.option("--force", is_flag=True, help="Kill it; its leases are left to the next tree.")
 @common
 def down(session: Session, drain: int | None, *, force: bool) -> None:
