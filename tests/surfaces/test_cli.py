@@ -19,6 +19,7 @@ from understudy.surfaces.cli.main import cli
 # Leaf command -> what it is given in the scene, and what it then says to people.
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "init": ([], "exists: "),
+    "where": ([], "the option --state-dir names it"),
     "issue add": (["new", "--type", "epic", "--label", "x", "--owner", "o"], "added us-"),
     "issue list": ([], "a  P1  open"),
     "issue ready": ([], "a  P1  open"),
@@ -37,8 +38,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "resume": (["t"], "left by tim, fence 1"),
     "issue close": (["w", "HOLDER", "--reason", "done"], "closed w"),
     "dep add": (["a", "w", "--type", "related"], "a related w"),
-    "dep remove": (["b", "a"], "no longer: b blocks a"),
-    "dep replace": (["b", "a", "w"], "b blocks w"),
+    "dep remove": (["b", "a"], "no longer: b waits for a"),
+    "dep replace": (["b", "a", "w"], "b waits for w"),
     "dep diagnostics": ([], "no cycles, nothing missing"),
     "sublease grant": (["w", "HOLDER", "--holder", "s", "--scope", "issue.close"], "of s: issue"),
     "sublease revoke": (["w", "s1", "HOLDER"], "revoked s1"),
@@ -470,3 +471,16 @@ def _cpu_seconds(command: list[str]) -> float:
 def _children() -> float:
     usage: Any = resource.getrusage(resource.RUSAGE_CHILDREN)
     return float(usage.ru_utime + usage.ru_stime)
+
+
+def test_a_dependency_is_said_the_way_it_works(scene: Scene) -> None:
+    assert scene.run("dep", "add", "a", "w").out == "a waits for w\n"
+    assert "waits for w" in scene.run("issue", "blocked").out
+    assert scene.run("dep", "add", "a", "t", "--type", "waits-for").out == (
+        "a waits for t (waits-for)\n"
+    )
+    assert scene.run("dep", "add", "a", "b", "--type", "related").out == "a related b\n"
+    shown = scene.run("issue", "show", "a").out
+    assert "  after     w\n" in shown
+    assert "  related   b\n" in shown
+    assert "blocks" not in shown

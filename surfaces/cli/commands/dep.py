@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from ....contracts import BLOCKING_TYPES
 from ..options import context, holder, mutation, payload, with_holder
 from ..session import Session, common
 
@@ -18,8 +19,9 @@ _type = click.option("--type", "type", type=_TYPES, help="The kind of dependency
 def dep() -> None:
     """Say which issue waits for which.
 
-    An issue is ready when everything that it blocks on (blocks, parent-child,
-    conditional-blocks, waits-for) is closed. Cycles are refused.
+    An issue is ready when everything that it waits for is closed. With the types blocks,
+    parent-child, conditional-blocks and waits-for it waits; the others say how it is related.
+    Cycles are refused.
     """
 
 
@@ -32,7 +34,7 @@ def dep() -> None:
 @mutation
 @common
 def add(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """ID depends on DEPENDS_ON_ID from now on."""
+    """ID waits for DEPENDS_ON_ID from now on, or is related to it as --type says."""
     options = with_holder(options)
     answer = session.ask("dep.add", payload(options), context(options))
     session.finish(answer, _said)
@@ -46,7 +48,7 @@ def add(session: Session, **options: Any) -> None:  # noqa: ANN401
 @mutation
 @common
 def remove(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """ID does not depend on DEPENDS_ON_ID any more."""
+    """ID does not wait for DEPENDS_ON_ID any more."""
     options = with_holder(options)
     answer = session.ask("dep.remove", payload(options), context(options))
     session.finish(answer, lambda said: "no longer: " + _said(said))
@@ -62,7 +64,7 @@ def remove(session: Session, **options: Any) -> None:  # noqa: ANN401
 @mutation
 @common
 def replace(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """ID depends on NEW_DEPENDS_ON_ID instead, in one step."""
+    """ID waits for NEW_DEPENDS_ON_ID instead, in one step."""
     options = with_holder(options)
     answer = session.ask("dep.replace", payload(options), context(options))
     session.finish(answer, _said)
@@ -78,7 +80,10 @@ def diagnostics(session: Session) -> None:
 
 def _said(answer: dict[str, Any]) -> str:
     link = answer["dependency"]
-    return f"{link['issueId']} {link['type']} {link['dependsOnId']}"
+    issue, kind, other = link["issueId"], link["type"], link["dependsOnId"]
+    if kind not in BLOCKING_TYPES:
+        return f"{issue} {kind} {other}"
+    return f"{issue} waits for {other}" + (f" ({kind})" if kind != "blocks" else "")
 
 
 def _diagnosis(answer: dict[str, Any]) -> str:
