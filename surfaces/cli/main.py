@@ -13,6 +13,7 @@ from ... import __version__
 # command -> module below `commands`, attribute, one line for `--help`
 _COMMANDS = {
     "init": ("init", "init", "Make a state directory."),
+    "where": ("where", "where", "Say which state directory is used here, and why."),
     "up": ("up", "up", "Start the supervision tree: claim, run, renew, retry, escalate."),
     "down": ("running", "down", "Stop the tree, and prove that nothing is left."),
     "status": ("running", "status", "Say in a line how the tree is."),
@@ -88,9 +89,8 @@ class _Lazy(click.Group):
 @click.version_option(__version__, prog_name="understudy")
 @click.option(
     "--state-dir",
-    envvar="UNDERSTUDY_STATE_DIR",
     metavar="DIR",
-    help="Where the journal lives.  [default: .premath]",
+    help="Where the journal lives.  [default: UNDERSTUDY_STATE_DIR, or the nearest .premath]",
 )
 @click.option(
     "--boundary",

@@ -21,19 +21,19 @@ from ...authority import (
     open_office,
 )
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, Transport
+from .state_place import StatePlace, chosen
 
 if TYPE_CHECKING:
     from ...authority import LocalClient
     from ...authority.service import client
 
-DEFAULT_STATE_DIR = ".premath"
-
 
 class Session:
     """One run of a command: where it works, and how it speaks."""
 
-    def __init__(self, state_dir: str, boundary: str | None, *, as_json: bool) -> None:
-        self.state_dir = Path(state_dir)
+    def __init__(self, place: StatePlace, boundary: str | None, *, as_json: bool) -> None:
+        self.place = place
+        self.state_dir = Path(place.path)
         self.boundary = boundary
         self.as_json = as_json
 
@@ -117,11 +117,11 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         boundary = boundary or root.get("boundary")
         if boundary not in (None, *BOUNDARIES):
             raise click.UsageError(f"no boundary `{boundary}`; there is {', '.join(BOUNDARIES)}")
-        folder = state_dir or root.get("state_dir") or DEFAULT_STATE_DIR
+        place = chosen(state_dir or root.get("state_dir"))
         ctx.ensure_object(dict)
         ctx.find_root().obj = root | {"as_json": as_json}
         try:
-            return command(Session(folder, boundary, as_json=as_json), *args, **options)
+            return command(Session(place, boundary, as_json=as_json), *args, **options)
         except BoundaryMissing as error:
             raise click.UsageError(str(error)) from None
 

@@ -1,5 +1,6 @@
 """`understudy init` and `understudy policy`: the state directory and its rules."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import click
 from ....authority import create_state_dir
 from ....authority.journal import journal_url as urls
 from ....contracts import Reason, check, policy_digest
+from .. import state_place
 from ..options import context, journal, mutation, payload, read_document
 from ..session import Session, common, print_json
 
@@ -16,21 +18,41 @@ _MODES = click.Choice(["open", "instruction-linked"])
 
 @click.command()
 @click.option("--node", default="local", show_default=True, help="The name of this clock.")
+@click.option("--here", is_flag=True, help="Make one in this folder, though one above is in use.")
 @journal
 @common
-def init(session: Session, node: str, journal_url: str | None) -> None:
+def init(session: Session, node: str, journal_url: str | None, *, here: bool) -> None:
     """Make a state directory with an empty journal; one that exists is left alone.
+
+    Commands in the folders below use it too, and so do linked git worktrees. Where such a one is in
+    use here already, a second one is made with --here only: the two would hand out the same work.
 
     With --journal the journal is in PostgreSQL, where state directories on several hosts share it.
     The URL is remembered; a password is not: it comes from ~/.pgpass, PGPASSWORD or the URL in
     UNDERSTUDY_JOURNAL.
     """
-    fresh = create_state_dir(session.state_dir, node, journal_url or urls.given())
+    folder = session.state_dir
+    if session.place.why in state_place.ELSEWHERE:
+        if not here:
+            _refuse_second(session)
+        folder = Path(state_place.NAME)
+    for each in session.place.passed_over:
+        click.echo(f"note: passed over {each}", err=True)
+    fresh = create_state_dir(folder, node, journal_url or urls.given())
     if session.as_json:
-        print_json({"result": "accepted", "stateDir": str(session.state_dir), "created": fresh})
+        print_json({"result": "accepted", "stateDir": str(folder), "created": fresh})
     else:
         verb = "made" if fresh else "exists:"
-        click.echo(f'{verb} {session.state_dir}\nnext: understudy issue add "..."')
+        click.echo(f'{verb} {folder}\nnext: understudy issue add "..."')
+
+
+def _refuse_second(session: Session) -> None:
+    """Unless a person wants one."""
+    found = f"{session.state_dir} is in use here already"
+    if sys.stdin is not None and sys.stdin.isatty() and not session.as_json:
+        click.confirm(f"{found}. Make a second one, with work of its own?", abort=True, err=True)
+    else:
+        raise click.UsageError(f"{found}; `understudy init --here` makes a second one")
 
 
 @click.group()
