@@ -3,7 +3,7 @@
 Other rooms take what they need from here, and reach no further in.
 """
 
-from . import canonical, jsonl, limits, retry, rfc3339
+from . import canonical, jsonl, limits, regular_file, retry, rfc3339
 from .checks.check_policy import (
     NORMALIZER_ID,
     Check,
@@ -413,6 +413,7 @@ __all__ = [
     "read_instruction",
     "record_problem",
     "refuse_garbage",
+    "regular_file",
     "restore",
     "retry",
     "retry_decision",

@@ -1,13 +1,14 @@
 """Options that several commands share, and how they become payloads and contexts."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...contracts import canonical
+from ...contracts import canonical, limits, regular_file
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -97,10 +98,29 @@ def with_holder(options: dict[str, Any]) -> dict[str, Any]:
     return known | given
 
 
+def read_file(path: Path, bytes_max: int = limits.REQUEST_BYTES_MAX) -> bytes:
+    """What is in a file that a caller names."""
+    try:
+        return regular_file.read(path, bytes_max)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from None
+
+
+def read_stdin() -> bytes:
+    """What stands on standard input, which may be closed."""
+    try:
+        stdin = sys.stdin
+        return regular_file.read_stream(stdin.buffer, limits.REQUEST_BYTES_MAX) if stdin else b""
+    except OSError as error:
+        raise click.UsageError(f"standard input: {error.strerror}") from None
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """A JSON object from a file."""
     try:
-        document = canonical.decode(path.read_bytes())
+        document = canonical.decode(read_file(path))
     except canonical.NotCanonical as error:
         raise click.UsageError(f"{path}: {error}") from None
     if not isinstance(document, dict):

@@ -50,11 +50,14 @@ from understudy.contracts import (
     limits,
     rfc3339,
 )
-from understudy.contracts.reason import Reason
+from understudy.contracts.reason import Exit, Reason
 from understudy.contracts.records.records import Dependency, Issue, Lease, Stamp, Sublease
 from understudy.contracts.registry.check import validator
 from understudy.contracts.requests.request import Door, Garbage, Request, parse
 from understudy.contracts.requests.shapes import CallerStamp
+from understudy.surfaces.cli.main import cli
+from understudy.surfaces.cli.session import run
+from understudy.surfaces.mcp.gateway.http import Unguarded, read_token
 from understudy.surfaces.mcp.reading import resources
 from understudy.surfaces.mcp.reading.subscriptions import Watches
 from understudy.surfaces.mcp.tools.result_text import told
@@ -1233,3 +1236,25 @@ def test_so_many_requests_of_an_agent_are_in_flight(tmp_path: Path) -> None:
                 line.ask(mark, "tools/call", waits)
             refused = {line.answer()["id"] for _ in range(50)}
             assert refused == set(range(limits.MCP_INFLIGHT_MAX + 1, count + 1))
+
+
+@stands_on("SETTING_BYTES_MAX")
+def test_a_file_with_one_value_has_a_bound(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(b"secret".ljust(limits.SETTING_BYTES_MAX))
+    assert read_token(path, {}) == "secret"
+    path.write_bytes(b"secret".ljust(limits.SETTING_BYTES_MAX + 1))
+    with pytest.raises(Unguarded, match="longer than"):
+        read_token(path, {})
+
+
+@stands_on("IMPORT_FILE_BYTES_MAX")
+def test_an_import_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "issues.jsonl"
+    path.write_bytes(b'{"id":"a","title":"b"}\n')
+    create_state_dir(tmp_path / "state", "local")
+    words = ["import", str(path), "--state-dir", str(tmp_path / "state")]
+    monkeypatch.setattr(limits, "IMPORT_FILE_BYTES_MAX", path.stat().st_size - 1)
+    assert run(cli, words) == Exit.USAGE
+    monkeypatch.setattr(limits, "IMPORT_FILE_BYTES_MAX", path.stat().st_size)
+    assert run(cli, words) == Exit.OK

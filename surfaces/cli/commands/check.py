@@ -7,6 +7,7 @@ import click
 import orjson
 
 from ....contracts import Exit, check_all, documents, world_registry_check
+from ..options import read_file
 from ..session import LeaveCommand, Session, common, print_json
 
 _file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
@@ -75,7 +76,7 @@ def _load(path: Path | None, shipped: str) -> Any:  # noqa: ANN401
     if path is None:
         return documents.load(shipped)
     try:
-        return orjson.loads(path.read_bytes()) or {}  # `null` is a document, and a bad one
+        return orjson.loads(read_file(path)) or {}  # `null` is a document, and a bad one
     except orjson.JSONDecodeError as error:
         raise click.UsageError(f"{path} is not JSON: {error}") from None
 

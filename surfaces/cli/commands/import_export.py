@@ -8,8 +8,8 @@ import click
 import orjson
 
 from ....authority.views import issues_file
-from ....contracts import BY_WIRE, FAILURES, Door, Exit, build, canonical, rfc3339
-from ..options import context, mutation
+from ....contracts import BY_WIRE, FAILURES, Door, Exit, build, canonical, limits, rfc3339
+from ..options import context, mutation, read_file
 from ..session import LeaveCommand, Session, common, print_bytes, print_json
 
 
@@ -33,8 +33,9 @@ def import_file(
     lease comes along with its owner, id and deadline, and gets a fence: `understudy issue leases`.
     """
     file = file or session.state_dir / "issues.jsonl"
+    data = read_file(file, limits.IMPORT_FILE_BYTES_MAX)
     now_text = rfc3339.record_text(time.time_ns() // 1_000_000)
-    records, problems = issues_file.read_issues(file.read_bytes(), now_text)
+    records, problems = issues_file.read_issues(data, now_text)
     report: dict[str, Any] = {
         "result": "accepted",
         "failureClasses": [],

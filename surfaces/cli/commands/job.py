@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..options import context, mutation, payload, stack, with_holder
+from ..options import context, mutation, payload, read_file, stack, with_holder
 from ..session import Session, common
 from .job_log import log
 
@@ -121,8 +121,9 @@ def expire(session: Session, **options: Any) -> None:  # noqa: ANN401
 @common
 def admit(session: Session, file: Path, **options: Any) -> None:  # noqa: ANN401
     """Admit the operations in FILE together, a JSON object a line, in the order of their stamps."""
-    lines = file.read_text("utf-8").splitlines()
-    asked = payload(options) | {"operations": [_parsed(each, dict) for each in lines if each]}
+    lines = enumerate(read_file(file).split(b"\n"), 1)
+    found = [_parsed(each, dict, f"{file}, line {at}: ") for at, each in lines if each.strip()]
+    asked = payload(options) | {"operations": found}
     answer = session.ask("job.admit", asked, context(options))
     session.finish(answer, lambda said: "\n".join(map(_admitted, said["operations"])))
 
@@ -217,13 +218,13 @@ job.add_command(log)
 # --- text for people ------------------------------------------------------------------------------
 
 
-def _parsed(text: str, kind: type) -> Any:  # noqa: ANN401
+def _parsed(text: str | bytes, kind: type, place: str = "") -> Any:  # noqa: ANN401
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise click.UsageError(f"not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{place}not JSON: {error}") from None
     if not isinstance(value, kind):
-        raise click.UsageError("a JSON object is wanted")
+        raise click.UsageError(f"{place}a JSON object is wanted")
     return value
 
 
