@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import click
 import pytest
 from mcp.shared.exceptions import MCPError
 
@@ -56,6 +57,7 @@ from understudy.contracts.registry.check import validator
 from understudy.contracts.requests.request import Door, Garbage, Request, parse
 from understudy.contracts.requests.shapes import CallerStamp
 from understudy.surfaces.cli.main import cli
+from understudy.surfaces.cli.options import Seconds
 from understudy.surfaces.cli.session import run
 from understudy.surfaces.mcp.gateway.http import Unguarded, read_token
 from understudy.surfaces.mcp.reading import resources
@@ -1258,3 +1260,11 @@ def test_an_import_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert run(cli, words) == Exit.USAGE
     monkeypatch.setattr(limits, "IMPORT_FILE_BYTES_MAX", path.stat().st_size)
     assert run(cli, words) == Exit.OK
+
+
+@stands_on("WAIT_SECONDS_MAX")
+def test_issue_next_waits_no_longer_than_a_day() -> None:
+    time = Seconds(limits.WAIT_SECONDS_MAX)
+    assert time.convert("24h", None, None) == limits.WAIT_SECONDS_MAX
+    with pytest.raises(click.UsageError, match="longer than"):
+        time.convert(str(limits.WAIT_SECONDS_MAX + 1), None, None)

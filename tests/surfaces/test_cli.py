@@ -126,8 +126,8 @@ APART = {
 }  # fmt: skip
 EXIT_CODES = (
     "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",
-    "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed", "75 try later",
-    "78 configuration",
+    "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed",
+    "10 nothing ready", "75 try later", "78 configuration",
 )  # fmt: skip
 
 
@@ -286,10 +286,13 @@ def test_nothing_is_said_as_nothing(call: Run) -> None:
     for words, text in (
         (["issue", "list"], "nothing\n"),
         (["issue", "leases"], "no leases\n"),
-        (["issue", "next", "--assignee", "ada"], "nothing is ready\n"),
     ):
         said = call(*words)
         assert (said.code, said.out) == (0, text)
+    said = call("issue", "next", "--assignee", "ada")
+    assert (said.code, said.out) == (10, "nothing is ready\n")
+    to_programs = call("issue", "next", "--assignee", "ada", "--json")
+    assert (to_programs.code, to_programs.json["result"]) == (10, "accepted")
 
 
 def test_a_read_leaves_no_row_unless_reads_are_evidence(scene: Scene, state_dir: Path) -> None:
