@@ -542,7 +542,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
      "stop the sidecar and start it again from this installation"),
     (Reason.SIDECAR_UNREACHABLE, "sidecar_unreachable", _US, _LATER, Exit.UNREACHABLE, None, False,
      "the sidecar does not answer",
-     "look whether it runs: `understudy authority status`"),
+     "`understudy authority serve` starts one, and `understudy doctor` says what is wrong"),
 
     (Reason.REPLAY_MISMATCH, "replay_mismatch", _US, _NEVER, Exit.CHECK_FAILED, None, False,
      "a row of the journal does not replay to the bytes it holds",

@@ -55,6 +55,7 @@ _COMMANDS = {
     "world-registry-check": ("check", "check", "The same as check."),
     "doctor": ("doctor", "doctor", "Say which mode is in use, and what is wrong."),
     "vectors": ("vectors", "vectors", "Run the conformance vectors."),
+    "completion": ("completion", "completion", "Print what makes a shell complete our words."),
     "demo": ("demo", "demo", "A tree at work: a worker killed, one frozen, a zombie refused."),
 }
 

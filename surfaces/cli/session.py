@@ -160,6 +160,7 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
+        _mind_the_order(error)
         if as_json:
             _complain(Reason.REQUEST_INVALID.wire, error.format_message(), as_json=True)
         else:
@@ -176,6 +177,14 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
         _complain("os_error", f"{error.filename or ''}: {error.strerror or error}", as_json=as_json)
         return Exit.FAILED
     return Exit.OK
+
+
+def _mind_the_order(error: click.ClickException) -> None:
+    """Commands know --json, and groups of them do not; the nearest option would be bad advice."""
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--json":
+        error.possibilities = None
+        if error.ctx is not None and isinstance(error.ctx.command, click.Group):
+            error.message += " It stands behind the command: understudy issue list --json"
 
 
 def _complain(wire: str, message: str, *, as_json: bool) -> None:

@@ -116,6 +116,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "required delta": (["b.py", "a.py", "b.py"], "a.py\nb.py\n2 paths  delta1_"),
     "world-registry-check": ([], "contract: accepted"),
     "doctor": ([], "0 wrong"),
+    "completion": (["fish"], "_UNDERSTUDY_COMPLETE=fish_complete"),
 }
 # They need no state directory, take their time, or print what others say; most have own files.
 APART = {
