@@ -39,6 +39,8 @@ class Exit(IntEnum):
 
 
 class Reason(IntEnum):
+    """Why a request was refused, as a number; `wire` is its failure class as answers say it."""
+
     # What never becomes a request.
     REQUEST_INVALID = 1
     REQUEST_TOO_LARGE = 2

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 
@@ -12,6 +12,7 @@ from ...contracts import canonical, limits, regular_file
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+_UNITS = {"s": 1, "m": 60, "h": 3_600}
 _DIGITS_MAX = 9  # of a time; more seconds than any bound
 _CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
 
@@ -62,23 +63,18 @@ duration = stack(
 )
 
 
-class Seconds(click.ParamType):
-    """A time in seconds, up to a greatest one; written 90, 90s, 10m or 1h."""
+def seconds_up_to(seconds_max: int) -> Callable[[str], int]:
+    """The type of an option that is a time: 90, 90s, 10m or 1h, and no longer than that."""
 
-    name = "time"
-    _UNITS: ClassVar = {"s": 1, "m": 60, "h": 3_600}
-
-    def __init__(self, seconds_max: int) -> None:
-        self._seconds_max = seconds_max
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        number, unit = (value[:-1], value[-1:]) if value[-1:] in self._UNITS else (value, "s")
+    def seconds(text: str) -> int:
+        number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
         if not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS_MAX:
-            self.fail(f"`{value}` is no time such as 90s, 10m or 1h", param, ctx)
-        seconds = int(number) * self._UNITS[unit]
-        if seconds > self._seconds_max:
-            self.fail(f"{value} is longer than {self._seconds_max} s", param, ctx)
-        return seconds
+            raise click.BadParameter(f"`{text}` is no time such as 90s, 10m or 1h")
+        if (found := int(number) * _UNITS[unit]) > seconds_max:
+            raise click.BadParameter(f"{text} is longer than {seconds_max} s")
+        return found
+
+    return seconds
 
 
 def payload(options: dict[str, Any]) -> dict[str, Any]:

@@ -159,12 +159,12 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
         return failure.exit
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except click.ClickException as error:
-        _mind_the_order(error)
+    except click.ClickException as wrong:
+        advised = _advised(wrong)
         if as_json:
-            _complain(Reason.REQUEST_INVALID.wire, error.format_message(), as_json=True)
+            _complain(Reason.REQUEST_INVALID.wire, advised.format_message(), as_json=True)
         else:
-            error.show()
+            advised.show()
         return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -179,12 +179,14 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
     return Exit.OK
 
 
-def _mind_the_order(error: click.ClickException) -> None:
+def _advised(error: click.ClickException) -> click.ClickException:
     """Commands know --json, and groups of them do not; the nearest option would be bad advice."""
-    if isinstance(error, click.NoSuchOption) and error.option_name == "--json":
-        error.possibilities = None
-        if error.ctx is not None and isinstance(error.ctx.command, click.Group):
-            error.message += " It stands behind the command: understudy issue list --json"
+    if not isinstance(error, click.NoSuchOption) or error.option_name != "--json":
+        return error
+    if error.ctx is None or not isinstance(error.ctx.command, click.Group):
+        return error
+    advice = "--json goes behind the command: understudy issue list --json"
+    return click.UsageError(advice, error.ctx)
 
 
 def _complain(wire: str, message: str, *, as_json: bool) -> None:

@@ -57,7 +57,7 @@ from understudy.contracts.registry.check import validator
 from understudy.contracts.requests.request import Door, Garbage, Request, parse
 from understudy.contracts.requests.shapes import CallerStamp
 from understudy.surfaces.cli.main import cli
-from understudy.surfaces.cli.options import Seconds
+from understudy.surfaces.cli.options import seconds_up_to
 from understudy.surfaces.cli.session import run
 from understudy.surfaces.mcp.gateway.http import Unguarded, read_token
 from understudy.surfaces.mcp.reading import resources
@@ -1264,7 +1264,7 @@ def test_an_import_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @stands_on("WAIT_SECONDS_MAX")
 def test_issue_next_waits_no_longer_than_a_day() -> None:
-    time = Seconds(limits.WAIT_SECONDS_MAX)
-    assert time.convert("24h", None, None) == limits.WAIT_SECONDS_MAX
+    seconds = seconds_up_to(limits.WAIT_SECONDS_MAX)
+    assert seconds("24h") == limits.WAIT_SECONDS_MAX
     with pytest.raises(click.UsageError, match="longer than"):
-        time.convert(str(limits.WAIT_SECONDS_MAX + 1), None, None)
+        seconds(str(limits.WAIT_SECONDS_MAX + 1))

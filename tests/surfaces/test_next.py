@@ -17,9 +17,9 @@ _NEXT = ("issue", "next", "--assignee", "ada", "--json")
 
 def waiting(state_dir: Path, *words: str) -> "subprocess.Popen[bytes]":
     """A command that has looked and found nothing."""
-    command = [UNDERSTUDY, "issue", "next", "--assignee", "ada", "--state-dir", state_dir, *words]
+    command = ["issue", "next", "--assignee", "ada", "--state-dir", str(state_dir), *words]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        [UNDERSTUDY, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
     )
     assert process.stderr is not None
     assert process.stderr.readline() == b"nothing is ready; waiting for work\n"

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ....contracts import Exit, limits
-from ..options import Seconds, context, duration, holder, mutation, payload, with_holder
+from ..options import context, duration, holder, mutation, payload, seconds_up_to, with_holder
 from ..render import claimed, detail, leases_table, one_line, table
 from ..session import LeaveCommand, Session, common
 from .handover import handover
@@ -98,7 +98,7 @@ def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--assigned-to", help="Only issues that are assigned to this name.")
 @click.option(
     "--wait",
-    type=Seconds(limits.WAIT_SECONDS_MAX),
+    type=seconds_up_to(limits.WAIT_SECONDS_MAX),
     default="0s",
     metavar="TIME",
     help="Wait so long for work: 90s, 10m, 1h.  [0s]",
