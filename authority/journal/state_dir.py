@@ -127,4 +127,5 @@ def make_folder(state_dir: Path) -> None:
     """
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not any(state_dir.iterdir()):
+        (state_dir / IGNORED).touch(0o600)
         (state_dir / IGNORED).write_text("*\n", "ascii")

@@ -64,6 +64,14 @@ def elsewhere() -> StatePlace:
     return StatePlace(NAME, "missing", tuple(dict.fromkeys(passed_over)))
 
 
+def main_worktree() -> str | None:
+    """The main worktree of the linked one that this folder is in."""
+    try:
+        return next(filter(None, map(_main_worktree, _upwards(os.getcwd()))), None)
+    except OSError:
+        return None
+
+
 def _around() -> Iterator[tuple[str, str]]:
     """The folders to look into but this one, the nearest first."""
     try:

@@ -1,6 +1,7 @@
 """A repository has one state directory, wherever a command is run, and git leaves it alone."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -135,6 +136,19 @@ def test_a_second_one_is_made_only_by_one_who_says_so(
     assert bare("init", "--here").out.startswith("made .premath\n")
     assert bare("where", "--json").json["why"] == "here"
     assert bare("init").out.startswith("exists: .premath\n")
+
+
+def test_a_linked_worktree_is_told_where_all_of_them_would_find_one(
+    repository: Path, bare: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = repository.parent / "beside"
+    git("worktree", "add", "--quiet", str(tree), cwd=repository)
+    monkeypatch.chdir(tree)
+    refused = bare("init")
+    assert refused.code == 2
+    _, _, words = refused.err.replace("\n", " ").partition("`understudy ")
+    assert bare(*shlex.split(words.partition("`")[0])).code == 0
+    assert bare("where", "--json").json["stateDir"] == str(repository / ".premath")
 
 
 def test_one_that_is_named_wins(

@@ -1,6 +1,6 @@
 """`understudy init` and `understudy policy`: the state directory and its rules."""
 
-import sys
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +18,24 @@ _MODES = click.Choice(["open", "instruction-linked"])
 
 @click.command()
 @click.option("--node", default="local", show_default=True, help="The name of this clock.")
-@click.option("--here", is_flag=True, help="Make one in this folder, though one above is in use.")
+@click.option("--here", is_flag=True, help="Make one in this folder, though another is in use.")
 @journal
 @common
 def init(session: Session, node: str, journal_url: str | None, *, here: bool) -> None:
     """Make a state directory with an empty journal; one that exists is left alone.
 
-    Commands in the folders below use it too, and so do linked git worktrees. Where such a one is in
-    use here already, a second one is made with --here only: the two would hand out the same work.
+    Commands in the folders below use it too, and so do linked git worktrees. Where another one is
+    in use already, or in a linked worktree, one is made in this folder with --here only: two would
+    hand out the same work.
 
     With --journal the journal is in PostgreSQL, where state directories on several hosts share it.
     The URL is remembered; a password is not: it comes from ~/.pgpass, PGPASSWORD or the URL in
     UNDERSTUDY_JOURNAL.
     """
     folder = session.state_dir
-    if session.place.why in state_place.ELSEWHERE:
-        if not here:
-            _refuse_second(session)
+    if not here:
+        _refuse_another(session)
+    elif session.place.why in state_place.ELSEWHERE:
         folder = Path(state_place.NAME)
     for each in session.place.passed_over:
         click.echo(f"note: passed over {each}", err=True)
@@ -46,13 +47,18 @@ def init(session: Session, node: str, journal_url: str | None, *, here: bool) ->
         click.echo(f'{verb} {folder}\nnext: understudy issue add "..."')
 
 
-def _refuse_second(session: Session) -> None:
-    """Unless a person wants one."""
-    found = f"{session.state_dir} is in use here already"
-    if sys.stdin is not None and sys.stdin.isatty() and not session.as_json:
-        click.confirm(f"{found}. Make a second one, with work of its own?", abort=True, err=True)
-    else:
+def _refuse_another(session: Session) -> None:
+    """Where the repository has one, or where its other worktrees would not see this one."""
+    if session.place.why in state_place.ELSEWHERE:
+        found = f"{session.state_dir} is in use here already"
         raise click.UsageError(f"{found}; `understudy init --here` makes a second one")
+    main = state_place.main_worktree() if session.place.why == "missing" else None
+    if main is not None:
+        shared = shlex.quote(f"{main}/{state_place.NAME}")
+        raise click.UsageError(
+            f"this is a linked git worktree; `understudy init --state-dir {shared}` makes one for "
+            "all worktrees, and `understudy init --here` one for this worktree alone"
+        )
 
 
 @click.group()
