@@ -11,7 +11,7 @@ from ...contracts import Reason, limits
 from . import journal_url
 from .journal import Storage, Unavailable
 from .sqlite import SqliteJournal, flush_folder
-from .state_files import EVIDENCE_LOCK, IGNORED, JOURNAL, LOCK, is_state_dir
+from .state_files import EVIDENCE_LOCK, IGNORED, JOURNAL, LOCK, URL_FILE
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _home(state_dir: Path) -> str:
 
 
 def _require(state_dir: Path) -> None:
-    if not is_state_dir(state_dir):
+    if not any((state_dir / name).exists() for name in (JOURNAL, URL_FILE)):
         raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
 
 
@@ -101,7 +101,7 @@ def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool
         journal_url.refuse_secret(url, "the URL")
     if url is not None and (state_dir / JOURNAL).exists():
         raise Unavailable(Reason.JOURNAL_URL_INVALID, f"{state_dir} has a journal of its own")
-    fresh = not is_state_dir(state_dir)
+    fresh = not any((state_dir / name).exists() for name in (JOURNAL, URL_FILE))
     missing = [each for each in (state_dir, *state_dir.parents) if not each.exists()]
     try:
         make_folder(state_dir)

@@ -47,10 +47,10 @@ def chosen(named: str | None) -> StatePlace:
         return StatePlace(named, "UNDERSTUDY_STATE_DIR")
     if state_files.is_state_dir(NAME):
         return StatePlace(NAME, "here")
-    return elsewhere()
+    return _elsewhere()
 
 
-def elsewhere() -> StatePlace:
+def _elsewhere() -> StatePlace:
     """The nearest one that is not in this folder itself."""
     passed_over: list[str] = []
     for folder, why in _around():
