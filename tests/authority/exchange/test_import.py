@@ -193,7 +193,7 @@ def test_types_of_other_tools_are_tasks_with_a_label() -> None:
     assert problems == []
     assert retyped == {"bug": "bug", "feature": "feature", "chore": "chore"}
     assert [(each["issue_type"], each["labels"]) for each in records] == [
-        ("task", ["x", "bug"]), ("task", ["feature"]), ("task", ["chore"]), ("epic", []),
+        ("task", ["red", "bug"]), ("task", ["feature"]), ("task", ["chore"]), ("epic", []),
     ]  # fmt: skip
 
 
