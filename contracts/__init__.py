@@ -6,6 +6,7 @@ Other rooms take what they need from here, and reach no further in.
 from . import canonical as canonical
 from . import jsonl as jsonl
 from . import limits as limits
+from . import regular_file as regular_file
 from . import retry as retry
 from . import rfc3339 as rfc3339
 from .checks.check_policy import NORMALIZER_ID as NORMALIZER_ID

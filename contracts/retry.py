@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from . import canonical, limits
+from . import canonical, limits, regular_file
 from .registry import documents
 
 POLICY_KIND = "ci.harness.retry.policy.v1"
@@ -129,7 +129,7 @@ def retry_policy() -> RetryPolicy:
 def load_policy(path: Path) -> RetryPolicy | PolicyRefused:
     """Read and prove the policy in a file."""
     try:
-        data = path.read_bytes()
+        data = regular_file.read(path, limits.REQUEST_BYTES_MAX)
     except FileNotFoundError:
         return PolicyRefused(POLICY_MISSING, f"there is no retry policy at {path.name}")
     except OSError as error:

@@ -21,6 +21,7 @@ from typing import Any
 
 import orjson
 
+from ...contracts import limits, regular_file
 from ..process.own_folder import refuse_foreign_link
 from ..process.transcript import Gap, Transcript
 
@@ -63,7 +64,7 @@ class Attempt:
     def record(self) -> dict[str, Any]:
         """What was written down about it; nothing where its writer was killed or is at work."""
         with suppress(OSError, orjson.JSONDecodeError):
-            found = orjson.loads(self.record_path.read_bytes())
+            found = orjson.loads(regular_file.read(self.record_path, limits.REQUEST_BYTES_MAX))
             if isinstance(found, dict):
                 return found
         return {}

@@ -75,7 +75,9 @@ def _plain(words: list[str], known: Sequence[str]) -> dict[str, str] | None:
 
 
 def _folder(given: dict[str, str]) -> str:
-    return given.get("--state-dir") or os.environ.get("UNDERSTUDY_STATE_DIR") or ".premath"
+    from . import state_place
+
+    return state_place.chosen(given.get("--state-dir")).path
 
 
 def yes(standing: fence_check.FenceStanding, *, as_json: bool) -> bytes:

@@ -1,17 +1,20 @@
 """Options that several commands share, and how they become payloads and contexts."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...contracts import canonical
+from ...contracts import canonical, limits, regular_file
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
+_UNITS = {"s": 1, "m": 60, "h": 3_600}
+_DIGITS_MAX = 9  # of a time; more seconds than any bound
 _CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
 
 
@@ -69,6 +72,20 @@ duration = stack(
 )
 
 
+def seconds_up_to(seconds_max: int) -> Callable[[str], int]:
+    """The type of an option that is a time: 90, 90s, 10m or 1h, and no longer than that."""
+
+    def seconds(text: str) -> int:
+        number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+        if not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS_MAX:
+            raise click.BadParameter(f"`{text}` is no time such as 90s, 10m or 1h")
+        if (found := int(number) * _UNITS[unit]) > seconds_max:
+            raise click.BadParameter(f"{text} is longer than {seconds_max} s")
+        return found
+
+    return seconds
+
+
 def payload(options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, as the members of a payload."""
     return {
@@ -106,10 +123,29 @@ def with_holder(options: dict[str, Any]) -> dict[str, Any]:
     return known | given
 
 
+def read_file(path: Path, bytes_max: int = limits.REQUEST_BYTES_MAX) -> bytes:
+    """What is in a file that a caller names."""
+    try:
+        return regular_file.read(path, bytes_max)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from None
+
+
+def read_stdin() -> bytes:
+    """What stands on standard input, which may be closed."""
+    try:
+        stdin = sys.stdin
+        return regular_file.read_stream(stdin.buffer, limits.REQUEST_BYTES_MAX) if stdin else b""
+    except OSError as error:
+        raise click.UsageError(f"standard input: {error.strerror}") from None
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """A JSON object from a file."""
     try:
-        document = canonical.decode(path.read_bytes())
+        document = canonical.decode(read_file(path))
     except canonical.NotCanonical as error:
         raise click.UsageError(f"{path}: {error}") from None
     if not isinstance(document, dict):

@@ -79,7 +79,7 @@ class Pump:
         self._end_at: float | None = None
 
     def run(self) -> int:
-        if not _is_state_dir(self._folder):
+        if not state_files.is_state_dir(self._folder):
             self._trouble = f"no state directory {self._folder}; make one with `understudy init`"
             _say(self._trouble)
             self._code = _CONFIG
@@ -325,12 +325,6 @@ def _read() -> bytes:
         return os.read(0, _READ_BYTES)
     except OSError:
         return b""
-
-
-def _is_state_dir(folder: str) -> bool:
-    """Whether a journal lies there, or the name of the place where it lies."""
-    names = (state_files.JOURNAL, state_files.URL_FILE)
-    return any(os.path.exists(f"{folder}/{name}") for name in names)
 
 
 def _decoded(line: bytes) -> dict[str, Any]:
