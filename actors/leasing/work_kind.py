@@ -103,9 +103,13 @@ class WorkKind:
         produced = {"outputArtifacts": [dict(each) for each in artifacts]}
         return self.completes, self.proof(held) | produced
 
-    def release(self, held: HeldLease, reason: str) -> Ask:
-        """An issue has notes; all others remember the reason."""
-        said = {"reason": reason[: limits.REASON_LENGTH_MAX]} if self.family != "issue" else {}
+    def release(self, held: HeldLease, reason: str, *, handed_back: bool = False) -> Ask:
+        """An issue has notes; all others remember the reason. Issues and jobs have attempts."""
+        said: Record = {}
+        if self.family != "issue":
+            said["reason"] = reason[: limits.REASON_LENGTH_MAX]
+        if handed_back and self.family in ("issue", "job"):
+            said["handedBack"] = True
         return self.gives_back, self.proof(held) | said
 
     def look(self, name: str) -> Ask:
