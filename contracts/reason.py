@@ -33,6 +33,8 @@ class Exit(IntEnum):
     UNREACHABLE = 7
     FROZEN = 8
     CHECK_FAILED = 9
+    WORK_BLOCKED = 10  # `up --until-done`: something was blocked
+    WORK_FAILING = 11  # `up`: one piece of work after another failed in the same way
     TRY_LATER = 75
     CONFIG = 78
 

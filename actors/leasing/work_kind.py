@@ -24,6 +24,7 @@ Ask = tuple[str, dict[str, Any]]  # an action and its payload
 Record = dict[str, Any]  # an issue, a job or a spec, as answers show it
 
 _OWN = ("ISSUE", "ASSIGNEE", "JOB", "KIND", "WORKER", "ARTIFACTS")
+_SECRETS = ("HTTP_TOKEN", "JOURNAL")  # what opens the gateway, and the database with its password
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,13 @@ class HeldLease:
         }
 
 
-def without_work(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what names another piece of work, whose lease is not ours."""
-    foreign = {f"UNDERSTUDY_{name}" for name in _OWN}
-    return {name: value for name, value in env.items() if name not in foreign}
+def for_worker(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what names another piece of work, and without secrets of ours.
+
+    The user's own secrets stay: agents need their keys.
+    """
+    hidden = {f"UNDERSTUDY_{name}" for name in (*_OWN, *_SECRETS)}
+    return {name: value for name, value in env.items() if name not in hidden}
 
 
 @dataclass(frozen=True, slots=True)

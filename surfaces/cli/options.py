@@ -1,6 +1,7 @@
 """Options that several commands share, and how they become payloads and contexts."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,27 @@ duration = stack(
     ),
     click.option("--expires-at", "lease_expires_at", help="Hold it until this RFC 3339 moment."),
 )
+
+
+def pauses(
+    context: click.Context,  # noqa: ARG001 - as click calls it
+    parameter: click.Parameter,  # noqa: ARG001
+    text: str | None,
+) -> tuple[int, int] | None:
+    """`5s`, or `5s..5m`: the first pause and the longest, in milliseconds."""
+    if text is None:
+        return None
+    first, _, last = text.partition("..")
+    low, high = _time_ms(first), _time_ms(last or first)
+    if low is None or high is None or low > high:
+        raise click.BadParameter(f"{text!r} is no pause: say 5s, or 5s..5m")
+    return low, high
+
+
+def _time_ms(text: str) -> int | None:
+    match = re.fullmatch(r"(\d{1,6})(ms|s|m|h)", text.strip())
+    units = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+    return int(match[1]) * units[match[2]] if match else None
 
 
 def payload(options: dict[str, Any]) -> dict[str, Any]:

@@ -187,8 +187,14 @@ def add(session: Session, **options: Any) -> None:  # noqa: ANN401
 @mutation
 @common
 def update(session: Session, **options: Any) -> None:  # noqa: ANN401
-    """Change members of an issue; what is not named stays."""
+    """Change members of an issue; what is not named stays.
+
+    Who opens an issue without holding it has it tried afresh: no attempt so far counts any more,
+    and it does not rest.
+    """
     options = with_holder(options)
+    if options.get("status") == "open" and not (options.get("lease_id") or options.get("fence")):
+        options["afresh"] = True
     answer = session.ask("issue.update", payload(options), context(options))
     session.finish(answer, lambda said: f"updated {one_line(said['issue'])}")
 

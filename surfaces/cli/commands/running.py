@@ -1,5 +1,6 @@
 """`understudy down`, `status`, `tree` and `top`: a tree that runs, from outside."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ def status(session: Session) -> None:
     for name, term in tree_text.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
         click.echo(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
+    for line in tree_text.rests(found):
+        click.echo(f"  {line}")
 
 
 @click.command()
@@ -81,7 +84,9 @@ def top(session: Session, every: float) -> None:
 
 
 def draw(found: dict[str, Any]) -> None:
-    lines = [tree_text.painted(line, colour) for line, colour in tree_text.drawn(found)]
+    columns, lines_max = shutil.get_terminal_size()
+    fitted = tree_text.fitted(found, columns, lines_max - 1)  # the cursor has a line of its own
+    lines = [tree_text.painted(line, colour) for line, colour in fitted]
     click.echo(_CLEAR + "\n".join(lines))
 
 
