@@ -27,15 +27,16 @@ def is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
 class Tally:
     """How work has ended since a tree began, over all runs of its dispatchers.
 
-    A dispatcher that dies takes its last counts along, so that what is blocked is asked as well.
+    A dispatcher that dies takes its last counts along; so where the exit code hangs on it, what is
+    blocked is asked as well.
     """
 
-    def __init__(self, session: Session, plan: Plan) -> None:
+    def __init__(self, session: Session, plan: Plan, *, asks: bool) -> None:
         self.fault: dict[str, Any] | None = None  # of the tree itself
-        self._session, self._plan = session, plan
+        self._session, self._plan, self._asks = session, plan, asks
         self._runs: dict[str, dict[str, int]] = {}
         self._begun = time.monotonic()
-        self._blocked_before = _blocked(session, plan)
+        self._blocked_before = self._blocked()
 
     def take(self, found: dict[str, Any]) -> bool:
         """Take a picture in; whether a loop is at fault, and has nothing in hand any more."""
@@ -52,9 +53,12 @@ class Tally:
         runs = self._runs.values()
         names = ("done", "blocked", "escalated", "handedBack", "attempts")
         total = {name: sum(each.get(name, 0) for each in runs) for name in names}
-        fresh = _blocked(self._session, self._plan) - self._blocked_before
+        fresh = self._blocked() - self._blocked_before
         total["blocked"] = max(total["blocked"], len(fresh))
         return total | {"seconds": int(time.monotonic() - self._begun)}
+
+    def _blocked(self) -> set[str]:
+        return _blocked(self._session, self._plan) if self._asks else set()
 
 
 def tally_text(total: dict[str, int]) -> str:

@@ -368,6 +368,35 @@ def test_an_issue_that_was_handed_back_rests_and_is_no_failure(hand: StageHand) 
     assert rested_ms <= hand.now_ms <= rested_ms + 5_000
 
 
+def test_a_person_who_opens_an_issue_afresh_ends_its_rest(hand: StageHand) -> None:
+    holder = hand.running(attempt=2)
+    hand.exits(holder, 1)
+    hand.tell(orders.Settled(hand.one(orders.Release).token))
+    (rest,) = hand.dispatcher.summary(hand.now_ms)["rests"]
+    assert (rest["issue"], rest["why"]) == ("a", "retry pause")
+    assert rest["restMs"] > 0
+    hand.lists("a", attempts=2)
+    assert not hand.asks(orders.Claim), "it rests"
+    hand.tell(orders.Wake())
+    hand.lists("a", attempts=2, excused=2)
+    assert hand.one(orders.Claim).issue_id == "a"
+
+
+def test_a_tree_that_is_at_fault_hands_back_and_claims_no_more(hand: StageHand) -> None:
+    holder = hand.running()
+    hand.effects.clear()
+    hand.exits(holder, 127, detail="./agnt.sh: not found")
+    release = hand.one(orders.Release)
+    assert release.handed_back
+    assert not hand.asks(orders.Discover, orders.Amend)
+    hand.tell(orders.Settled(release.token))
+    hand.passes(60_000)
+    assert not hand.asks(orders.AskReady, orders.Claim)
+    fault = hand.dispatcher.summary(hand.now_ms)["fault"]
+    assert (fault["cannotRun"], fault["name"]) == (True, "a")
+    assert "not found" in fault["detail"]
+
+
 def escalated(
     hand: StageHand, holder: HeldLease, notes: str = "", filed: bool = True
 ) -> str | None:

@@ -250,20 +250,21 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         view = _View(session)
         view.say(f"up: {plan.state_dir}, {_labour_of(plan)}")
         reason: Ending | None = None
-        tally, over = Tally(session, plan), False
+        tally, over = Tally(session, plan, asks=until_done), False
         try:
             while reason is None and not signals and not running.is_told_to_stop and not over:
                 reason = running.wait(_TURN_MS)
                 found = running.picture()
                 view.show(found)
                 over = tally.take(found) or (until_done and is_done(session, plan, found))
-            total = tally.total()
+            total = tally.total() if reason is None else {}
         finally:
             view.end()
             running.stop()
     if reason is not None:
         _gave_up(session, reason)
-    view.say(f"stopped; nothing is left: {tally_text(total)}")
+    works = plan.argv or plan.kinds
+    view.say("stopped; nothing is left" + (f": {tally_text(total)}" if works else ""))
     if tally.fault is not None:
         _faulty(session, tally.fault, total)
     is_blocked = over and bool(total["blocked"])
