@@ -11,10 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..leasing.work_kind import HeldLease
-from .assignment import EndStep
-from .escalation import matched
-from .orders import WorkerExited
-from .verdict import Verdict
+from .escalation import FailedAttempt, matched
 from .worklist import LOST
 
 _CANNOT_RUN: Final = (126, 127)  # what a shell, a warden and our own handlers say
@@ -28,19 +25,20 @@ class Breaker:
     _names: set[str] = field(default_factory=set)  # that failed in this way, one after another
     _proven: set[str] = field(default_factory=set)  # kinds of work that something was done of
 
-    def trips(self, lease: HeldLease, event: WorkerExited, verdict: Verdict) -> bool:
+    def works(self, lease: HeldLease) -> None:
+        """Something was done, and the authority has taken it."""
+        self._proven.add(lease.kind)
+        self._names.clear()
+
+    def trips(self, lease: HeldLease, failure: FailedAttempt | None, code: int | None) -> bool:
         """Whether this end is the tree's fault."""
-        if verdict.steps == (EndStep.CLOSE,):
-            self._proven.add(lease.kind)
-            self._names.clear()
-        failure = verdict.failure
         if failure is None or matched(failure.decision) in LOST:
             return False
-        way = (matched(failure.decision), event.code)
+        way = (matched(failure.decision), code)
         if way != self._way:
             self._way, self._names = way, set()
         self._names.add(lease.name)
-        cannot_run = event.code in _CANNOT_RUN and lease.kind not in self._proven
+        cannot_run = code in _CANNOT_RUN and lease.kind not in self._proven
         allowed = 1 if cannot_run else self.stop_after
         if not 0 < allowed <= len(self._names):
             return False

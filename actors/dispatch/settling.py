@@ -47,7 +47,11 @@ class Settling:
         term.artifacts = event.artifacts
         known = (term.tries, term.labels, self._policy)
         verdict = judge(term.why, event, *known, excused=term.excused)
-        if self._breaker.trips(term.lease, event, verdict):
+        self._conclude(term, verdict, event.code)
+
+    def _conclude(self, term: Assignment, verdict: Verdict, code: int | None) -> None:
+        """As it was judged, unless the tree is at fault."""
+        if self._breaker.trips(term.lease, verdict.failure, code):
             self._out.report("no fault of the work", verdict.said, term.name)
             verdict = Verdict((EndStep.RELEASE,), reason=verdict.said, handed_back=True)
         self.carry_out(term, verdict)
@@ -120,6 +124,7 @@ class Settling:
             self.tally["handedBack"] += 1
         elif decision is None and not term.reason:
             self.tally["done"] += 1
+            self._breaker.works(term.lease)
             self._out.report("done", f"attempt {term.tries}", term.name)
 
     def step_refused(self, term: Assignment, failure_class: str, said: str) -> None:
@@ -132,7 +137,8 @@ class Settling:
         elif failure_class in _UNPROVEN:
             # It says that it is done, and has no witness of that: the attempt has failed.
             decision = retry_decision(self._policy, [failure_class], term.tries)
-            self.carry_out(term, failed(FailedAttempt(term.worker, decision, said), term.labels))
+            verdict = failed(FailedAttempt(term.worker, decision, said), term.labels)
+            self._conclude(term, verdict, 0)
         else:
             # It cannot end as it should, so somebody else may have it.
             self._out.report(f"{step.value} refused", said, term.name)

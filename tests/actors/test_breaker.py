@@ -12,7 +12,9 @@ from understudy.contracts import retry_policy
 def trips(breaker: Breaker, name: str, code: int | None, kind: str = "") -> bool:
     event = WorkerExited("w", code, None if code is not None else 9)
     lease = HeldLease(name, "w", "l", 1, kind=kind)
-    return breaker.trips(lease, event, judge(None, event, 1, (), retry_policy()))
+    if code == 0:
+        breaker.works(lease)
+    return breaker.trips(lease, judge(None, event, 1, (), retry_policy()).failure, code)
 
 
 @pytest.mark.parametrize("code", [126, 127])

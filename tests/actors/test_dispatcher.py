@@ -397,6 +397,21 @@ def test_a_tree_that_is_at_fault_hands_back_and_claims_no_more(hand: StageHand) 
     assert "not found" in fault["detail"]
 
 
+def test_a_close_that_is_refused_for_want_of_proof_counts_as_a_failure_in_one_way(
+    hand: StageHand,
+) -> None:
+    for place, name in enumerate("abcde", start=1):
+        holder = hand.running(name)
+        hand.exits(holder, 0)
+        hand.effects.clear()
+        token = f"tree.close.{name}.{holder.fence}"
+        hand.tell(orders.RequestRefused(token, "issue_close_unattested"))
+        assert (hand.dispatcher.summary(hand.now_ms)["fault"] is not None) == (place == 5)
+        if place < 5:
+            escalated(hand, holder, filed=hand.asks(orders.Discover))
+    assert hand.one(orders.Release).handed_back
+
+
 def escalated(
     hand: StageHand, holder: HeldLease, notes: str = "", filed: bool = True
 ) -> str | None:

@@ -144,7 +144,7 @@ def test_a_hand_back_is_no_attempt(state_dir: Path, tmp_path: Path) -> None:
     add(state_dir, "a")
     for _ in range(3):
         with Up(state_dir, "--exec", "sleep 60").ready() as up:
-            eventually(lambda up=up: [each["phase"] for each in up.terms()] == ["running"])
+            eventually(up.terms)
             assert understudy("down", "--state-dir", state_dir).returncode == 0
             up.wait()
     found = issues(state_dir)["a"]
