@@ -34,6 +34,8 @@ class Exit(IntEnum):
     FROZEN = 8
     CHECK_FAILED = 9
     NOTHING_READY = 10
+    WORK_BLOCKED = 11  # `up --until-done`: something was blocked
+    WORK_FAILING = 12  # `up`: one piece of work after another failed in the same way
     TRY_LATER = 75
     CONFIG = 78
 

@@ -154,6 +154,25 @@ def parse_policy(data: bytes) -> RetryPolicy | PolicyRefused:
     return policy
 
 
+def adjusted(
+    data: bytes, attempts: int | None = None, pause_ms: tuple[int, int] | None = None
+) -> RetryPolicy | PolicyRefused:
+    """A policy with other numbers, sealed anew: so many attempts, and pauses from the first to the
+    second. Both are for classes that are tried again at all; the others stay as they are."""
+    policy = parse_policy(data)
+    if isinstance(policy, PolicyRefused):
+        return policy
+    document: dict[str, Any] = canonical.decode(data)
+    for rule in (document["defaultRule"], *document["rules"]):
+        if attempts is not None and rule["maxAttempts"] > 1:
+            rule["maxAttempts"] = attempts
+    for backoff in document["backoff"].values():
+        if pause_ms is not None and backoff["capMs"] > 0:
+            base_ms, cap_ms = pause_ms
+            backoff |= {"baseMs": base_ms, "capMs": cap_ms, "factor": max(2, backoff["factor"])}
+    return parse_policy(canonical.encode(document | {"policyDigest": policy_digest(document)}))
+
+
 def policy_digest(document: Mapping[str, Any]) -> str:
     """The digest of a policy: over its canonical form without the digest itself."""
     content = {name: value for name, value in document.items() if name != "policyDigest"}

@@ -48,7 +48,8 @@ def _say_current(words: list[str]) -> bool:
     resource, fence = given.get("--resource", ""), given.get("--fence", "")
     if not given.keys() & {"--resource", "--fence"}:
         resource, *more = fence_check.own_resources() or [""]
-        fence = "" if more else os.environ.get("UNDERSTUDY_FENCE", "")
+        is_clear = not more and fence_check.is_at_home(_folder(given))
+        fence = os.environ.get("UNDERSTUDY_FENCE", "") if is_clear else ""
     plain = fence.isascii() and fence.isdecimal() and len(fence) <= _DIGITS_MAX
     if not plain or not fence_check.is_resource(resource):
         return False

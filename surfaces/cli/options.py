@@ -1,6 +1,7 @@
 """Options that several commands share, and how they become payloads and contexts."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,7 @@ from ...contracts import canonical, limits, regular_file
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
-_UNITS = {"s": 1, "m": 60, "h": 3_600}
-_DIGITS_MAX = 9  # of a time; more seconds than any bound
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
 
 
@@ -76,14 +76,29 @@ def seconds_up_to(seconds_max: int) -> Callable[[str], int]:
     """The type of an option that is a time: 90, 90s, 10m or 1h, and no longer than that."""
 
     def seconds(text: str) -> int:
-        number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
-        if not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS_MAX:
+        found_ms = _time_ms(text)
+        if found_ms is None:
             raise click.BadParameter(f"`{text}` is no time such as 90s, 10m or 1h")
-        if (found := int(number) * _UNITS[unit]) > seconds_max:
+        if found_ms > seconds_max * 1_000:
             raise click.BadParameter(f"{text} is longer than {seconds_max} s")
-        return found
+        return found_ms // 1_000
 
     return seconds
+
+
+def pauses(text: str) -> tuple[int, int]:
+    """The type of an option `5s`, or `5s..5m`: the first pause and the longest, in milliseconds."""
+    first, _, last = text.partition("..")
+    low, high = _time_ms(first), _time_ms(last or first)
+    if low is None or high is None or low > high:
+        raise click.BadParameter(f"{text!r} is no pause: say 5s, or 5s..5m")
+    return low, high
+
+
+def _time_ms(text: str) -> int | None:
+    """A time such as 90s, 10m or 1h; a number alone is seconds."""
+    match = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h)?", text.strip())
+    return int(match[1]) * _UNITS_MS[match[2] or "s"] if match else None
 
 
 def payload(options: dict[str, Any]) -> dict[str, Any]:

@@ -142,6 +142,13 @@ def test_a_command_learns_what_it_works_on(folder: Path) -> None:
     assert done.stderr == b""
 
 
+def test_a_command_gets_no_secret_of_ours(folder: Path) -> None:
+    secrets = {"UNDERSTUDY_HTTP_TOKEN": "t" * 32}
+    done = understudy("exec", "x", "--state-dir", folder, "-q", "--", "env", env=secrets)
+    assert done.returncode == 0
+    assert b"t" * 32 not in done.stdout
+
+
 def test_a_command_can_speak_for_its_lease(folder: Path) -> None:
     script = '"$0" guard && "$0" issue update x --notes half && "$0" issue renew x'
     done = executed(folder, "sh", "-c", script, str(UNDERSTUDY))

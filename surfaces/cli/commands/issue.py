@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ....contracts import ESCALATION, Exit, limits
-from ..options import context, duration, mutation, payload, seconds_up_to
+from ..options import context, duration, holder, mutation, payload, seconds_up_to, with_holder
 from ..render import claimed, detail, leases_table, one_line, table
 from ..request import Answer, change, held_change, read
 from ..session import LeaveCommand, Session, common
@@ -213,10 +213,20 @@ def add(said: Answer) -> str:
 @click.option("--new-assignee", help="Reserve it for another name.")
 @click.option("--owner")
 @click.option("--label", "labels", multiple=True, help="The labels from now on.")
-@held_change("issue.update")
-def update(said: Answer) -> str:
-    """Change members of an issue; what is not named stays."""
-    return f"updated {one_line(said['issue'])}"
+@holder
+@mutation
+@common
+def update(session: Session, **options: Any) -> None:
+    """Change members of an issue; what is not named stays.
+
+    Who opens an issue without holding it has it tried afresh: no attempt so far counts any more,
+    and it does not rest.
+    """
+    options = with_holder(options)
+    if options.get("status") == "open" and not (options.get("lease_id") or options.get("fence")):
+        options["afresh"] = True
+    answer = session.ask("issue.update", payload(options), context(options))
+    session.finish(answer, lambda said: f"updated {one_line(said['issue'])}")
 
 
 @issue.command()

@@ -1,5 +1,6 @@
 """`understudy down`, `status`, `tree` and `top`: a tree that runs, from outside."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def status(session: Session) -> None:
     for name, term in tree_text.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
         lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
+    lines += [f"  {line}" for line in tree_text.rests(found)]
     waits = [each["id"] for each in waiting]
     session.accept("\n".join(lines), **found, waitsForPerson=waits)
 
@@ -88,7 +90,9 @@ def top(session: Session, every: float) -> None:
 
 
 def draw(found: dict[str, Any]) -> None:
-    click.echo(CLEAR + tree_text.painted(found))
+    columns, lines_max = shutil.get_terminal_size()
+    # The cursor has a line of its own.
+    click.echo(CLEAR + tree_text.painted(found, (columns, lines_max - 1)))
 
 
 def _list_escalations(session: Session) -> list[dict[str, Any]]:
