@@ -57,6 +57,7 @@ from .records.job import (
 )
 from .records.records import (
     BLOCKING_TYPES,
+    ESCALATION,
     Decision,
     Dependency,
     Fiber,
@@ -118,6 +119,7 @@ from .requests.shapes import (
     AddDependency,
     AddIssue,
     AdmitOperations,
+    AgentPass,
     AppendStep,
     Artifact,
     Break,
@@ -218,6 +220,7 @@ __all__ = [
     "BOOTSTRAP_KIND",
     "BY_WIRE",
     "DISPATCH_KIND",
+    "ESCALATION",
     "FAILURES",
     "FIBER_TRANSITIONS",
     "JOB_TRANSITIONS",
@@ -236,6 +239,7 @@ __all__ = [
     "AddDependency",
     "AddIssue",
     "AdmitOperations",
+    "AgentPass",
     "AppendStep",
     "Artifact",
     "Author",

@@ -282,6 +282,11 @@ class Reason(IntEnum):
     SPEC_STEP_UNKNOWN = 478
     JOB_NOT_DISPATCHABLE = 479
     JOB_DISPATCHED = 480
+    # Agents, and what waits for people.
+    PERSON_REQUIRED = 481
+    OPERATOR_REQUIRED = 482
+    AGENT_NAME_MISMATCH = 483
+    AGENT_HOLDS_FULL = 484
 
     @property
     def wire(self) -> str:
@@ -1006,6 +1011,19 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
     (Reason.JOB_DISPATCHED, "job_dispatched", _PEER, _NEVER, Exit.CONFLICT, None, True,
      "the job was handed on before, once and for all",
      "go on with another; `understudy job show ID` names the file"),
+
+    (Reason.PERSON_REQUIRED, "issue_waits_for_person", _CALLER, _NEVER, Exit.DENIED, None, False,
+     "it is an escalation, which only a person takes, closes or hands on",
+     "take other work; a person claims or frees it: `understudy issue update ID --type task`"),
+    (Reason.OPERATOR_REQUIRED, "operator_required", _CALLER, _NEVER, Exit.DENIED, None, False,
+     "this is for operators, and the agent was not granted it",
+     "ask a person, who has the command line for it"),
+    (Reason.AGENT_NAME_MISMATCH, "agent_name_mismatch", _CALLER, _NEVER, Exit.DENIED, None, False,
+     "an agent acts under the name of its own connection alone",
+     "leave the name out, and act on what you hold yourself"),
+    (Reason.AGENT_HOLDS_FULL, "agent_holds_full", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "the agent holds as much as one agent may",
+     "finish or hand over what it holds, then claim more"),
 )
 # fmt: on
 

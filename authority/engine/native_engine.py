@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ...contracts import (
     DISPATCH_KIND,
+    ESCALATION,
     FAILURES,
     NORMALIZER_ID,
     PROFILE_ID,
@@ -298,7 +299,7 @@ def _put(kernel: Kernel, state: State, issue_id: str) -> None:
     resource = issue_resource(issue_id)
     lease = state.leases.get(resource)
     flags = (
-        _FOREIGN * _is_foreign(state, resource, lease)
+        _FOREIGN * (_is_foreign(state, resource, lease) or issue.issue_type == ESCALATION)
         | _TORN * (resource in state.torn)
         | _WAITING * bool(state.blockers(issue_id))
         | _AWAITED * (_demands_witness(state) or bool(state.blocks.get(issue_id)))

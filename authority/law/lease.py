@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 from msgspec.structs import replace
 
 from ...contracts import (
+    ESCALATION,
     TRANSITIONS,
     Break,
     ClaimIssue,
@@ -194,10 +195,17 @@ def claim(turn: Turn, request: ClaimIssue) -> Outcome:
         return Refused(Reason.LEASE_NOT_FOUND, f"issue {request.id}", request.id)
     if issue.status == "closed":
         return Refused(Reason.ISSUE_CLOSED, f"issue {request.id}", request.id)
-    obstacle = _obstacle(turn, issue, assignee, request.fence)
+    obstacle = persons(turn, issue) or _obstacle(turn, issue, assignee, request.fence)
     if obstacle is not None:
         return obstacle
     return _lease_out(turn, issue, assignee, request.lease_id, deadline_ms)
+
+
+def persons(turn: Turn, issue: Issue) -> Refused | None:
+    """An escalation waits for a person, who comes through the door of the command line."""
+    if issue.issue_type != ESCALATION or turn.door in ("cli", "local-repl"):
+        return None
+    return Refused(Reason.PERSON_REQUIRED, f"issue {issue.id}", issue.id)
 
 
 def claim_next(turn: Turn, request: ClaimNext) -> Outcome:
@@ -227,6 +235,8 @@ def _waiting(turn: Turn) -> Iterator[Rank]:
 
 
 def _wanted(issue: Issue, request: ClaimNext) -> bool:
+    if issue.issue_type == ESCALATION:  # lapsed: the person who had it is asked again
+        return False
     if request.issue_type is not None and issue.issue_type != request.issue_type:
         return False
     if request.assigned_to is not None and issue.assignee != request.assigned_to:

@@ -157,7 +157,7 @@ BLOCKING_TYPES = frozenset({"blocks", "parent-child", "conditional-blocks", "wai
 DEPENDENCY_TYPES = BLOCKING_TYPES | {
     "related", "discovered-from", "relates-to", "duplicates", "supersedes", "replies-to",
 }  # fmt: skip
-ISSUE_TYPES = frozenset({"epic", "task"})
+ESCALATION = "escalation"  # the type of what waits for a person
 
 
 def issue_resource(issue_id: str) -> str:

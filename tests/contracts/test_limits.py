@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import orjson
 import pytest
 from mcp.shared.exceptions import MCPError
 
@@ -16,7 +17,7 @@ from tests.authority.sidecar.serving import Serving
 from tests.fakes.desk import START_MS, Desk, asked
 from tests.fakes.journal import MemoryJournal
 from tests.fakes.policy import envelope, passed, policy
-from tests.mcp.door.agents import HANDSHAKE, Wire
+from tests.mcp.door.agents import HANDSHAKE, LISTEN, Wire
 from tests.mcp.door.agents import Door as AgentsDoor
 from tests.patience import PATIENCE_SECONDS, eventually
 from understudy.actors.agents.holds import AgentHolds
@@ -1233,3 +1234,35 @@ def test_so_many_requests_of_an_agent_are_in_flight(tmp_path: Path) -> None:
                 line.ask(mark, "tools/call", waits)
             refused = {line.answer()["id"] for _ in range(50)}
             assert refused == set(range(limits.MCP_INFLIGHT_MAX + 1, count + 1))
+
+
+@stands_on("MCP_HELD_DEFAULT")
+def test_an_agent_holds_so_many_pieces_of_work_unless_its_operator_says_otherwise() -> None:
+    desk = Desk()
+    context = {"agent": {"name": "ann", **AgentPolicy().terms}}
+    for number in range(limits.MCP_HELD_DEFAULT + 1):
+        desk.grant("issue.add", id=f"us-{number}", title="t")
+    requests = [
+        asked("issue.claim_next", {"assignee": "ann"}, context=context)
+        for _ in range(limits.MCP_HELD_DEFAULT + 1)
+    ]
+    answers = [orjson.loads(each) for each in desk.authority.submit(requests)[0]]
+    assert [each["result"] for each in answers[:-1]] == ["accepted"] * limits.MCP_HELD_DEFAULT
+    assert answers[-1]["failureClasses"] == [Reason.AGENT_HOLDS_FULL.wire]
+    desk.prove()
+
+
+@stands_on("MCP_STREAMS_MAX")
+def test_so_many_event_streams_of_an_agent_are_open(tmp_path: Path) -> None:
+    create_state_dir(tmp_path / "state", "local")
+    with AgentsDoor(tmp_path / "state") as door:
+        door.ready()
+        with Wire(door.state_dir) as line:
+            count = limits.MCP_STREAMS_MAX + 2
+            for mark in range(1, count + 1):
+                line.ask(mark, "subscriptions/listen", LISTEN)
+            line.ask(0, "ping")
+            refused: list[int] = []
+            while (answer := line.answer()).get("id") != 0:
+                refused += [answer["id"]] if "error" in answer else []
+            assert refused == [count - 1, count]

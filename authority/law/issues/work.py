@@ -26,7 +26,7 @@ from ....contracts import (
 )
 from ..checks.required import refuse_unattested
 from ..fiber import still_open
-from ..lease import step, touch
+from ..lease import persons, step, touch
 from ..outcome import (
     Accepted,
     Change,
@@ -83,6 +83,10 @@ def update(turn: Turn, request: UpdateIssue) -> Outcome:
     if isinstance(lease, Refused):
         return lease
     issue = state.issues[request.id]
+    settles = request.status is not None or request.issue_type not in (None, issue.issue_type)
+    refusal = persons(turn, issue) if settles else None
+    if refusal is not None:
+        return refusal
     members = {
         name: value
         for name in _PLAIN
@@ -113,7 +117,9 @@ def close(turn: Turn, request: CloseIssue) -> Outcome:
     lease = touch(turn, request, "issue.close")
     if isinstance(lease, Refused):
         return lease
-    refusal = refuse_unattested(turn.state, request.id)
+    refusal = persons(turn, turn.state.issues[request.id]) or refuse_unattested(
+        turn.state, request.id
+    )
     if refusal is not None:
         return refusal
     if lease is None:

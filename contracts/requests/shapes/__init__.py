@@ -55,7 +55,7 @@ from .checks import (
     VerifyDecision,
     VerifyWitness,
 )
-from .context import STRENGTH, CallerStamp, Context, Transport
+from .context import STRENGTH, AgentPass, CallerStamp, Context, Transport
 from .fiber import CancelFiber, JoinFiber, SpawnFiber
 from .harness import (
     AppendStep,
@@ -144,6 +144,7 @@ __all__ = [
     "AddDependency",
     "AddIssue",
     "AdmitOperations",
+    "AgentPass",
     "AppendStep",
     "Artifact",
     "Artifacts",
