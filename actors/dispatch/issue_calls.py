@@ -12,7 +12,7 @@ from typing import Self, get_args
 
 from ...authority import Unavailable
 from ...authority.service import client
-from ...contracts import Reason, contract_digest, host_actions, rfc3339
+from ...contracts import ESCALATION, Reason, contract_digest, host_actions, rfc3339
 from ..leasing.outstanding import Answer
 from ..leasing.work_kind import WORK
 from . import orders
@@ -124,6 +124,7 @@ class Issues(Dialect):
             case orders.Discover(token, holder, new_id, title, description, labels):
                 filed = {"newId": new_id, "title": title, "description": description}
                 filed |= self.kind.proof(holder) | {"labels": list(labels)}
+                filed |= {"issueType": ESCALATION}  # it waits for a person
                 return [named(token, "issue.discover", filed)]
             case orders.Amend(token, holder, status, notes):
                 members = {"status": status, "notes": notes}

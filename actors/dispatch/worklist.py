@@ -10,7 +10,7 @@ worker taken. When to look, and what of a list to claim, is in `leasing.polling`
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...contracts import RetryPolicy, backoff_ms, retry_decision
+from ...contracts import ESCALATION, RetryPolicy, backoff_ms, retry_decision
 from ..leasing.moment import Moment
 from ..leasing.polling import Candidate, Polling
 from .escalation import LABEL
@@ -28,6 +28,8 @@ class Wanted:
     issue_type: str | None = None
 
     def fits(self, listing: Listing | Story) -> bool:
+        if listing.issue_type == ESCALATION:  # it waits for a person
+            return False
         if self.issue_type is not None and listing.issue_type != self.issue_type:
             return False
         if LABEL in listing.labels and LABEL not in self.labels:

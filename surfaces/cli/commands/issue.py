@@ -4,10 +4,13 @@ from typing import Any
 
 import click
 
+from ....contracts import ESCALATION
 from ..options import context, duration, holder, mutation, payload, with_holder
 from ..render import claimed, detail, leases_table, one_line, table
 from ..session import Session, common
 from .handover import handover
+
+_TYPE = click.Choice(["epic", "task", ESCALATION])  # the last waits for a person
 
 
 @click.group()
@@ -25,7 +28,7 @@ def issue() -> None:
 @issue.command("list")
 @click.option("--status", help="open, in_progress, blocked or closed.")
 @click.option("--label", help="Issues with this label.")
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assignee", help="Issues of this assignee.")
 @common
 def list_(session: Session, **options: Any) -> None:  # noqa: ANN401
@@ -88,7 +91,7 @@ def claim(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--assignee", envvar="UNDERSTUDY_ASSIGNEE", required=True, help="Who claims it.")
 @click.option("--lease-id", help="Choose the lease's id.")
 @click.option("--label", "labels", multiple=True, help="Only issues with this label.")
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assigned-to", help="Only issues that are assigned to this name.")
 @duration
 @mutation
@@ -158,7 +161,7 @@ def break_(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--acceptance-criteria", help="When it is done.")
 @click.option("--notes")
 @click.option("--priority", type=int, help="Small is urgent.  [2]")
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assignee", help="Reserve it for this name.")
 @click.option("--owner", help="Who answers for it.")
 @click.option("--label", "labels", multiple=True)
@@ -179,7 +182,7 @@ def add(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--notes")
 @click.option("--status", help="open, blocked or closed; each ends the lease.")
 @click.option("--priority", type=int)
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--new-assignee", help="Reserve it for another name.")
 @click.option("--owner")
 @click.option("--label", "labels", multiple=True, help="The labels from now on.")
@@ -199,7 +202,7 @@ def update(session: Session, **options: Any) -> None:  # noqa: ANN401
 @click.option("--new-id", help="Choose the new issue's id.")
 @click.option("--description")
 @click.option("--priority", type=int)
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--label", "labels", multiple=True)
 @holder
 @mutation

@@ -8,11 +8,12 @@ import click
 
 from ....actors import tree as trees
 from ....actors.tree import RUN_FOLDER
-from ....contracts import Exit
+from ....contracts import ESCALATION, Exit
 from .. import tree_text
 from ..session import LeaveCommand, Session, common, print_json
 
 _STOP_SECONDS = 120.0
+_SHOWN_MAX = 10  # of what waits for a person
 _CLEAR = "\033[H\033[J"
 
 
@@ -43,10 +44,18 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
 def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
     found = _asked(session, {"ask": "picture"})
+    waiting = _for_people(session)
     if session.as_json:
-        print_json({"result": "accepted", "failureClasses": []} | found)
+        waits = {"waitsForPerson": [each["id"] for each in waiting]}
+        print_json({"result": "accepted", "failureClasses": []} | found | waits)
         return
     click.echo(f"{session.state_dir}: {tree_text.summary(found)}")
+    for each in waiting[:_SHOWN_MAX]:
+        click.echo(f"  {each['id']}  waits for a person: {each['title']}")
+    if len(waiting) > _SHOWN_MAX:
+        click.echo(
+            f"  and {len(waiting) - _SHOWN_MAX} more: `understudy issue list --type escalation`"
+        )
     for name, term in tree_text.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
         click.echo(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
@@ -83,6 +92,12 @@ def top(session: Session, every: float) -> None:
 def draw(found: dict[str, Any]) -> None:
     lines = [tree_text.painted(line, colour) for line, colour in tree_text.drawn(found)]
     click.echo(_CLEAR + "\n".join(lines))
+
+
+def _for_people(session: Session) -> list[dict[str, Any]]:
+    """Escalations that are not closed."""
+    answer = session.ask("issue.list", {"issueType": ESCALATION}, writable=False)
+    return [each for each in answer.get("issues", []) if each["status"] != "closed"]
 
 
 def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
