@@ -110,8 +110,9 @@ class AgentDoor:
 def _records(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
-    if isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
+        value = [each for name, each in value.items() if name not in _OPAQUE]
+    if isinstance(value, list):
+        for each in value:
             yield from _records(each)
 
 

@@ -138,6 +138,16 @@ async def test_the_walk_would_notice_what_an_operator_sees(desk: AuthorityLink) 
         assert ada.seen_in(orjson.dumps(await desk.ask(action, payload)).decode())
 
 
+async def test_what_a_job_carries_is_shown_as_it_is_and_hides_nothing_else(
+    desk: AuthorityLink,
+) -> None:
+    payload = {"leaseId": "pending", "fence": 7, "claim": "k"}
+    await desk.ask("job.schedule", {"jobId": "j", "kind": "k", "payload": payload})
+    async with connect(desk, Guest("bob")) as client:
+        job = said(await client.call_tool("job_show", {"jobId": "j"}))["job"]
+    assert (job["payload"], job["state"], job["kind"]) == (payload, "pending", "k")
+
+
 async def test_an_agent_sees_its_own_proofs(desk: AuthorityLink) -> None:
     ada = Holder(desk)
     await ada.settle()
