@@ -141,8 +141,10 @@ REPLY_AGE_MS = 60_000  # of a reply that was not fetched; then it is thrown away
 # --- MCP ----------------------------------------------------------------------------------------
 MCP_INFLIGHT_MAX = 1_024  # requests of one client; each is a task of the gateway
 MCP_HOLDS_MAX = 256  # leases that are renewed for one client
+MCP_HELD_DEFAULT = 3  # pieces of work that one agent holds, unless its operator says otherwise
 MCP_WAIT_SECONDS_MAX = 600  # how long work_next waits for work
 WAIT_SECONDS_MAX = 86_400  # how long `issue next` waits for work
 MCP_PAGE_MAX = 100  # resources in one page, and completions in one answer
 MCP_WATCHES_MAX = 1_024  # resources that one connection watches, and its open listen streams
+MCP_STREAMS_MAX = 64  # event streams that one client of the socket has open
 MCP_TEXT_LENGTH_MAX = 16_384  # the text beside structured content; a model has to read it

@@ -1019,7 +1019,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
 
     (Reason.PERSON_REQUIRED, "issue_waits_for_person", _CALLER, _NEVER, Exit.DENIED, None, False,
      "it is an escalation, which only a person takes, closes or hands on",
-     "take other work; a person claims it, or frees it: `understudy issue update ID --type task`"),
+     "take other work; a person claims or frees it: `understudy issue update ID --type task`"),
     (Reason.OPERATOR_REQUIRED, "operator_required", _CALLER, _NEVER, Exit.DENIED, None, False,
      "this is for operators, and the agent was not granted it",
      "ask a person, who has the command line for it"),

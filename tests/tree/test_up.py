@@ -73,6 +73,9 @@ def test_a_job_that_always_fails_is_tried_as_often_as_allowed_and_escalated_once
     found = statuses(state_dir)
     assert (found.pop("good"), found.pop("bad")) == ("closed", "blocked")
     assert list(found.items()) == [("bad.escalation-1", "open")], "one escalation"
+    assert issues(state_dir)["bad.escalation-1"]["issueType"] == "escalation"
+    taken = understudy("issue", "next", "--assignee", "bob", "--json", "--state-dir", state_dir)
+    assert "issue" not in orjson.loads(taken.stdout), "it waits for a person"
     assert issues(state_dir)["bad"]["attempts"] == 3
     assert accepted(state_dir, "issue.claim")["bad"] == 3
     assert accepted(state_dir, "issue.discover") == {"bad": 1}
@@ -327,9 +330,12 @@ def test_status_tree_and_top_show_it(state_dir: Path) -> None:
         shown = understudy("tree", "--state-dir", state_dir).stdout.decode()
         for word in ("authority_client", "evidence_writer", "worker_sup", "lease_dispatcher", "a "):
             assert word in shown
-        assert (
-            "1 of 1 workers busy" in understudy("status", "--state-dir", state_dir).stdout.decode()
-        )
+        ask = ("issue", "add", "Help", "--id", "e", "--type", "escalation")
+        assert understudy(*ask, "--state-dir", state_dir).returncode == 0
+        status = understudy("status", "--state-dir", state_dir).stdout.decode()
+        assert "1 of 1 workers busy" in status
+        assert "e  waits for a person: Help" in status
+        assert report_of("status", "--state-dir", state_dir)["waitsForPerson"] == ["e"]
         found = report_of("tree", "--state-dir", state_dir)
         assert [child["id"] for child in found["tree"]] == [
             "authority_client", "evidence_writer", "worker_sup", "lease_dispatcher",

@@ -229,7 +229,9 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
     words += ["--state-dir", str(session.state_dir.absolute())]
     if options["port"] is not None:
         words += ["--http", str(options["port"]), "--host", options["host"]]
-    for name in ("on_leave", "keep", "max_hold", "quiet", "token_file"):
+    if options["allow_break"]:
+        words.append("--allow-break")
+    for name in ("on_leave", "keep", "max_hold", "quiet", "max_held", "tools", "token_file"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     return tuple(words)
