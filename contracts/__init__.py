@@ -6,6 +6,7 @@ Other rooms take what they need from here, and reach no further in.
 from . import canonical as canonical
 from . import jsonl as jsonl
 from . import limits as limits
+from . import regular_file as regular_file
 from . import retry as retry
 from . import rfc3339 as rfc3339
 from .checks.check_policy import NORMALIZER_ID as NORMALIZER_ID
@@ -94,7 +95,7 @@ from .records.spec import spec_resource as spec_resource
 from .records.spec import step_job as step_job
 from .records.steering import ALL_WORK as ALL_WORK
 from .records.steering import Approval as Approval
-from .records.steering import Pause as Pause
+from .records.steering import ScopePause as ScopePause
 from .records.transitions import TRANSITIONS as TRANSITIONS
 from .records.transitions import LeaseState as LeaseState
 from .records.transitions import Move as Move

@@ -7,7 +7,8 @@ A limit that is met is a refusal with a class, never a crash and never silent lo
 INTEGER_MAX = 2**53 - 1  # what a JSON reader with doubles still reads exactly
 JSON_DEPTH_MAX = 32  # deeper than any payload of ours, far from any parser's stack
 TEXT_DEPTH_MAX = 64  # the same for JSON text that an imported record carries along
-REQUEST_BYTES_MAX = 1_048_576  # one line on a door
+REQUEST_BYTES_MAX = 1_048_576  # one line on a door, and a file that becomes one
+SETTING_BYTES_MAX = 65_536  # a file with one value: a token, the URL of a journal
 ID_LENGTH_MAX = 128  # issue, job, spec, instance, sublease and fiber ids
 NAME_LENGTH_MAX = 256  # assignees, owners, lease ids, request ids, node names
 TITLE_LENGTH_MAX = 512
@@ -57,6 +58,7 @@ DEPENDENCIES_PER_ISSUE_MAX = 256
 ANSWERS_MAX = 65_536  # request ids whose first answer is still known
 PROJECTION_IDS_MAX = 64  # stale or contended ids listed in one answer
 LIST_MAX = 10_000  # issues in one answer of a read
+IMPORT_FILE_BYTES_MAX = 1_073_741_824  # an issues.jsonl, or an operation log
 IMPORT_RECORDS_MAX = 256  # records in one row of an import
 IMPORT_BYTES_MAX = REQUEST_BYTES_MAX - 1_024  # their bytes, with room for the request around them
 
@@ -123,6 +125,11 @@ CONNECTIONS_MAX = 4_096
 OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it is cut off
 LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal
 
+# --- the control socket of a tree -----------------------------------------------------------------
+TREE_CALLERS_MAX = 16  # heard at once, and as many that wait for the end; one more ends the oldest
+TREE_LINE_BYTES_MAX = 65_536  # of a question
+TREE_DRAIN_MS_MAX = 604_800_000  # a week for workers to finish
+
 # --- errands: what a standby asks of the active authority -----------------------------------------
 ERRAND_LINES_MAX = 256  # requests in one; they are committed together, beside as many of others
 ERRAND_BYTES_MAX = 2_097_152  # the longest request, and room for shorter ones
@@ -136,7 +143,10 @@ REPLY_AGE_MS = 60_000  # of a reply that was not fetched; then it is thrown away
 # --- MCP ----------------------------------------------------------------------------------------
 MCP_INFLIGHT_MAX = 1_024  # requests of one client; each is a task of the gateway
 MCP_HOLDS_MAX = 256  # leases that are renewed for one client
+MCP_HELD_DEFAULT = 3  # pieces of work that one agent holds, unless its operator says otherwise
 MCP_WAIT_SECONDS_MAX = 600  # how long work_next waits for work
+WAIT_SECONDS_MAX = 86_400  # how long `issue next` waits for work
 MCP_PAGE_MAX = 100  # resources in one page, and completions in one answer
 MCP_WATCHES_MAX = 1_024  # resources that one connection watches, and its open listen streams
+MCP_STREAMS_MAX = 64  # event streams that one client of the socket has open
 MCP_TEXT_LENGTH_MAX = 16_384  # the text beside structured content; a model has to read it

@@ -33,11 +33,16 @@ class Exit(IntEnum):
     UNREACHABLE = 7
     FROZEN = 8
     CHECK_FAILED = 9
+    NOTHING_READY = 10
+    WORK_BLOCKED = 11  # `up --until-done`: something was blocked
+    WORK_FAILING = 12  # `up`: one piece of work after another failed in the same way
     TRY_LATER = 75
     CONFIG = 78
 
 
 class Reason(IntEnum):
+    """Why a request was refused, as a number; `wire` is its failure class as answers say it."""
+
     # What never becomes a request.
     REQUEST_INVALID = 1
     REQUEST_TOO_LARGE = 2
@@ -532,7 +537,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
      "try again; the holder's pid is in the message"),
     (Reason.STATE_DIR_MISSING, "state_dir_missing", _CALLER, _NEVER, Exit.CONFIG, None, False,
      "there is no state directory here",
-     "`understudy init` makes one; --state-dir names another"),
+     "`understudy init` makes one; `understudy where` says where it was looked for"),
     (Reason.STATE_DIR_DENIED, "state_dir_denied", _US, _NEVER, Exit.CONFIG, None, False,
      "the state directory cannot be read or written",
      "correct its owner and mode, or name another with --state-dir"),
@@ -557,7 +562,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
      "stop the sidecar and start it again from this installation"),
     (Reason.SIDECAR_UNREACHABLE, "sidecar_unreachable", _US, _LATER, Exit.UNREACHABLE, None, False,
      "the sidecar does not answer",
-     "look whether it runs: `understudy authority status`"),
+     "`understudy authority serve` starts one, and `understudy doctor` says what is wrong"),
 
     (Reason.REPLAY_MISMATCH, "replay_mismatch", _US, _NEVER, Exit.CHECK_FAILED, None, False,
      "a row of the journal does not replay to the bytes it holds",
@@ -1025,7 +1030,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
 
     (Reason.PERSON_REQUIRED, "issue_waits_for_person", _CALLER, _NEVER, Exit.DENIED, None, False,
      "it is an escalation, which only a person takes, closes or hands on",
-     "take other work; a person claims it, or frees it: `understudy issue update ID --type task`"),
+     "take other work; a person claims or frees it: `understudy issue update ID --type task`"),
     (Reason.OPERATOR_REQUIRED, "operator_required", _CALLER, _NEVER, Exit.DENIED, None, False,
      "this is for operators, and the agent was not granted it",
      "ask a person, who has the command line for it"),

@@ -7,6 +7,7 @@ Nothing here knows how a door speaks: what a door carries it hands in as plain v
 """
 
 from ..process.guard.descendants import now_ms
+from .agent_door import AgentDoor
 from .authority_link import AuthorityLink, refusal
 from .caller import AgentCaller
 from .changes import LISTED, READY, Changes
@@ -21,6 +22,7 @@ __all__ = [
     "READY",
     "SESSION_HEADER",
     "AgentCaller",
+    "AgentDoor",
     "AuthorityLink",
     "Changes",
     "HttpCallers",

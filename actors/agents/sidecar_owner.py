@@ -10,6 +10,7 @@ from typing import Self
 
 from ...authority import Unavailable
 from ..process import sidecar_child
+from ..process.own_folder import refuse_foreign_link
 from ..process.port import ProcessGroup
 
 _LOOK_SECONDS = 2.0
@@ -65,6 +66,7 @@ class SidecarOwner:
             if self._group is not None and self._group.poll() is not None:
                 await self._end()
             if self._group is None:
+                refuse_foreign_link(self._run_dir)
                 self._run_dir.mkdir(mode=0o700, exist_ok=True)
                 self._group = sidecar_child.start(self._state_dir, self._run_dir)
             await asyncio.sleep(_PAUSE_SECONDS)

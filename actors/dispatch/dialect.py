@@ -49,8 +49,11 @@ class Dialect(ABC):
                     )
                     for each in renewals
                 ]
-            case orders.Release(token, holder, reason):
-                return [named(token, *kind.release(self.spelled(holder), reason))]
+            case orders.Release(token, holder, reason, handed_back):
+                # A run that takes over may see it otherwise: then it is another request.
+                token += ".back" if handed_back else ""
+                released = kind.release(self.spelled(holder), reason, handed_back=handed_back)
+                return [named(token, *released)]
             case _:
                 return self._calls_of(ask)
 

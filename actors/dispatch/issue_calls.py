@@ -148,7 +148,8 @@ class Issues(Dialect):
                 remaining_ms = -_since_ms(answer, lease["expiresAt"])
                 labels = tuple(issue.get("labels", ()))
                 holder = self.kind.held(issue)
-                yield orders.HeldIssue(holder, issue["attempts"], remaining_ms, labels)
+                excused = issue.get("excused", 0)
+                yield orders.HeldIssue(holder, issue["attempts"], remaining_ms, labels, excused)
 
 
 def listing(issue: Answer) -> orders.Listing:
@@ -159,6 +160,7 @@ def listing(issue: Answer) -> orders.Listing:
         issue["assignee"],
         issue["issueType"],
         tuple(issue.get("labels", ())),
+        issue.get("excused", 0),
     )
 
 
@@ -175,6 +177,7 @@ def _story(answer: Answer) -> orders.Story:
         notes=issue["notes"],
         labels=tuple(issue.get("labels", ())),
         issue_type=issue["issueType"],
+        excused=issue.get("excused", 0),
     )
 
 

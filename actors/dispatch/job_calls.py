@@ -98,7 +98,10 @@ class Jobs(Dialect):
             for job in overdue["jobs"]
             if self.kinds.command_of(job["kind"]) is not None
         ]
-        listings = (orders.Listing(each["jobId"], each["attempts"], "", "") for each in found)
+        listings = (
+            orders.Listing(each["jobId"], each["attempts"], "", "", excused=each.get("excused", 0))
+            for each in found
+        )
         is_whole = not any("cursor" in page for page in pending)
         return orders.Listed(token, tuple(listings), (), is_whole, tuple(lapses))
 
@@ -106,7 +109,8 @@ class Jobs(Dialect):
         held = self.kind.held(job)
         remaining_ms = job["lease"]["deadlineMs"] - answer["stamp"]["wallMs"]
         holder = dataclasses.replace(held, owner=f"{self.node}/{held.fence}")
-        return orders.HeldIssue(holder, job["attempts"], remaining_ms)
+        excused = job.get("excused", 0)
+        return orders.HeldIssue(holder, job["attempts"], remaining_ms, excused=excused)
 
 
 def policy_of(policy: RetryPolicy) -> RetryPolicy:
@@ -131,4 +135,5 @@ def policy_of(policy: RetryPolicy) -> RetryPolicy:
 def _story(job: Answer) -> orders.Story:
     """When it was given back is not told, so that it rests from when we hear of it."""
     status = "open" if job["state"] == "pending" else job["state"]
-    return orders.Story(job["jobId"], status, job["attempts"], quiet_ms=0, is_lapsed=False)
+    known = {"quiet_ms": 0, "is_lapsed": False, "excused": job.get("excused", 0)}
+    return orders.Story(job["jobId"], status, job["attempts"], **known)

@@ -22,10 +22,15 @@ class Keeping:
         self._out, self._settings, self._timing = out, settings, settings.timing
 
     def take_up(
-        self, holder: HeldLease, attempt: int, asked_ms: int, labels: tuple[str, ...] = ()
+        self,
+        holder: HeldLease,
+        attempt: int,
+        asked_ms: int,
+        labels: tuple[str, ...] = (),
+        excused: int = 0,
     ) -> Assignment:
         now = self._out.now
-        more = {"attempt": attempt, "started_ms": now.ms, "labels": labels}
+        more = {"attempt": attempt, "started_ms": now.ms, "labels": labels, "excused": excused}
         term = Assignment.granted(holder, self._timing, asked_ms, now, **more)
         self.terms[holder.fence] = term
         return term

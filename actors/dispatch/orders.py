@@ -89,6 +89,7 @@ class Release:
     token: str
     holder: HeldLease
     reason: str = ""  # only jobs remember it
+    handed_back: bool = False  # nothing has failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +224,6 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
-    """A person brought this issue back at once: it does not rest for these attempts."""
-
-    issue_id: str
-    attempts: int
-
-
-@dataclass(frozen=True, slots=True)
 class Diagnosed:
     token: str
     cycles: tuple[tuple[str, ...], ...]
@@ -246,6 +239,7 @@ class Listing:
     assignee: str
     issue_type: str
     labels: tuple[str, ...] = ()
+    excused: int = 0  # of the attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +272,12 @@ class Story:
     notes: str = ""
     labels: tuple[str, ...] = ()
     issue_type: str = "task"
+    excused: int = 0  # of the attempts
+
+    @property
+    def tries(self) -> int:
+        """As the retry policy counts them."""
+        return self.attempts - self.excused
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +294,7 @@ class HeldIssue:
     attempts: int
     remaining_ms: int  # of the lease, when the authority looked
     labels: tuple[str, ...] = ()
+    excused: int = 0  # of the attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +369,6 @@ Event = (
     | Tick
     | Wake
     | Doubt
-    | Retried
     | Diagnosed
     | Listed
     | Shown

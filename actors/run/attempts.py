@@ -6,6 +6,7 @@ An attempt that is worked on twice (a lease that was taken over) has a second fi
 so on. Beside each lies `N.json`, with what is known of its end. Old ones make room for new ones.
 
 I1  Whatever an issue's id is made of, its folder lies in `logs`, and is its own.
+I2  Nothing is written through a link that another user has made.
 """
 
 import fcntl
@@ -20,6 +21,8 @@ from typing import Any
 
 import orjson
 
+from ...contracts import limits, regular_file
+from ..process.own_folder import refuse_foreign_link
 from ..process.transcript import Gap, Transcript
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "Transcript",
     "attempts_of",
     "begun",
+    "check_logs",
     "folder_of",
     "write_record",
 ]
@@ -60,7 +64,7 @@ class Attempt:
     def record(self) -> dict[str, Any]:
         """What was written down about it; nothing where its writer was killed or is at work."""
         with suppress(OSError, orjson.JSONDecodeError):
-            found = orjson.loads(self.record_path.read_bytes())
+            found = orjson.loads(regular_file.read(self.record_path, limits.REQUEST_BYTES_MAX))
             if isinstance(found, dict):
                 return found
         return {}
@@ -68,6 +72,11 @@ class Attempt:
 
 def folder_of(state_dir: Path, issue_id: str) -> Path:
     return state_dir / LOGS / _encoded(issue_id)
+
+
+def check_logs(state_dir: Path) -> None:
+    """Raises `PermissionError` where output would leave the state directory by another's link."""
+    refuse_foreign_link(state_dir / LOGS)
 
 
 def attempts_of(state_dir: Path, issue_id: str) -> list[Attempt]:
@@ -82,6 +91,8 @@ def begun(state_dir: Path, issue_id: str, number: int) -> Iterator[Attempt]:
     It counts as being written from here on, so that a follower does not leave too early.
     """
     folder = folder_of(state_dir, issue_id)
+    check_logs(state_dir)
+    refuse_foreign_link(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _make_room(folder)
     run = 1

@@ -147,18 +147,6 @@ def taken(rows: Sequence[journal.Row]) -> Iterator[str]:
                     yield change.resource
 
 
-def retried(rows: Sequence[journal.Row]) -> Iterator[tuple[str, int]]:
-    """Issues and jobs that an operator brought back at once, and how often they were tried."""
-    for row in rows:
-        effect = _effect(row)
-        if effect["action"] in ("issue.retry", "job.retry") and effect["resultClass"] == "accepted":
-            answer = orjson.loads(row.response)
-            if effect.get("jobId") is None:
-                yield f"issue/{effect['issueId']}", answer["issue"]["attempts"]
-            else:
-                yield f"job/{effect['jobId']}", answer["job"]["attempts"]
-
-
 def _effect(row: journal.Row) -> dict[str, Any]:
     effect: dict[str, Any] = orjson.loads(row.response)["effect"]
     return effect

@@ -32,11 +32,11 @@ from ...authority.service import fence_check
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, ends_lease, limits
 from ..leasing.holding import Holding, Timing
 from ..leasing.moment import DICE_MAX, Moment
-from ..leasing.work_kind import WORK, Family, HeldLease, without_work
+from ..leasing.work_kind import WORK, Family, HeldLease, for_worker
 from ..process.guard.descendants import now_ms
 from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
 from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
-from .attempts import Attempt, begun, write_record
+from .attempts import Attempt, begun, check_logs, write_record
 
 HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its work handed back
 
@@ -149,6 +149,8 @@ class Runner:
         self._artifacts: Path | None = None  # where the command says what it has produced
 
     def run(self) -> Outcome:
+        if self._task.keep_log:
+            check_logs(self._state_dir)  # before a claim is made
         keeper().warm()  # it gets ready while we claim
         taken = self._take()
         if isinstance(taken, Outcome):
@@ -258,7 +260,7 @@ class Runner:
         if task.record_on_stdin:
             shown = self._kind.shown(self._ask(*self._kind.look(held.name)))
             stdin = orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)
-        env = without_work(os.environ if task.env is None else task.env)
+        env = for_worker(os.environ if task.env is None else task.env)
         if self._artifacts is not None:
             env[VARIABLE] = str(self._artifacts)
         return Command(
@@ -366,7 +368,8 @@ class Runner:
             action, payload = kind.completion(held, produced or None)
         else:
             reason = words or f"{result}: {_ending(ended, self._signal)}"
-            action, payload = kind.release(held, reason)
+            orderly = result in ("handed_back", "interrupted", "not_started")
+            action, payload = kind.release(held, reason, handed_back=orderly)
         payload |= {"requestId": self._next_id()}
         while True:
             try:

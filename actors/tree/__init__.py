@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .plan import Plan as Plan
     from .plan import handler_command as handler_command
     from .plan import shell_command as shell_command
+    from .preflight import problem as problem
 
 _HOMES = {
     "AlreadyRunning": "..otp.carriers.process",
@@ -49,6 +50,7 @@ _HOMES = {
     "handler_command": ".plan",
     "left_of": ".launcher",
     "listing": "..dispatch.issue_calls",
+    "problem": ".preflight",
     "shell_command": ".plan",
 }
 
@@ -68,6 +70,7 @@ __all__ = [
     "handler_command",
     "left_of",
     "listing",
+    "problem",
     "shell_command",
 ]
 

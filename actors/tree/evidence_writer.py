@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...authority import Unavailable
 from ...authority.journal import journal
 from ...contracts import Reason as Failure
-from ..dispatch.orders import Doubt, Retried, Wake
+from ..dispatch.orders import Doubt, Wake
 from ..otp import Caller, ExitReason, GenServer, Next, Word
 from ..run.evidence_process import (
     JOB_NEWS,
@@ -19,7 +19,6 @@ from ..run.evidence_process import (
     TURN_ROWS_MAX,
     EvidenceWriter,
     done,
-    retried,
     stirs,
     stirs_jobs,
     taken,
@@ -73,9 +72,6 @@ class EvidenceCell(GenServer):
             family, _, name = resource.partition("/")
             if family in self._listeners:
                 self.cast(self._listeners[family], Doubt(name))
-        for resource, attempts in retried(rows):
-            family, _, name = resource.partition("/")
-            self.cast(self._listeners[family], Retried(name, attempts))
         if any(map(stirs, rows)):
             self.cast(self._listener, Wake())
         if any(map(stirs_jobs, rows)):

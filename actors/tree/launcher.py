@@ -28,6 +28,8 @@ from ..otp import (
     WhichChildren,
 )
 from ..otp.carriers.process import SystemEnded, Troupe, process_id, report_file
+from ..process.own_folder import refuse_foreign_link
+from ..run.attempts import check_logs
 from . import (
     authority_client,
     chain_runner,
@@ -69,6 +71,8 @@ class Tree:
 
     def start(self) -> Self:
         """Raises `StartFailed`, `Occupied` and the like; then nothing is left."""
+        check_logs(self.plan.state_dir)
+        refuse_foreign_link(self.plan.run_dir)
         _refuse_served(self.plan.state_dir)
         self._system.start()
         try:
@@ -187,7 +191,7 @@ class Tree:
             return self._system.call(target, request, _LOOK_MS)
         except CallFailed as error:
             return {"missing": error.reason.kind}
-        except SystemEnded as error:
+        except OtpError as error:
             return {"missing": str(error)}
 
 

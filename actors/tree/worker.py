@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from ..dispatch.orders import StartWorker, StopWorker, WorkerExited
-from ..leasing.work_kind import HeldLease, without_work
+from ..leasing.work_kind import HeldLease, for_worker
 from ..otp import Caller, Exited, ExitReason, GenServer, Next, Readable, Word
 from ..process.port import Command, Ended, ProcessGroup, keeper
 from ..run.attempts import Attempt, begun, write_record
@@ -187,7 +187,7 @@ class Worker(GenServer):
         plan = self._plan
         return Command(
             self._words(order),
-            env=without_work(os.environ) | self._environment(order, attempt),
+            env=for_worker(os.environ) | self._environment(order, attempt),
             cwd=plan.cwd,
             stdin=orjson.dumps(dict(order.issue), option=orjson.OPT_APPEND_NEWLINE),
             log=attempt.path,

@@ -32,9 +32,9 @@ from ...contracts import (
     Issue,
     Lease,
     LeaseState,
-    Pause,
     Reason,
     Request,
+    ScopePause,
     Stamp,
     canonical,
     contract_digest,
@@ -404,7 +404,7 @@ def _touched(state: State, change: Change) -> Iterator[str]:
             yield dependency.depends_on_id
         case ChecksSet() | PolicySet():
             yield from state.issues
-        case PausePut(Pause(scope=scope)) | PauseDropped(scope):
+        case PausePut(ScopePause(scope=scope)) | PauseDropped(scope):
             yield from (key for key, issue in state.issues.items() if covers(scope, issue))
         case _:
             pass  # what is about all of them, or about jobs

@@ -11,7 +11,7 @@ from ...contracts import Reason, limits
 from . import journal_url
 from .journal import Storage, Unavailable
 from .sqlite import SqliteJournal, flush_folder
-from .state_files import EVIDENCE_LOCK, JOURNAL, LOCK, URL_FILE
+from .state_files import EVIDENCE_LOCK, IGNORED, JOURNAL, LOCK, URL_FILE
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool
     fresh = not any((state_dir / name).exists() for name in (JOURNAL, URL_FILE))
     missing = [each for each in (state_dir, *state_dir.parents) if not each.exists()]
     try:
-        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(state_dir)
         for folder in missing:
             flush_folder(folder.parent)
     except OSError as error:
@@ -118,3 +118,14 @@ def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool
     journal_url.engine().PostgresJournal.create(shared, node)
     flush_folder(state_dir)
     return fresh
+
+
+def make_folder(state_dir: Path) -> None:
+    """A folder that its owner alone can enter, and that git neither commits nor cleans away.
+
+    One with something in it may be a place where people work; git is told nothing there.
+    """
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not any(state_dir.iterdir()):
+        (state_dir / IGNORED).touch(0o600)
+        (state_dir / IGNORED).write_text("*\n", "ascii")

@@ -9,13 +9,11 @@ A request that names no agent is none of an agent: the door of people and of pro
 
 from ...contracts import (
     AddIssue,
-    AgentPass,
     ClaimDispatch,
     ClaimIssue,
     ClaimJob,
     ClaimNext,
     ClaimSpec,
-    ExpireJob,
     OfHolder,
     Reason,
     Request,
@@ -30,7 +28,6 @@ from .outcome import Refused
 from .state import State
 
 _ROLES = ("assignee", "worker", "runner", "dispatcher", "by_name")
-_OF_OTHERS = (AddIssue, ExpireJob)  # the name in them is not that of the one who asks
 
 
 def admit(state: State, request: Request) -> Refused | None:
@@ -38,13 +35,14 @@ def admit(state: State, request: Request) -> Refused | None:
     agent, action = request.context.agent, request.action
     if agent is None:
         return None
+    own = agent.name.strip()
     if action.is_operators and action.action not in agent.grants:
         return Refused(Reason.OPERATOR_REQUIRED, f"{action.action} by {agent.name}")
-    if action.mutates and not isinstance(request.payload, _OF_OTHERS):
+    if action.mutates and not isinstance(request.payload, AddIssue):  # it is meant for that name
         for role in _ROLES:
             name = (getattr(request.payload, role, None) or "").strip()
-            if name and name != agent.name and not _is_lent(state, request.payload, name, agent):
-                return Refused(Reason.AGENT_NAME_MISMATCH, f"{agent.name} as {name}")
+            if name not in ("", own) and not _is_lent(state, request.payload, name, own):
+                return Refused(Reason.AGENT_NAME_MISMATCH, f"{own} as {name}")
     return None
 
 
@@ -66,7 +64,7 @@ def room(state: State, request: Request, stamp: Stamp) -> Refused | None:
             claimed = dispatch_resource(payload.job_id)
         case _:
             return None
-    known = state.held.get(agent.name, set()) - {claimed}
+    known = state.held.get(agent.name.strip(), set()) - {claimed}
     held = sorted(each for each in known if stamp.wall_ms <= state.leases[each].deadline_ms)
     if len(held) < agent.held_max:
         return None
@@ -74,13 +72,11 @@ def room(state: State, request: Request, stamp: Stamp) -> Refused | None:
     return Refused(Reason.AGENT_HOLDS_FULL, detail)
 
 
-def _is_lent(state: State, payload: Shape, name: str, agent: AgentPass) -> bool:
+def _is_lent(state: State, payload: Shape, name: str, own: str) -> bool:
     """Whether a subagent speaks, to which the agent itself has lent a part of its lease."""
     if not isinstance(payload, OfHolder) or payload.sublease_id is None:
         return False
     resource = issue_resource(payload.id)
     lease = state.leases.get(resource)
     lent = state.subleases.get(resource, {}).get(payload.sublease_id)
-    return (
-        lease is not None and lent is not None and (lease.owner, lent.holder) == (agent.name, name)
-    )
+    return lease is not None and lent is not None and (lease.owner, lent.holder) == (own, name)

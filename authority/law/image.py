@@ -19,8 +19,8 @@ from ...contracts import (
     JobRecord,
     Lease,
     Member,
-    Pause,
     Policy,
+    ScopePause,
     Spec,
     Sublease,
     Witness,
@@ -56,7 +56,7 @@ class Image(msgspec.Struct, frozen=True):
     designation: Designation | None = None
     specs: list[Spec] = []
     authors: list[Author] = []
-    pauses: list[Pause] = []
+    pauses: list[ScopePause] = []
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)

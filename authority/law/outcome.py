@@ -26,10 +26,10 @@ from ...contracts import (
     Lease,
     Member,
     Operation,
-    Pause,
     Policy,
     Quarantine,
     Reason,
+    ScopePause,
     Spec,
     SpecState,
     Sublease,
@@ -184,7 +184,7 @@ class DependencyDropped(Struct, frozen=True, tag_field="change", tag="dependency
 class PausePut(Struct, frozen=True, tag_field="change", tag="pause.put"):
     """Work in a scope is withheld; the leases that end with it have changes of their own."""
 
-    pause: Pause
+    pause: ScopePause
 
 
 class PauseDropped(Struct, frozen=True, tag_field="change", tag="pause.dropped"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
-from ...contracts import ALL_WORK, Approval, Issue, JobRecord, Pause, Reason
+from ...contracts import ALL_WORK, Approval, Issue, JobRecord, Reason, ScopePause
 from .outcome import Refused
 from .state import State
 
@@ -49,7 +49,7 @@ def covers(scope: str, work: Work) -> bool:
     return scope in scopes_of(work)
 
 
-def pause_of(state: State, work: Work) -> Pause | None:
+def pause_of(state: State, work: Work) -> ScopePause | None:
     """The narrowest pause that a piece of work is under."""
     if not state.pauses:
         return None

@@ -40,8 +40,8 @@ from ...contracts import (
     Instance,
     Issue,
     Lease,
-    Pause,
     Policy,
+    ScopePause,
     Sublease,
     Witness,
     WorkerSession,
@@ -115,7 +115,7 @@ class State:
         self.features: dict[str, dict[str, Feature]] = {}
         self.lane = JobIndex()
         self.policy = Policy()
-        self.pauses: dict[str, Pause] = {}  # by scope
+        self.pauses: dict[str, ScopePause] = {}  # by scope
         self.checks: CheckPolicy | None = None
         self.witnesses: dict[str, Witness] = {}  # by key, the oldest first
         self.decisions: dict[str, Decision] = {}  # by issue

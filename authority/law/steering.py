@@ -23,11 +23,11 @@ from ...contracts import (
     JobState,
     Move,
     Nothing,
-    Pause,
     PrioritizeIssue,
     Reason,
     RetryIssue,
     RetryJob,
+    ScopePause,
     SetPause,
     excused_of,
     is_cancelled,
@@ -188,7 +188,7 @@ def pause(turn: Turn, request: SetPause) -> Outcome:
         return Refused(Reason.PAUSES_FULL, scope)
     by_name, why = request.by_name.strip(), request.reason.strip()
     since_ms = before.since_ms if before else turn.stamp.wall_ms
-    put = Pause(scope=scope, reason=why, by_name=by_name, since_ms=since_ms)
+    put = ScopePause(scope=scope, reason=why, by_name=by_name, since_ms=since_ms)
     changes: list[Change] = [] if put == before else [PausePut(put)]
     ended: list[str] = []
     for resource in sorted(state.leases) if request.now else ():

@@ -14,7 +14,7 @@ from ...contracts import (
     Instance,
     Issue,
     Lease,
-    Pause,
+    ScopePause,
     Sublease,
     WorkerSession,
     excused_of,
@@ -63,7 +63,7 @@ def issue_view(issue: Issue, lease: Lease | None, wall_ms: int) -> dict[str, Any
     return view
 
 
-def pause_view(pause: Pause) -> dict[str, Any]:
+def pause_view(pause: ScopePause) -> dict[str, Any]:
     return {
         "scope": pause.scope,
         "reason": pause.reason,

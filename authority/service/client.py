@@ -39,7 +39,7 @@ _Answer = TypeVar("_Answer")
 
 
 class ClientCall(NamedTuple):
-    """What to ask."""
+    """What to ask: a host action such as "issue.show", its payload, and evidence as context."""
 
     action: str
     payload: dict[str, Any]
@@ -77,7 +77,16 @@ def _mutating() -> frozenset[str]:
 
 
 class Client:
-    """A connection for one thread."""
+    """A connection to the sidecar of a state directory, for one thread.
+
+        with Client(Path(".premath"), "mcp") as client:
+            answer = client.ask("issue.claim_next", {"assignee": "alice"})
+
+    The transport is the door that requests come through: "mcp" may do all that agents may, "cli"
+    neither renews nor releases leases. Given several state directories that share a journal, the
+    client asks the one whose sidecar is active. `Unavailable` is raised where no sidecar answers; a
+    refusal is an answer. Changes get a `requestId`, and are sent again when the connection breaks.
+    """
 
     garbage_count = 0  # of lines that are no requests; the sidecar counts them
 
@@ -206,7 +215,13 @@ class Client:
 
 
 class AsyncClient:
-    """A connection for one event loop; any number of tasks may ask at the same time."""
+    """A connection for one event loop; any number of tasks may ask at the same time.
+
+        async with AsyncClient(Path(".premath"), "mcp") as client:
+            answer = await client.ask("issue.claim_next", {"assignee": "alice"})
+
+    Transport, state directories, errors and repetition are as with `Client`.
+    """
 
     def __init__(
         self,

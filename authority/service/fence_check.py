@@ -83,6 +83,16 @@ def own_resources() -> list[str]:
     return [f"{family}/{name}" for family, name in named if name]
 
 
+def is_at_home(state_dir: str | os.PathLike[str]) -> bool:
+    """Whether the lease in our environment is of this state directory; a fence of another authority
+    says nothing, and may by chance be current here."""
+    socket = os.environ.get("UNDERSTUDY_SOCKET")
+    if not socket:
+        return True  # a person has set the rest
+    home = os.path.dirname(socket)
+    return os.path.realpath(home) == os.path.realpath(state_dir)
+
+
 def certain(state_dir: str, resource: str, fence: int) -> FenceStanding | None:
     """A yes, or nothing: whether it is a no, `glance` finds out."""
     return _looked(state_dir, resource, fence, None)[0]

@@ -18,7 +18,7 @@ class Approval(StrEnum):
     REJECTED = "rejected"
 
 
-class Pause(Struct, frozen=True, kw_only=True):
+class ScopePause(Struct, frozen=True, kw_only=True):
     """No new term begins on work in the scope."""
 
     scope: str

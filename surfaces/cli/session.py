@@ -21,20 +21,21 @@ from ...authority import (
     open_office,
 )
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, Transport
+from .state_place import StatePlace, chosen
 
 if TYPE_CHECKING:
     from ...authority import LocalClient
     from ...authority.service import client
 
 Text = Callable[[dict[str, Any]], str]  # an answer for people
-DEFAULT_STATE_DIR = ".premath"
 
 
 class Session:
     """One run of a command: where it works, and how it speaks."""
 
-    def __init__(self, state_dir: str, boundary: str | None, *, as_json: bool) -> None:
-        self.state_dir = Path(state_dir)
+    def __init__(self, place: StatePlace, boundary: str | None, *, as_json: bool) -> None:
+        self.place = place
+        self.state_dir = Path(place.path)
         self.boundary = boundary
         self.as_json = as_json
 
@@ -136,11 +137,11 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         boundary = boundary or root.get("boundary")
         if boundary not in (None, *BOUNDARIES):
             raise click.UsageError(f"no boundary `{boundary}`; there is {', '.join(BOUNDARIES)}")
-        folder = state_dir or root.get("state_dir") or DEFAULT_STATE_DIR
+        place = chosen(state_dir or root.get("state_dir"))
         ctx.ensure_object(dict)
         ctx.find_root().obj = root | {"as_json": as_json}
         try:
-            return command(Session(folder, boundary, as_json=as_json), *args, **options)
+            return command(Session(place, boundary, as_json=as_json), *args, **options)
         except BoundaryMissing as error:
             raise click.UsageError(str(error)) from None
 
@@ -178,11 +179,12 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
         return failure.exit
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except click.ClickException as error:
+    except click.ClickException as wrong:
+        advised = _advised(wrong)
         if as_json:
-            _complain(Reason.REQUEST_INVALID.wire, error.format_message(), as_json=True)
+            _complain(Reason.REQUEST_INVALID.wire, advised.format_message(), as_json=True)
         else:
-            error.show()
+            advised.show()
         return Exit.USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -195,6 +197,16 @@ def run(cli: click.Group, arguments: Sequence[str] | None) -> int:
         _complain("os_error", f"{error.filename or ''}: {error.strerror or error}", as_json=as_json)
         return Exit.FAILED
     return Exit.OK
+
+
+def _advised(error: click.ClickException) -> click.ClickException:
+    """Commands know --json, and groups of them do not; the nearest option would be bad advice."""
+    if not isinstance(error, click.NoSuchOption) or error.option_name != "--json":
+        return error
+    if error.ctx is None or not isinstance(error.ctx.command, click.Group):
+        return error
+    advice = "--json goes behind the command: understudy issue list --json"
+    return click.UsageError(advice, error.ctx)
 
 
 def _complain(wire: str, message: str, *, as_json: bool) -> None:

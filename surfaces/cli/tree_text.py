@@ -1,12 +1,14 @@
 """A running tree as lines of text, for `up`, `status`, `tree` and `top`."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 
 _STATE_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow"}
 _REPORTS = 6  # newest last
+_RESTS = 8
 
 
 def summary(picture: dict[str, Any]) -> str:
@@ -39,6 +41,15 @@ def terms(picture: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found + [(f"job/{each['job']}", each) for each in jobs.get("terms", [])]
 
 
+def rests(picture: dict[str, Any]) -> Iterator[str]:
+    """What is left alone for a while, and why."""
+    jobs = picture.get("jobs") or {}
+    found = [(each["issue"], each) for each in picture["dispatcher"].get("rests", [])]
+    found += [(f"job/{each['job']}", each) for each in jobs.get("rests", [])]
+    for name, rest in found:
+        yield f"{name} rests {_duration(-(-rest['restMs'] // 1000))}: {rest['why']}"
+
+
 def reports(picture: dict[str, Any]) -> list[dict[str, Any]]:
     """What the loops have told, the newest last: by the file of reports, which remembers loops that
     died, and by the loops themselves, which remember what a full disk did not take."""
@@ -59,6 +70,7 @@ def about(row: dict[str, Any]) -> str:
 def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     """The tree, then what is worked on; lines and their colours."""
     yield f"coord_sup  {summary(picture)}", "bold"
+    yield from ((line, "yellow") for line in pause_lines(picture.get("pauses", ())))
     children = picture["tree"]
     for place, child in enumerate(children):
         last = place == len(children) - 1
@@ -73,6 +85,13 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         line = f"{name:<16.16} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
         colour = None if term["phase"] == "running" else "yellow"
         yield f"{line}  {term['phase']:<9} {term['worker']}", colour
+    resting = list(rests(picture))
+    if resting:
+        yield "", None
+    for line in resting[:_RESTS]:
+        yield line, "yellow"
+    if len(resting) > _RESTS:
+        yield f"and {len(resting) - _RESTS} more rest", "yellow"
     told = reports(picture)[-_REPORTS:]
     if told:
         yield "", None
@@ -80,16 +99,37 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         yield f"{row['what']:<16} {about(row)}{row['detail']}"[:160], "dim"
 
 
+def pause_lines(pauses: Iterable[dict[str, Any]]) -> list[str]:
+    """What operators have paused, a line each."""
+    return [
+        f"paused  {each['scope']}" + (f"  by {each['byName']}" if each["byName"] else "")
+        + (f": {each['reason']}" if each["reason"] else "")
+        for each in pauses
+    ]  # fmt: skip
+
+
 def _busy(loop: dict[str, Any]) -> str:
     return f"{len(loop.get('terms', []))} of {loop.get('slots', '?')}"
 
 
-def painted(picture: dict[str, Any]) -> str:
-    """The tree as it is drawn on a terminal."""
-    return "\n".join(_painted(line, colour) for line, colour in drawn(picture))
+def painted(picture: dict[str, Any], size: tuple[int, int] | None = None) -> str:
+    """The tree as it is drawn on a terminal, of this many columns and lines where it must fit."""
+    lines = drawn(picture) if size is None else fitted(picture, *size)
+    return "\n".join(paint(line, colour) for line, colour in lines)
 
 
-def _painted(line: str, colour: str | None) -> str:
+def fitted(
+    picture: dict[str, Any], columns: int, lines_max: int
+) -> Iterator[tuple[str, str | None]]:
+    """The same on a screen of this size: no line wraps, and the head stays; the end may be cut."""
+    lines = list(drawn(picture))
+    for line, colour in lines[:lines_max]:
+        yield line if len(line) <= columns else f"{line[: max(0, columns - 1)]}…", colour
+
+
+def paint(line: str, colour: str | None) -> str:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return line
     if colour in ("bold", "dim"):
         return click.style(line, bold=colour == "bold", dim=colour == "dim")
     return click.style(line, fg=colour)

@@ -33,6 +33,7 @@ def examine(state_dir: Path, wanted: str | None = None) -> Iterator[DoctorFindin
     if absent is None:
         checks |= {
             "state": partial(folder.reach, state_dir),
+            "git": partial(folder.ignored, state_dir),
             "lock": partial(folder.lock, state_dir),
             "sidecar": lambda: sidecars,
             "tree": partial(tree.running, state_dir),

@@ -2,8 +2,10 @@
 
 import fcntl
 import os
+import shlex
 import socket
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from ...contracts import Reason, contract_digest
 from .finding import DoctorFinding, Status
 
 _GREETING_SECONDS = 2.0  # a sidecar greets at once, or it is stopped
+_NOT_IGNORED = 1  # as `git check-ignore` says it; 128 where there is no repository
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -71,6 +74,21 @@ def reach(folder: Path) -> Iterator[DoctorFinding]:
     else:
         words = f"others can look into {folder} (mode {mode:04o})"
         yield DoctorFinding("state", "note", words, remedy, facts=facts)
+
+
+def ignored(folder: Path) -> Iterator[DoctorFinding]:
+    """Whether git would commit it with `add -A`, and delete the journal with `clean -fd`."""
+    words = ["git", "-C", str(folder), "check-ignore", "--quiet", state_files.JOURNAL]
+    try:
+        code = subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode  # noqa: S603 - no shell, and no word of a caller but a path
+    except FileNotFoundError:
+        return  # without git there is nothing to fear from it
+    if code == _NOT_IGNORED:
+        path = shlex.quote(str(folder))
+        remedy = f"echo '*' > {path}/{state_files.IGNORED}"
+        remedy += f", and if git tracks it: git rm -r --cached {path}"
+        detail = f"git would commit {folder}, and `git clean` delete it"
+        yield DoctorFinding("git", "note", detail, remedy, facts={"ignored": False})
 
 
 def lock(folder: Path) -> Iterator[DoctorFinding]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import importlib.util
 import json
 import os
 import select
@@ -46,7 +47,7 @@ _LINGER_SECONDS = 30  # that a gateway started here waits for the next client
 _ASIDE_MAX = 64
 _LOG_BYTES_MAX = 1024 * 1024
 _UNREACHABLE, _CONFIG = 7, 78  # exit codes
-_REFUSED, _INVALID = -32_000, -32_600  # JSON-RPC's: a server's own, and no request
+_REFUSED, _INVALID, _PARSE = -32_000, -32_600, -32_700  # JSON-RPC's: a server's own; no request
 
 
 class Pump:
@@ -79,12 +80,16 @@ class Pump:
         self._end_at: float | None = None
 
     def run(self) -> int:
-        if not _is_state_dir(self._folder):
+        if not state_files.is_state_dir(self._folder):
             self._trouble = f"no state directory {self._folder}; make one with `understudy init`"
             _say(self._trouble)
             self._code = _CONFIG
             if os.isatty(0):
                 return self._code
+        elif importlib.util.find_spec("mcp") is None:
+            self._trouble = "the MCP SDK is missing: pip install 'understudy[mcp]'"
+            _say(self._trouble)
+            self._code = _CONFIG
         while not self._is_done():
             if self._gateway is None and not self._trouble:
                 self._try()
@@ -163,6 +168,9 @@ class Pump:
 
     def _ask(self, line: bytes) -> None:
         """Pass a line on, and remember what the next gateway would have to hear of it."""
+        if line.startswith(wire.MARK):  # that is ours to say, and no JSON
+            self._answer(None, "not JSON", _PARSE)
+            return
         message = _decoded(line)
         method, mark = message.get("method"), message.get("id")
         if not isinstance(method, str) or not isinstance(mark, str | int):
@@ -191,7 +199,7 @@ class Pump:
             params = message.get("params")
             uri = f"subscribe {params.get('uri')}" if isinstance(params, dict) else ""
             self._standing.pop(uri, None)
-            if method == "resources/subscribe":
+            if method == "resources/subscribe" and len(self._standing) < wire.ASKED_MAX:
                 self._standing[uri] = line
 
     def _note(self, method: object, message: dict[str, Any], line: bytes) -> bool:
@@ -325,12 +333,6 @@ def _read() -> bytes:
         return os.read(0, _READ_BYTES)
     except OSError:
         return b""
-
-
-def _is_state_dir(folder: str) -> bool:
-    """Whether a journal lies there, or the name of the place where it lies."""
-    names = (state_files.JOURNAL, state_files.URL_FILE)
-    return any(os.path.exists(f"{folder}/{name}") for name in names)
 
 
 def _decoded(line: bytes) -> dict[str, Any]:

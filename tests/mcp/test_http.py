@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with standing(tmp_path_factory.mktemp("http")) as each:
+    with standing(tmp_path_factory.mktemp("http"), "--max-held", "48") as each:
         yield each
 
 

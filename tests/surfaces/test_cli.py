@@ -20,6 +20,7 @@ from understudy.surfaces.cli.main import cli
 # Leaf command -> what it is given in the scene, and what it then says to people.
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "init": ([], "exists: "),
+    "where": ([], "the option --state-dir names it"),
     "issue add": (["new", "--type", "epic", "--label", "x", "--owner", "o"], "added us-"),
     "issue list": ([], "a  P1  open"),
     "issue ready": ([], "a  P1  open"),
@@ -38,8 +39,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "resume": (["t"], "left by tim, fence 1"),
     "issue close": (["w", "HOLDER", "--reason", "done"], "closed w"),
     "dep add": (["a", "w", "--type", "related"], "a related w"),
-    "dep remove": (["b", "a"], "no longer: b blocks a"),
-    "dep replace": (["b", "a", "w"], "b blocks w"),
+    "dep remove": (["b", "a"], "no longer: b waits for a"),
+    "dep replace": (["b", "a", "w"], "b waits for w"),
     "dep diagnostics": ([], "no cycles, nothing missing"),
     "sublease grant": (["w", "HOLDER", "--holder", "s", "--scope", "issue.close"], "of s: issue"),
     "sublease revoke": (["w", "s1", "HOLDER"], "revoked s1"),
@@ -116,6 +117,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "required delta": (["b.py", "a.py", "b.py"], "a.py\nb.py\n2 paths  delta1_"),
     "world-registry-check": ([], "contract: accepted"),
     "doctor": ([], "0 wrong"),
+    "completion": (["fish"], "_UNDERSTUDY_COMPLETE=fish_complete"),
 }
 # They need no state directory, take their time, or print what others say; most have own files.
 APART = {
@@ -126,8 +128,8 @@ APART = {
 }  # fmt: skip
 EXIT_CODES = (
     "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",
-    "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed", "75 try later",
-    "78 configuration",
+    "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed",
+    "10 nothing ready", "75 try later", "78 configuration",
 )  # fmt: skip
 
 
@@ -287,10 +289,13 @@ def test_nothing_is_said_as_nothing(call: Run) -> None:
     for words, text in (
         (["issue", "list"], "nothing\n"),
         (["issue", "leases"], "no leases\n"),
-        (["issue", "next", "--assignee", "ada"], "nothing is ready\n"),
     ):
         said = call(*words)
         assert (said.code, said.out) == (0, text)
+    said = call("issue", "next", "--assignee", "ada")
+    assert (said.code, said.out) == (10, "nothing is ready\n")
+    to_programs = call("issue", "next", "--assignee", "ada", "--json")
+    assert (to_programs.code, to_programs.json["result"]) == (10, "accepted")
 
 
 def test_a_read_leaves_no_row_unless_reads_are_evidence(scene: Scene, state_dir: Path) -> None:
@@ -472,3 +477,16 @@ def _cpu_seconds(command: list[str]) -> float:
 def _children() -> float:
     usage: Any = resource.getrusage(resource.RUSAGE_CHILDREN)
     return float(usage.ru_utime + usage.ru_stime)
+
+
+def test_a_dependency_is_said_the_way_it_works(scene: Scene) -> None:
+    assert scene.run("dep", "add", "a", "w").out == "a waits for w\n"
+    assert "waits for w" in scene.run("issue", "blocked").out
+    assert scene.run("dep", "add", "a", "t", "--type", "waits-for").out == (
+        "a waits for t (waits-for)\n"
+    )
+    assert scene.run("dep", "add", "a", "b", "--type", "related").out == "a related b\n"
+    shown = scene.run("issue", "show", "a").out
+    assert "  after     w\n" in shown
+    assert "  related   b\n" in shown
+    assert "blocks" not in shown

@@ -218,6 +218,19 @@ def test_a_worker_s_environment_names_what_to_guard(held: int, state_dir: Path) 
     assert explicit.returncode == 6
 
 
+def test_a_lease_of_another_authority_says_nothing_here(
+    held: int, state_dir: Path, tmp_path: Path
+) -> None:
+    """Issue and fence are by chance the same in both; only one of them has granted it."""
+    env = {"UNDERSTUDY_ISSUE": "x", "UNDERSTUDY_FENCE": str(held)}
+    here, elsewhere = state_dir / "authority.sock", tmp_path / "elsewhere" / "authority.sock"
+    words = ("guard", "--state-dir", state_dir)
+    assert understudy(*words, env=env | {"UNDERSTUDY_SOCKET": str(here)}).returncode == 0
+    found = understudy(*words, env=env | {"UNDERSTUDY_SOCKET": str(elsewhere)})
+    assert found.returncode == 2
+    assert b"of another authority" in found.stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -62,8 +62,9 @@ def test_jobs_are_made_and_written_beside_workers_and_all_are_waited_for(
     with Up(state_dir, "--exec", "true", "--specs", "--until-done", cwd=tmp_path) as up:
         assert up.wait() == 0, up.complaint()
         assert "job files in" in up.complaint()
-    found = files(tmp_path / "runtime" / "narrative")
+    found = files(state_dir / "job-files")
     assert found == {f"a+s{number}.json" for number in range(100)} | {"b+s0.json"}
+    assert not (tmp_path / "runtime").exists(), "nothing is left where it was started"
     with Office(state_dir) as office:
         shown = office.ask("spec.show", {"specId": "b"})["spec"]
     assert shown["state"] == "materialized"

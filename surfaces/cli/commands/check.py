@@ -7,7 +7,7 @@ import click
 import orjson
 
 from ....contracts import Exit, check_all, documents, world_registry_check
-from ..options import FILE
+from ..options import FILE, read_file
 from ..request import Answer, read
 from ..session import LeaveCommand, Session, common, print_json
 
@@ -70,7 +70,7 @@ def _load(path: Path | None, shipped: str) -> Any:
     if path is None:
         return documents.load(shipped)
     try:
-        return orjson.loads(path.read_bytes()) or {}  # `null` is a document, and a bad one
+        return orjson.loads(read_file(path)) or {}  # `null` is a document, and a bad one
     except orjson.JSONDecodeError as error:
         raise click.UsageError(f"{path} is not JSON: {error}") from None
 

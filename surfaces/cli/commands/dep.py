@@ -2,6 +2,7 @@
 
 import click
 
+from ....contracts import BLOCKING_TYPES
 from ..request import Answer, held_change, read
 
 _TYPES = click.Choice(
@@ -15,8 +16,9 @@ _type = click.option("--type", "type", type=_TYPES, help="The kind of dependency
 def dep() -> None:
     """Say which issue waits for which.
 
-    An issue is ready when everything that it blocks on (blocks, parent-child,
-    conditional-blocks, waits-for) is closed. Cycles are refused.
+    An issue is ready when everything that it waits for is closed. With the types blocks,
+    parent-child, conditional-blocks and waits-for it waits; the others say how it is related.
+    Cycles are refused.
     """
 
 
@@ -27,7 +29,7 @@ def dep() -> None:
 @click.option("--created-by")
 @held_change("dep.add")
 def add(said: Answer) -> str:
-    """ID depends on DEPENDS_ON_ID from now on."""
+    """ID waits for DEPENDS_ON_ID from now on, or is related to it as --type says."""
     return _said(said)
 
 
@@ -37,7 +39,7 @@ def add(said: Answer) -> str:
 @_type
 @held_change("dep.remove")
 def remove(said: Answer) -> str:
-    """ID does not depend on DEPENDS_ON_ID any more."""
+    """ID does not wait for DEPENDS_ON_ID any more."""
     return "no longer: " + _said(said)
 
 
@@ -49,7 +51,7 @@ def remove(said: Answer) -> str:
 @click.option("--new-type", type=_TYPES)
 @held_change("dep.replace")
 def replace(said: Answer) -> str:
-    """ID depends on NEW_DEPENDS_ON_ID instead, in one step."""
+    """ID waits for NEW_DEPENDS_ON_ID instead, in one step."""
     return _said(said)
 
 
@@ -64,4 +66,7 @@ def diagnostics(said: Answer) -> str:
 
 def _said(answer: Answer) -> str:
     link = answer["dependency"]
-    return f"{link['issueId']} {link['type']} {link['dependsOnId']}"
+    issue, kind, other = link["issueId"], link["type"], link["dependsOnId"]
+    if kind not in BLOCKING_TYPES:
+        return f"{issue} {kind} {other}"
+    return f"{issue} waits for {other}" + (f" ({kind})" if kind != "blocks" else "")

@@ -7,7 +7,7 @@ import click
 import orjson
 
 from ....contracts import Exit, Unreadable, join_check
-from ..options import FILE, Decorator
+from ..options import FILE, Decorator, read_file
 from ..request import Answer, change, read
 from ..session import LeaveCommand, Session, common, print_json
 
@@ -204,7 +204,7 @@ def join_check_(session: Session, file: Path | None, issue_ids: tuple[str, ...])
     if file is None and len(issue_ids) < 2:
         raise click.UsageError("name a FILE, or two issues with --issue")
     try:
-        document = orjson.loads(file.read_bytes()) if file else None
+        document = orjson.loads(read_file(file)) if file else None
     except orjson.JSONDecodeError as error:
         raise click.UsageError(f"{file} is not JSON: {error}") from None
     if issue_ids:

@@ -1,14 +1,21 @@
 """`understudy issue`: work and the leases on it."""
 
+import time
+from itertools import count
+from typing import Any
+
 import click
 
-from ....contracts import ESCALATION
-from ..options import duration
+from ....contracts import ESCALATION, Exit, limits
+from ..options import context, duration, holder, mutation, payload, seconds_up_to, with_holder
 from ..render import claimed, detail, leases_table, one_line, table
 from ..request import Answer, change, held_change, read
+from ..session import LeaveCommand, Session, common
 from .handover import handover
 
 _TYPE = click.Choice(["epic", "task", ESCALATION])  # the last waits for a person
+_PAUSE_SECONDS = 0.1  # between two looks for work; doubled up to the next
+_PAUSE_SECONDS_MAX = 2.0
 
 
 @click.group()
@@ -84,11 +91,59 @@ def claim(said: Answer) -> str:
 @click.option("--label", "labels", multiple=True, help="Only issues with this label.")
 @click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assigned-to", help="Only issues that are assigned to this name.")
+@click.option(
+    "--wait",
+    type=seconds_up_to(limits.WAIT_SECONDS_MAX),
+    default="0s",
+    metavar="TIME",
+    help="Wait so long for work: 90s, 10m, 1h.  [0s]",
+)
 @duration
-@change("issue.claim_next")
-def next_(said: Answer) -> str:
-    """Take the most urgent issue that is ready, or whose holder let its lease lapse."""
-    return claimed(said)
+@mutation
+@common
+def next_(session: Session, wait: int, **options: Any) -> None:
+    """Take the most urgent issue that is ready, or whose holder let its lease lapse.
+
+    Exit code 10 if there is none. With --wait the command looks again until there is one; Ctrl-C
+    ends that, and nothing is claimed.
+    """
+    answer = _claimed_next(session, options, time.monotonic() + wait)
+    session.finish(answer, claimed)
+    if "issue" not in answer:
+        raise LeaveCommand(Exit.NOTHING_READY)
+
+
+def _claimed_next(session: Session, options: dict[str, Any], until: float) -> dict[str, Any]:
+    """The answer that grants a lease, or the last one before the time is over.
+
+    A claim leaves a row, and a look leaves none: it is claimed again only where a look shows news,
+    or where the answer may be an old one, which a repeated request got before.
+    """
+    asked, seen, pause = payload(options), None, _PAUSE_SECONDS
+    for attempt in count():
+        if attempt and "requestId" in asked:
+            asked["requestId"] = f"{options['request_id']}-{attempt}"
+        answer = session.ask("issue.claim_next", asked, context(options))
+        if answer["result"] != "accepted" or "issue" in answer or time.monotonic() >= until:
+            break
+        if seen is None and not session.as_json:
+            click.echo("nothing is ready; waiting for work", err=True)
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(pause, left))
+            pause = min(pause * 2, _PAUSE_SECONDS_MAX)
+            last, seen = seen, _claimable(session)
+            if seen != last or (seen[0] and "requestId" in asked):
+                break
+        else:
+            break
+    return answer
+
+
+def _claimable(session: Session) -> tuple[Any, ...]:
+    """What a claim would look through; the same as long as it would find the same."""
+    answer = session.ask("issue.ready", {}, writable=False)
+    stale = answer.get("leaseProjection", {})
+    return answer.get("issues"), stale.get("staleCount"), stale.get("staleIssueIds")
 
 
 @issue.command()
@@ -176,10 +231,20 @@ def add(said: Answer) -> str:
 @click.option("--new-assignee", help="Reserve it for another name.")
 @click.option("--owner")
 @click.option("--label", "labels", multiple=True, help="The labels from now on.")
-@held_change("issue.update")
-def update(said: Answer) -> str:
-    """Change members of an issue; what is not named stays."""
-    return f"updated {one_line(said['issue'])}"
+@holder
+@mutation
+@common
+def update(session: Session, **options: Any) -> None:
+    """Change members of an issue; what is not named stays.
+
+    Who opens an issue without holding it has it tried afresh: no attempt so far counts any more,
+    and it does not rest.
+    """
+    options = with_holder(options)
+    if options.get("status") == "open" and not (options.get("lease_id") or options.get("fence")):
+        options["afresh"] = True
+    answer = session.ask("issue.update", payload(options), context(options))
+    session.finish(answer, lambda said: f"updated {one_line(said['issue'])}")
 
 
 @issue.command()

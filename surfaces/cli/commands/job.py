@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..options import FILE, context, lease_by, mutation, payload, with_holder
+from ..options import FILE, context, lease_by, mutation, payload, read_file, with_holder
 from ..request import Answer, change, held_change, read
 from ..session import Session, common
 from .job_log import log
@@ -116,8 +116,9 @@ def expire(said: Answer) -> str:
 @common
 def admit(session: Session, file: Path, **options: Any) -> None:
     """Admit the operations in FILE together, a JSON object a line, in the order of their stamps."""
-    lines = file.read_text("utf-8").splitlines()
-    asked = payload(options) | {"operations": [_parsed(each, dict) for each in lines if each]}
+    lines = enumerate(read_file(file).split(b"\n"), 1)
+    found = [_parsed(each, dict, f"{file}, line {at}: ") for at, each in lines if each.strip()]
+    asked = payload(options) | {"operations": found}
     answer = session.ask("job.admit", asked, context(options))
     session.finish(answer, lambda said: "\n".join(map(_admitted, said["operations"])))
 
@@ -209,13 +210,13 @@ job.add_command(log)
 # --- text for people ------------------------------------------------------------------------------
 
 
-def _parsed(text: str, kind: type) -> Any:
+def _parsed(text: str | bytes, kind: type, place: str = "") -> Any:
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise click.UsageError(f"not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{place}not JSON: {error}") from None
     if not isinstance(value, kind):
-        raise click.UsageError("a JSON object is wanted")
+        raise click.UsageError(f"{place}a JSON object is wanted")
     return value
 
 

@@ -12,8 +12,8 @@ from ....authority.journal import journal
 from ....authority.law.jobs import oplog
 from ....authority.service import import_oplog
 from ....authority.views import issues_file
-from ....contracts import Operation
-from ..options import FILE
+from ....contracts import Operation, limits
+from ..options import FILE, read_file
 from ..session import Session, common
 
 
@@ -82,8 +82,8 @@ def import_log(session: Session, file: Path, *, with_nodes: bool) -> None:
 
 def _read_log(file: Path) -> list[Operation]:
     try:
-        return import_oplog.read_log(file.read_bytes())
-    except msgspec.MsgspecError as error:
+        return import_oplog.read_log(read_file(file, limits.IMPORT_FILE_BYTES_MAX))
+    except ValueError as error:
         raise click.UsageError(f"{file}: no operation log: {error}") from None
 
 

@@ -76,6 +76,7 @@ def witness(session: Session, **options: Any) -> None:
 
     The witness is a row of the journal, and is written to ciwitness/required in the state
     directory, under the issue's id or as `change`. Exit code 0 if all passed, 9 if one did not.
+    Nothing is run for an issue that is not there, or whose lease another holder has.
     """
     cwd = options["cwd"]
     change = _changed(session, options)
@@ -87,14 +88,28 @@ def witness(session: Session, **options: Any) -> None:
     options = {name: value for name, value in options.items() if name not in _LOCAL}
     options = with_holder(options) if options["id"] else options
     name = options["id"] or "change"
-    logs = checks.log_folder(session.state_dir, "required", name)
-    results = checks.run_checks(answer["checks"], cwd, logs=logs, on_progress=teller(session))
+    results: list[dict[str, Any]] = []
+    if not _is_hopeless(session, options):
+        logs = checks.log_folder(session.state_dir, "required", name)
+        results = checks.run_checks(answer["checks"], cwd, logs=logs, on_progress=teller(session))
     asked = payload(options) | change | {"results": results}
     answer = session.ask("required.witness", asked, context(options))
     if answer["result"] == "accepted":
         checks.write_artifact(_artifact(session, f"{name}.json"), answer["witness"])
     session.finish(answer, witness_text)
     leave_by_verdict(answer["witness"])
+
+
+def _is_hopeless(session: Session, options: dict[str, Any]) -> bool:
+    """Whether the witness will be refused, whatever the checks give: they need not run then."""
+    if options["id"] is None:
+        return False
+    shown = session.ask("issue.show", {"id": options["id"]}, writable=False)
+    if shown["result"] != "accepted" or shown["issue"]["status"] == "closed":
+        return True
+    lease = shown["issue"].get("lease")
+    is_held = lease is not None and lease["state"] == "active" and not options.get("sublease_id")
+    return is_held and lease["fence"] != options.get("fence")
 
 
 @required.command()

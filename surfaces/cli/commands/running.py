@@ -1,5 +1,6 @@
 """`understudy down`, `status`, `tree` and `top`: a tree that runs, from outside."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,9 @@ import click
 
 from ....actors import tree as trees
 from ....actors.tree import RUN_FOLDER
-from ....contracts import ESCALATION, Exit
+from ....contracts import ESCALATION, Exit, limits
 from .. import tree_text
 from ..session import LeaveCommand, Session, common, print_json
-from .steer import pause_lines
 
 _STOP_SECONDS = 120.0
 _SHOWN_MAX = 10  # of what waits for a person
@@ -19,7 +19,11 @@ CLEAR = "\033[H\033[J"
 
 
 @click.command()
-@click.option("--drain", type=click.IntRange(0), help="Seconds for workers to finish first.")
+@click.option(
+    "--drain",
+    type=click.IntRange(0, limits.TREE_DRAIN_MS_MAX // 1000),
+    help="Seconds for workers to finish first.",
+)
 @click.option("--force", is_flag=True, help="Kill it; its leases are left to the next tree.")
 @common
 def down(session: Session, drain: int | None, *, force: bool) -> None:
@@ -47,7 +51,7 @@ def status(session: Session) -> None:
     found = _ask_tree(session, {"ask": "picture"})
     waiting, pauses = _list_escalations(session), _list_pauses(session)
     lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
-    lines += [f"  {line}" for line in pause_lines(pauses)]
+    lines += [f"  {line}" for line in tree_text.pause_lines(pauses)]
     lines += [
         f"  {each['id']}  waits for a person: {each['title']}" for each in waiting[:_SHOWN_MAX]
     ]
@@ -57,6 +61,7 @@ def status(session: Session) -> None:
     for name, term in tree_text.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
         lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
+    lines += [f"  {line}" for line in tree_text.rests(found)]
     waits = [each["id"] for each in waiting]
     session.accept("\n".join(lines), **found, waitsForPerson=waits, pauses=pauses)
 
@@ -66,7 +71,7 @@ def status(session: Session) -> None:
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
     found = _ask_tree(session, {"ask": "picture"}) | {"pauses": _list_pauses(session)}
-    session.accept("\n".join(_drawn(found)), **found)
+    session.accept(tree_text.painted(found), **found)
 
 
 @click.command()
@@ -86,12 +91,9 @@ def top(session: Session, every: float) -> None:
 
 
 def draw(found: dict[str, Any]) -> None:
-    click.echo(CLEAR + "\n".join(_drawn(found)))
-
-
-def _drawn(found: dict[str, Any]) -> list[str]:
-    pauses = [click.style(line, fg="yellow") for line in pause_lines(found.get("pauses", []))]
-    return [*pauses, tree_text.painted(found)]
+    columns, lines_max = shutil.get_terminal_size()
+    # The cursor has a line of its own.
+    click.echo(CLEAR + tree_text.painted(found, (columns, lines_max - 1)))
 
 
 def _list_pauses(session: Session) -> list[dict[str, Any]]:

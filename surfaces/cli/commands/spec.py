@@ -1,11 +1,12 @@
 """`understudy spec`: documents of steps that become jobs, and how far each has come."""
 
 from collections import Counter
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any
 
 import click
 
-from ..options import context, lease_by, mutation, payload
+from ..options import context, lease_by, mutation, payload, read_file, read_stdin
 from ..request import Answer, change, read
 from ..session import Session, common
 from ..spec_file import read_spec
@@ -29,12 +30,12 @@ def spec() -> None:
 
 
 @spec.command()
-@click.argument("file", type=click.File("rb"))
+@click.argument("file", type=click.Path(path_type=Path, exists=True, allow_dash=True))
 @click.option("--id", "spec_id", help="Submit it under this id, instead of the file's specId.")
 @click.option("--author", help="The node that submits.  [the owner]")
 @mutation
 @common
-def submit(session: Session, file: BinaryIO, **options: Any) -> None:
+def submit(session: Session, file: Path, **options: Any) -> None:
     """Submit the spec in FILE, or - for standard input; submitted again, it is left as it is.
 
     \b
@@ -45,7 +46,9 @@ def submit(session: Session, file: BinaryIO, **options: Any) -> None:
       - {stepKey: test, kind: ci.test, dependsOn: [root]}
     """
     given = payload(options)
-    document = read_spec(file.read(), file.name, given)
+    stdin = str(file) == "-"
+    text = read_stdin() if stdin else read_file(file)
+    document = read_spec(text, "<stdin>" if stdin else str(file), given)
     answer = session.ask("spec.submit", document, context(options))
     session.finish(answer, lambda said: _line(said["spec"]))
 

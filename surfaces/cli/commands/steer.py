@@ -10,6 +10,7 @@ from ....contracts import ALL_WORK, Reason
 from ..options import Decorator, context, mutation, payload, stack
 from ..render import one_line
 from ..session import Session, common
+from ..tree_text import pause_lines
 
 _said = stack(
     click.option("--reason", help="Why; it stays in the evidence."),
@@ -99,15 +100,6 @@ def unpause(session: Session, **options: Any) -> None:
     """Let work go on that was paused with the same options."""
     answer = session.ask("pause.clear", payload(_scoped(options)), context(options))
     session.finish(answer, lambda said: f"goes on: {said['pause']['scope']}")
-
-
-def pause_lines(pauses: list[dict[str, Any]]) -> list[str]:
-    """What is paused, a line each."""
-    return [
-        f"paused  {each['scope']}" + (f"  by {each['byName']}" if each["byName"] else "")
-        + (f": {each['reason']}" if each["reason"] else "")
-        for each in pauses
-    ]  # fmt: skip
 
 
 def _family(session: Session, work: str) -> tuple[str, str]:

@@ -33,7 +33,7 @@ from .. import wire
 from .connection import AgentConnection, ServerOutbox
 
 House = Literal["tree", "alone"]
-Build = Callable[[AuthorityLink, AgentCaller], Server[Any]]
+Build = Callable[[AuthorityLink, AgentCaller, str], Server[Any]]  # the last: which tools
 Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 _BACKLOG = 1_024  # clients that all come at once, after a restart
@@ -55,9 +55,10 @@ class Gateway:
         house: House = "alone",
         linger_seconds: float | None = None,
         beside: Sequence[Beside] = (),
+        tools: str = "core",
     ) -> None:
         """`beside` is served until the event is set: other ways to the same."""
-        self.house = house
+        self.house, self.tools = house, tools
         self.link = AuthorityLink(state_dir)
         self.keeper = LeaseKeeper(self.link, policy or KeepPolicy())
         self._state_dir, self._build, self._beside = state_dir, build, beside
@@ -127,7 +128,7 @@ class Gateway:
 
     async def _serve(self, connection: AgentConnection, caller: KeptCaller) -> None:
         try:
-            server = self._build(self.link, caller)
+            server = self._build(self.link, caller, connection.tools)
             options = server.create_initialization_options()
             await server.run(connection.inbox, ServerOutbox(connection), options)
         except Exception:  # noqa: BLE001 - whatever it is, the others go on

@@ -40,7 +40,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from ....actors.agents import SESSION_HEADER, HttpCallers
-from ....contracts import limits
+from ....contracts import limits, regular_file
 from .strangers import Strangers, watched_protocol
 
 PATH = "/mcp"
@@ -86,7 +86,7 @@ def read_token(path: Path | None, environ: Mapping[str, str] = os.environ) -> st
     if path is None:
         return environ.get(TOKEN_VARIABLE) or None
     try:
-        return path.read_text("utf-8").strip() or None
+        return regular_file.read(path, limits.SETTING_BYTES_MAX).decode().strip() or None
     except (OSError, ValueError) as error:
         raise Unguarded(f"no token in {path}: {error}") from error
 

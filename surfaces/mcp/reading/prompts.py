@@ -6,7 +6,7 @@ import orjson
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, GetPromptRequestParams
 
-from ....actors.agents import AuthorityLink
+from ....actors.agents import AgentDoor
 from ....contracts import limits
 from .resources import asked
 
@@ -25,7 +25,7 @@ _REQUIRED = {("hand_over", "issue")}
 _FIXED = {"ttlMs": 3_600_000, "cacheScope": "public"}
 
 _PICK_UP = """\
-Take work with {how}. From the answer keep assignee, leaseId and fence, and pass them with every \
+Take work with {how}. From the answer keep leaseId and fence, and pass them with every \
 change. Read the brief, the acceptance criteria and the hand-over of the holder before you, if \
 there is one.
 
@@ -80,7 +80,7 @@ def listed() -> dict[str, Any]:
     return {"prompts": rows, **_FIXED}
 
 
-async def got(link: AuthorityLink, params: GetPromptRequestParams) -> dict[str, Any]:
+async def got(door: AgentDoor, params: GetPromptRequestParams) -> dict[str, Any]:
     """A prompt with its arguments filled in; `MCPError` for what is missing or unknown."""
     name, given = params.name, dict(params.arguments or {})
     if name not in ARGUMENTS:
@@ -95,20 +95,20 @@ async def got(link: AuthorityLink, params: GetPromptRequestParams) -> dict[str, 
         case "hand_over":
             if not issue:
                 raise MCPError(INVALID_PARAMS, "Missing argument: issue")
-            shown = await asked(link, "issue.show", {"id": issue})
+            shown = await asked(door, "issue.show", {"id": issue})
             text = _HAND_OVER.format(issue=issue, picture=_picture(shown["issue"]))
         case _:
-            text = _TRIAGE.format(picture=await _standing(link))
+            text = _TRIAGE.format(picture=await _standing(door))
     message = {"role": "user", "content": {"type": "text", "text": text}}
     return {"description": _TEXTS[name], "messages": [message]}
 
 
-async def _standing(link: AuthorityLink) -> str:
+async def _standing(door: AgentDoor) -> str:
     parts = []
     for action in ("issue.ready", "issue.blocked"):
-        answer = await asked(link, action, {})
+        answer = await asked(door, action, {})
         parts.append(f"{action}: {_picture(answer['issues'])}")
-    leases = await asked(link, "issue.lease_projection", {})
+    leases = await asked(door, "issue.lease_projection", {})
     parts.append(f"leases: {_picture(leases['items'])}")
     return "\n\n".join(parts)
 

@@ -36,7 +36,7 @@ async def run(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[Answer, str
     if allowed["result"] != "accepted":
         return allowed, None
     name = allowed["instruction"]["instructionId"]
-    state_dir = call.link.state_dir
+    state_dir = call.door.state_dir
     results: list[dict[str, Any]] = []
     if allowed["instruction"]["executionDecision"]["state"] == "execute":
         logs = checks.log_folder(state_dir, "instruction", name)
@@ -54,7 +54,7 @@ async def run(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[Answer, str
 def _folder(call: ToolCall, cwd: object) -> Path | None:
     """Where checks run: beside the state directory, unless the caller works elsewhere."""
     if cwd is None:
-        return call.link.state_dir.absolute().parent
+        return call.door.state_dir.absolute().parent
     if not isinstance(cwd, str) or "\0" in cwd:
         return None
     folder = Path(cwd)

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from ....contracts import documents
+from ....contracts import documents, limits
 from .tool_texts import ARGUMENTS
 
 Schema = dict[str, Any]
@@ -26,27 +26,41 @@ _DEPTH_MAX = 2  # of objects in an answer whose members are named
 # What an answer keeps to and no reader has to check.
 _BOUNDS = frozenset(
     {"pattern", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems"}
-    | {"minimum", "maximum", "additionalProperties"}
+    | {"minimum", "maximum", "additionalProperties", "required"}
 )
+_NAMES = frozenset({"assignee", "worker", "runner", "dispatcher"})  # it is the connection's own
+# What the rules ask for and the published shapes do not.
+_BOUNDED: dict[str, Schema] = {
+    "leaseTtlSeconds": {"minimum": limits.TTL_SECONDS_MIN, "maximum": limits.TTL_SECONDS_MAX},
+    "leaseDurationMs": {
+        "minimum": limits.TTL_SECONDS_MIN * 1000,
+        "maximum": limits.TTL_SECONDS_MAX * 1000,
+    },
+}
+_NEEDED_TOO = {"issue.lease_break": ("reason",)}
 
 
-def arguments(action: str, *, mutates: bool) -> Schema:
-    """What a tool for a host action takes; a mutation may bring its evidence along."""
+def arguments(action: str) -> Schema:
+    """What a tool for a host action takes, without what the server says in the agent's place."""
     shape = _close(_payloads().get(action, {"type": "object"}))
+    unsaid = {"requestId"} | (_NAMES - {name for name in _NAMES if f"{action}.{name}" in ARGUMENTS})
     named = shape.get("properties", {}).items()
-    properties = {name: value | _said(f"{action}.{name}") for name, value in named}
-    if mutates:
-        published = _document("request")["$defs"]["context"]["properties"]
-        properties["context"] = {
-            "description": "Evidence, where the authority's policy is instruction-linked.",
-            "type": "object",
-            "properties": {name: _close(published[name]) | _said(name) for name in _CONTEXT},
-        }
+    properties = {
+        name: value | _BOUNDED.get(name, {}) | _said(f"{action}.{name}")
+        for name, value in named
+        if name not in unsaid
+    }
+    needed = [*shape.get("required", []), *_NEEDED_TOO.get(action, ())]
+    return {"type": "object", "properties": properties, "required": needed}
+
+
+def evidence() -> Schema:
+    """What a change brings along where the policy is instruction-linked."""
+    published = _document("request")["$defs"]["context"]["properties"]
     return {
+        "description": "Evidence: the authority's policy is instruction-linked.",
         "type": "object",
-        "properties": properties,
-        "required": shape.get("required", []),
-        "additionalProperties": False,
+        "properties": {name: _close(published[name]) | _said(name) for name in _CONTEXT},
     }
 
 

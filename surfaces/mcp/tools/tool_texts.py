@@ -17,7 +17,7 @@ class Lesson:
 
 _LEASED = ("issue", "leaseProjection", "orphanedFibers")
 _LISTED = ("issues", "count", "truncated")
-_PROOF = "Pass assignee, leaseId and fence as the claim returned them."
+_PROOF = "Pass leaseId and fence as the claim returned them."
 
 WORK_NEXT = Lesson(
     "Take the next piece of work",
@@ -75,8 +75,8 @@ LESSONS: dict[str, Lesson] = {
     ),
     "issue.lease_break": Lesson(
         "Break another's lease",
-        "For operators: takes a lease away from its holder, whose fence is refused from then on. "
-        "A reason is required. Ask a person before you use it.",
+        "For operators, and refused unless one has granted it to you: takes a lease away from its "
+        "holder, whose fence is refused from then on. Ask a person before you use it.",
         _LEASED,
     ),
     "issue.cancel": Lesson(
@@ -359,15 +359,13 @@ LESSONS: dict[str, Lesson] = {
 # What arguments mean, by name or, more exactly, by action and name; the others say it themselves.
 ARGUMENTS: dict[str, str] = {
     "id": "The issue.",
-    "assignee": "Who you are. Left out, it is the name of your connection.",
-    "job.claim.worker": "Who you are. Left out, it is the name of your connection.",
-    "job.complete.worker": "As the claim returned it. Left out, it is the name of your connection.",
-    "job.yield.worker": "As the claim returned it. Left out, it is the name of your connection.",
     "leaseId": "As the claim returned it.",
     "fence": "As the claim returned it: the proof that you are the current holder.",
-    "subleaseId": "If you act under a sublease: which one.",
-    "requestId": "The same id with the same arguments gets the first answer, and changes nothing.",
+    "subleaseId": "If you act under a sublease: which one; assignee is its holder then.",
     "leaseTtlSeconds": "How long the lease lasts without renewal.",
+    "issue.claim.leaseId": "An id of your choice; left out, one is made.",
+    "issue.claim.fence": "If you hold it already: of your lease.",
+    "issue.claim_next.leaseId": "An id of your choice; left out, one is made.",
     "leaseExpiresAt": "The same as a moment in RFC 3339; give one of the two.",
     "issue.claim_next.labels": "Only issues that have all of these.",
     "issue.add.assignee": "Who it is meant for; left out, any agent.",
@@ -396,10 +394,16 @@ NEXT: dict[str, str] = {
     "lease_stale": "Stop: your lease has run out. Look with issue_show; if it is free, claim it "
     "again and go on with the new fence.",
     "lease_missing": "It has no holder. Claim it with work_next, issue_claim or job_claim.",
-    "lease_fence_missing": "Send assignee, leaseId and fence as your claim returned them; if you "
-    "never claimed it, it is not yours.",
+    "lease_fence_missing": "Send leaseId and fence as your claim returned them; if you never "
+    "claimed it, it is not yours.",
     "lease_fence_unknown": "Send the fence that your claim of this very issue returned.",
-    "lease_owner_mismatch": "Send the assignee that claimed it. If that was not you, leave it.",
+    "lease_owner_mismatch": "Another holder has it. Leave it, and take other work with work_next.",
+    "agent_name_mismatch": "Leave assignee, worker, runner and dispatcher out: you act under the "
+    "name of your connection. What another agent holds, leave to it.",
+    "agent_holds_full": "Finish what you hold with work_complete, or hand it over with "
+    "work_handover.",
+    "issue_waits_for_person": "Leave it to a person. Take other work with work_next.",
+    "operator_required": "Leave it to an operator. If it is needed, say so to a person.",
     "lease_id_mismatch": "Send the leaseId that your claim returned.",
     "lease_issue_closed": "It is done. Take other work with work_next.",
     "job_completed": "It is done. job_roster shows what else there is.",

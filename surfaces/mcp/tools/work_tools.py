@@ -39,7 +39,7 @@ async def next_(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
         detail = f"waitSeconds is no whole number from 0 to {limits.MCP_WAIT_SECONDS_MAX}"
         return refusal("issue.claim_next", Reason.LEASE_PAYLOAD_INVALID, detail), None
     stirred = asyncio.Event()
-    unsubscribe = call.link.changes.subscribe(_bell(stirred)) if wait_seconds else None
+    unsubscribe = call.door.changes.subscribe(_bell(stirred)) if wait_seconds else None
     begun = time.monotonic()
     try:
         for attempt in count():

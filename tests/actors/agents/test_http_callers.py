@@ -39,6 +39,7 @@ class Reception:
     here: dict[str, Keeping] = field(default_factory=dict)
     heard: list[str] = field(default_factory=list)
     gone: list[Keeping] = field(default_factory=list)
+    terms: dict[str, Any] = field(default_factory=dict)
 
     def arrive(self, caller_id: str, name: str, wish: dict[str, Any]) -> Keeping:
         assert wish == {"keep": "heartbeat", "onLeave": "expire"}

@@ -82,10 +82,16 @@ class StageHand:
         return self.take(orders.AskReady)[-1].token
 
     def lists(
-        self, *issues: str, attempts: int = 0, lapsed: Sequence[str] = (), is_whole: bool = True
+        self,
+        *issues: str,
+        attempts: int = 0,
+        excused: int = 0,
+        lapsed: Sequence[str] = (),
+        is_whole: bool = True,
     ) -> None:
         """Answer a look."""
-        listings = tuple(orders.Listing(each, attempts, "", "task") for each in issues)
+        tried = (attempts, "", "task", (), excused)
+        listings = tuple(orders.Listing(each, *tried) for each in issues)
         self.tell(orders.Listed(self.look(), listings, tuple(lapsed), is_whole))
 
     def grants(

@@ -42,6 +42,8 @@ MUTANTS = [
     (escalation, "filed_id", "notes.splitlines().count(_MARK)", RANDOM),
     (verdict, "judge", "(EndStep.CLOSE,)", "(EndStep.RELEASE,)"),
     (verdict, "failed", "if decision.retry", "if True"),
+    (verdict, "judge", '"handed back", handed_back=True', '"handed back"'),
+    (dispatcher, "Dispatcher._hunt", "self._breaker.fault is not None", "False"),
     (verdict, "failed", "EndStep.READ, EndStep.FILE, EndStep.BLOCK", "EndStep.READ, EndStep.BLOCK"),
 ]
 

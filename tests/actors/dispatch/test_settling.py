@@ -31,7 +31,7 @@ def test_an_issue_that_was_handed_back_rests_and_is_no_failure(hand: StageHand) 
     assert not hand.asks(orders.Report)
     rested_ms = hand.now_ms + 120_000  # as long as the policy lets anybody wait
     while not hand.asks(orders.Claim):
-        hand.lists("a", attempts=7)
+        hand.lists("a", attempts=7, excused=1)
     assert rested_ms <= hand.now_ms <= rested_ms + 5_000
 
 
@@ -160,3 +160,47 @@ def test_a_worker_that_takes_too_long_is_stopped_and_has_failed() -> None:
     hand.exits(holder, 0, was_stopped=True)
     assert "job_timeout" in hand.one(orders.Report).detail
     hand.one(orders.Release)
+
+
+def test_a_person_who_opens_an_issue_afresh_ends_its_rest(hand: StageHand) -> None:
+    holder = hand.running(attempt=2)
+    hand.exits(holder, 1)
+    hand.tell(orders.Settled(hand.one(orders.Release).token))
+    (rest,) = hand.dispatcher.summary(hand.now_ms)["rests"]
+    assert (rest["issue"], rest["why"]) == ("a", "retry pause")
+    assert rest["restMs"] > 0
+    hand.lists("a", attempts=2)
+    assert not hand.asks(orders.Claim), "it rests"
+    hand.tell(orders.Wake())
+    hand.lists("a", attempts=2, excused=2)
+    assert hand.one(orders.Claim).issue_id == "a"
+
+
+def test_a_tree_that_is_at_fault_hands_back_and_claims_no_more(hand: StageHand) -> None:
+    holder = hand.running()
+    hand.effects.clear()
+    hand.exits(holder, 127, detail="./agnt.sh: not found")
+    release = hand.one(orders.Release)
+    assert release.handed_back
+    assert not hand.asks(orders.Discover, orders.Amend)
+    hand.tell(orders.Settled(release.token))
+    hand.passes(60_000)
+    assert not hand.asks(orders.AskReady, orders.Claim)
+    fault = hand.dispatcher.summary(hand.now_ms)["fault"]
+    assert (fault["cannotRun"], fault["name"]) == (True, "a")
+    assert "not found" in fault["detail"]
+
+
+def test_a_close_that_is_refused_for_want_of_proof_counts_as_a_failure_in_one_way(
+    hand: StageHand,
+) -> None:
+    for place, name in enumerate("abcde", start=1):
+        holder = hand.running(name)
+        hand.exits(holder, 0)
+        hand.effects.clear()
+        token = f"tree.close.{name}.{holder.fence}"
+        hand.tell(orders.RequestRefused(token, "issue_close_unattested"))
+        assert (hand.dispatcher.summary(hand.now_ms)["fault"] is not None) == (place == 5)
+        if place < 5:
+            escalated(hand, holder, filed=hand.asks(orders.Discover))
+    assert hand.one(orders.Release).handed_back

@@ -76,6 +76,27 @@ def test_an_end_has_one_meaning(row: Row) -> None:
     assert found == rule
 
 
+@pytest.mark.parametrize(
+    ("why", "event", "excused", "expected"),
+    [
+        (Why.LEAVING, ended(1), 0, True),
+        (Why.LEAVING, ended(1), limits.HAND_BACKS_MAX, True),
+        (Why.UNCONFIRMED, ended(1), 0, False),
+        (None, ended(0, was_stopped=True), 0, False),
+        (None, ended(75), limits.HAND_BACKS_MAX - 1, True),
+        (None, ended(75), limits.HAND_BACKS_MAX, False),
+        (None, ended(1), 0, False),
+        (None, ended(0), 0, False),
+    ],
+)
+def test_only_an_orderly_end_is_excused(
+    why: Why | None, event: WorkerExited, excused: int, *, expected: bool
+) -> None:
+    verdict = judge(why, event, 1, (), POLICY, excused=excused)
+    assert verdict.handed_back is expected
+    assert (verdict.failure is not None) == (event.code in (1, 75) and why is None and not expected)
+
+
 ENDS = st.builds(
     WorkerExited,
     st.just("w"),

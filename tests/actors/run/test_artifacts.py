@@ -98,9 +98,9 @@ def test_the_most_artefacts_are_read_and_one_more_is_not(path: Path) -> None:
 
 def test_a_file_is_read_to_its_last_byte_and_no_further(path: Path) -> None:
     row = orjson.dumps(PLAIN)
-    path.write_bytes(row + b"\n" * (artifacts.BYTES_MAX - len(row)))
+    path.write_bytes(row + b"\n" * (limits.REQUEST_BYTES_MAX - len(row)))
     assert len(artifacts.read_artifacts(path, "j")) == 1
-    path.write_bytes(row + b"\n" * (artifacts.BYTES_MAX - len(row) + 1))
+    path.write_bytes(row + b"\n" * (limits.REQUEST_BYTES_MAX - len(row) + 1))
     with pytest.raises(artifacts.ArtifactsInvalid, match="bytes"):
         artifacts.read_artifacts(path, "j")
 

@@ -103,3 +103,24 @@ def test_an_output_counts_as_written_from_its_beginning(tmp_path: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         assert attempt.path.stat().st_mode & 0o077 == 0
         assert attempt.path.parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("name", [LOGS, f"{LOGS}/x"])
+def test_output_goes_through_a_link_of_ours_and_not_through_another_s(
+    tmp_path: Path, name: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link for another user")
+    state_dir, outside = tmp_path / "state", tmp_path / "outside"
+    outside.mkdir()
+    link = state_dir / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+    with begun(state_dir, "x", 1):
+        pass
+    (written,) = outside.rglob("*.log")
+    written.unlink()
+    os.lchown(link, 65_534, 65_534)
+    with pytest.raises(PermissionError, match="link that user 65534"), begun(state_dir, "x", 2):
+        pass
+    assert list(outside.rglob("*.log")) == []

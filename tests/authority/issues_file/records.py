@@ -51,7 +51,7 @@ def leased(issue_id: str = "a", **members: object) -> dict[str, Any]:
 
 def taken(data: bytes) -> Desk:
     """A desk whose authority has imported a file, and proved it."""
-    records, problems = read_issues(data, NOW)
+    records, problems, _ = read_issues(data, NOW)
     assert problems == []
     desk = Desk()
     for payload in import_payloads(records):

@@ -61,7 +61,7 @@ BAD_LINES: dict[str, bytes] = {
     "ten megabytes": spoilt(description="x" * 10_000_000),
     "unknown members that are too long": spoilt(theirs="x" * limits.TEXT_LENGTH_MAX),
     "metadata that is too long": spoilt(metadata="x" * limits.TEXT_LENGTH_MAX),
-    "an unknown type": spoilt(issue_type="bug"),
+    "an unknown type": spoilt(issue_type="saga"),
     "a number for a type": spoilt(issue_type=7),
     "a float for a priority": spoilt(priority=1.0),
     "a boolean for a priority": spoilt(priority=True),
@@ -103,7 +103,7 @@ BAD_LINES: dict[str, bytes] = {
 @pytest.mark.parametrize("name", sorted(BAD_LINES))
 def test_a_bad_line_is_reported_with_its_number_and_the_others_are_read(name: str) -> None:
     data = b"# a comment\n" + line(issue("x")) + b"\n" + BAD_LINES[name] + line(issue("y"))
-    records, problems = read_issues(data, NOW)
+    records, problems, _ = read_issues(data, NOW)
     assert [(problem.line, problem.reason) for problem in problems] == [(4, BAD)]
     assert problems[0].message
     assert len(problems[0].message) < 1_000
@@ -150,7 +150,7 @@ def test_lines_may_end_as_on_another_system() -> None:
 @together("cut", range(1, len(line(issue("b"))) - 1))
 def test_a_last_line_that_is_cut_off_is_torn(cut: int) -> None:
     data = line(issue("a")) + line(issue("b"))[:cut]
-    records, problems = read_issues(data, NOW)
+    records, problems, _ = read_issues(data, NOW)
     assert [(problem.line, problem.reason) for problem in problems] == [(2, TORN)]
     assert [record["id"] for record in records] == ["a"]
 
@@ -166,7 +166,7 @@ def test_a_bad_last_line_with_its_end_is_bad_and_not_torn() -> None:
 
 def test_of_two_records_with_one_id_the_last_is_kept_and_both_lines_are_named() -> None:
     data = lines(issue("a", title="old"), issue("b"), issue("a", title="new"))
-    records, problems = read_issues(data, NOW)
+    records, problems, _ = read_issues(data, NOW)
     message = "a stands in line 1 too"
     assert problems == [Problem(3, Reason.IMPORT_ID_DUPLICATE, message)]
     assert {record["id"]: record["title"] for record in records} == {"a": "new", "b": "t"}

@@ -91,7 +91,7 @@ def test_closed_work_has_no_lease() -> None:
 
 def records_of(count: int, **members: object) -> list[dict[str, Any]]:
     data = lines(*(issue(f"i{number:04}", **members) for number in range(count)))
-    records, problems = read_issues(data, NOW)
+    records, problems, _ = read_issues(data, NOW)
     assert problems == []
     return records
 
@@ -110,7 +110,7 @@ def test_records_travel_together_up_to_the_limit() -> None:
 
 
 def test_a_leased_record_travels_alone() -> None:
-    records, _ = read_issues(
+    records, *_ = read_issues(
         lines(leased("a"), issue("b"), leased("c"), issue("d"), leased("e")), NOW
     )
     payloads = list(import_payloads(records))
@@ -177,3 +177,28 @@ def test_an_import_that_forges_the_file_is_refused(name: str) -> None:
     desk = Desk()
     record = issue("a", **FORGED[name])
     assert desk.refusal("issue.import", "cli", records=[record]) == "issue_invalid_payload"
+
+
+def test_types_of_other_tools_are_tasks_with_a_label() -> None:
+    data = b"".join(
+        line({"id": word, "title": "t", "issue_type": word, "labels": labels})
+        for word, labels in (
+            ("bug", ["red"]),
+            ("feature", ["feature"]),
+            ("chore", []),
+            ("epic", []),
+        )
+    )
+    records, problems, retyped = read_issues(data, NOW)
+    assert problems == []
+    assert retyped == {"bug": "bug", "feature": "feature", "chore": "chore"}
+    assert [(each["issue_type"], each["labels"]) for each in records] == [
+        ("task", ["red", "bug"]), ("task", ["feature"]), ("task", ["chore"]), ("epic", []),
+    ]  # fmt: skip
+
+
+def test_a_type_of_another_tool_leaves_labels_alone_that_are_none() -> None:
+    records, problems, _ = read_issues(
+        line({"id": "a", "title": "t", "issue_type": "bug", "labels": "red"}), NOW
+    )
+    assert (records, len(problems)) == ([], 1)

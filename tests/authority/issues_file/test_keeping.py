@@ -131,10 +131,10 @@ def test_times_of_a_lease_are_rounded_down_to_milliseconds() -> None:
 
 
 def test_a_record_without_times_gets_the_hour_of_the_import() -> None:
-    [record], _ = read_issues(b'{"id":"a","title":"t"}\n', NOW)
+    [record], *_ = read_issues(b'{"id":"a","title":"t"}\n', NOW)
     assert (record["created_at"], record["updated_at"]) == (NOW, NOW)
     then = "2025-01-01T00:00:00Z"
-    [record], _ = read_issues(line({"id": "a", "title": "t", "created_at": then}), NOW)
+    [record], *_ = read_issues(line({"id": "a", "title": "t", "created_at": then}), NOW)
     assert (record["created_at"], record["updated_at"]) == (then, then)
 
 

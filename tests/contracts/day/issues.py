@@ -54,7 +54,7 @@ IMPORTED: tuple[Document, ...] = (
 
 def imports(day: Day) -> None:
     lines = [b"# two lines", b"# of comment", *(orjson.dumps(record) for record in IMPORTED), b""]
-    records, problems = read_issues(b"\n".join(lines), "2026-01-01T00:00:00Z")
+    records, problems, _ = read_issues(b"\n".join(lines), "2026-01-01T00:00:00Z")
     assert problems == []
     for payload in import_payloads(records):
         day.grant("issue.import", "cli", **payload)

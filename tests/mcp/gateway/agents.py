@@ -17,6 +17,12 @@ HANDSHAKE = {
     "clientInfo": {"name": "test", "version": "1"},
 }
 
+LISTEN = {"notifications": {"resourceSubscriptions": ["mesh://ready"]}, "_meta": {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}}  # fmt: skip
+
 
 class Agent(Dialogue):
     """A running `understudy mcp`, spoken to as clients of the handshake era do."""

@@ -79,6 +79,9 @@ def test_the_work_of_an_agent_that_is_killed_goes_to_the_next(state_dir: Path) -
         first.kill()
         found = second.call("work_next", waitSeconds=60)  # it is released after a moment
         assert found["issue"]["id"] == held["id"]
+        posing = second.call("work_complete", **held)
+        assert posing["failureClasses"] == ["agent_name_mismatch"]
+        del held["assignee"]
         stale = second.call("work_complete", **held)
         assert stale["failureClasses"] == ["lease_fence_stale"]
 

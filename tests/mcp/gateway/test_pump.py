@@ -18,6 +18,7 @@ from tests.patience import eventually
 from tests.surfaces.process import UNDERSTUDY, commanded, environment, journal_rows, understudy
 from tests.tree.house import add
 from understudy.actors.tree import gateway as seen
+from understudy.contracts import limits
 from understudy.surfaces.mcp import wire
 
 ASK = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
@@ -238,3 +239,56 @@ def test_the_official_client_is_carried_in_both_eras_across_a_restart(
     anyio.run(story)
     claims = [row for row in journal_rows(state_dir) if b'"issue.claim_next"' in bytes(row[2])]
     assert len(claims) == 2
+
+
+# --- what it is told at its start -----------------------------------------------------------------
+
+_WITHOUT_SDK = """
+import sys
+sys.modules["mcp"] = None  # as if it were not installed
+from understudy.surfaces.cli.entry import main
+sys.exit(main())
+"""
+
+
+def test_an_install_without_the_extra_says_what_to_install_at_once(state_dir: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_SDK, "mcp", "--state-dir", state_dir],
+        input=orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize"}) + b"\n",
+        capture_output=True,
+        timeout=10,  # far less than the patience with a gateway
+        check=False,
+    )
+    advice = "pip install 'understudy[mcp]'"
+    assert advice in orjson.loads(done.stdout)["error"]["message"]
+    assert advice in done.stderr.decode()
+    assert done.returncode == 78
+
+
+def test_an_agent_gets_the_tools_the_rights_and_the_share_that_its_settings_say(
+    state_dir: Path,
+) -> None:
+    add(state_dir, *"abcdefg")
+    wide = ("--tools", "core,issue_lease_break", "--allow-break", "--max-held", "1")
+    with Agent(state_dir) as plain, Agent(state_dir, *wide) as other:
+        held = plain.greet().take()
+        for _ in range(limits.MCP_HELD_DEFAULT - 1):
+            plain.take()
+        assert plain.call("work_next")["failureClasses"] == ["agent_holds_full"]
+        listed = {each["name"] for each in plain.rpc("tools/list")["result"]["tools"]}
+        assert "work_next" in listed
+        assert "issue_lease_break" not in listed
+        asked = {"id": held["id"], "reason": "it hangs"}
+        answer = plain.rpc("tools/call", {"name": "issue_lease_break", "arguments": asked})
+        assert "not offered here" in answer["error"]["message"]
+        other.greet().take()
+        full = other.call("work_next")
+        assert full["failureClasses"] == ["agent_holds_full"]
+        assert other.call("issue_lease_break", **asked)["result"] == "accepted"
+        assert plain.call("work_complete", **held)["failureClasses"] == ["lease_missing"]
+
+
+def test_a_tool_that_does_not_exist_is_said_at_once(state_dir: Path) -> None:
+    with Agent(state_dir, "--tools", "core,job_shew") as agent:
+        answer = agent.rpc("initialize", HANDSHAKE)
+        assert "no tool `job_shew`" in answer["error"]["message"]

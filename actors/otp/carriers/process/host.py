@@ -48,7 +48,7 @@ class Orders:
     secret: str
     folder: str
     reports: str
-    host: str
+    sockets: str
     port: int
     leader: str | None
     capabilities: dict[str, Any]
@@ -85,7 +85,10 @@ class Backstage:
 
         orders = self._orders
         reader = hooks.install(
-            orders.host, bytes.fromhex(orders.secret), thespian_actor.kept_fds, (orders.door,)
+            Path(orders.sockets),
+            bytes.fromhex(orders.secret),
+            thespian_actor.kept_fds,
+            (orders.door,),
         )
         capabilities = {
             **orders.capabilities,

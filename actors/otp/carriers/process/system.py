@@ -10,12 +10,11 @@ the mail; what it lacks is in the modules beside this one, and what it does wron
 
 I1  When this object is stopped, or the program ends, however it ends, no process is left.
 I2  One run directory has one system at a time; what an older one left behind is swept, not used.
-I3  Nothing listens but on one address of this machine, and none of it on a port chosen by others.
+I3  What listens is a socket in a folder that no other user may enter; nothing is on a network.
 """
 
 import fcntl
 import hashlib
-import ipaddress
 import json
 import os
 import secrets
@@ -26,8 +25,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Self
@@ -35,11 +34,11 @@ from typing import Any, Final, Self
 from ...calls import Cast
 from ...cell import CallFailed, ExitReason, OtpError, Ref, Start, Target
 from ...identity import Identity, boot_id, identity
-from . import process_id
+from . import private_socket, process_id
 from .frames import pickled
 from .host import LIVE, RUN_FILE
 from .process_id import MARK
-from .registry import Roll
+from .registry import SOCKETS, Roll
 from .root import Ask, Close, Find, Join, Order, Signal, Spawn, Tell
 from .root_client import Hung, Line
 
@@ -65,10 +64,6 @@ class AlreadyRunning(OtpError):
     """Another system uses this run directory."""
 
 
-class PortTaken(OtpError):
-    """Another process listens on the port that was asked for."""
-
-
 class SystemEnded(OtpError):
     """The system is not there any more, and this is why."""
 
@@ -85,22 +80,20 @@ class Troupe:
         run_dir: Path,
         *,
         report: Path | None = None,
-        host: str = "127.0.0.1",
-        port: int | None = None,
+        sockets: Path | None = None,
         capabilities: Mapping[str, object] | None = None,
         convention_leader: str | None = None,
         secret: bytes | None = None,
     ) -> None:
-        """`host` is what is listened on; a leader is given as `host:port`, its `address`.
+        """`sockets` is the folder where its processes are reached, made where it is missing.
 
-        Systems of one convention need one `secret`, of 16 to 64 bytes; alone, one is drawn.
+        Systems of one convention need one such folder, and one `secret` of 16 to 64 bytes; alone,
+        one is drawn. A leader is given as its `address`.
         """
-        if not ipaddress.ip_address(host).is_loopback:
-            raise ValueError(f"host: {host} can be reached by others, and mail is not protected")
         self.run_dir = run_dir.absolute()
         self.reports = (report or self.run_dir / REPORTS).absolute()
-        self.host = host
-        self.port = port
+        self.sockets = (sockets or self.run_dir / LIVE / SOCKETS).absolute()
+        self.port = 0
         self.name = f"t{secrets.token_hex(6)}"
         self.build = build_digest()
         self._capabilities = dict(capabilities or {})
@@ -130,7 +123,7 @@ class Troupe:
             raise StartupFailed("a troupe is started once")
         if sys.platform != "linux":
             raise StartupFailed(f"it needs what only Linux has, and this is {sys.platform}")
-        self.run_dir.mkdir(parents=True, exist_ok=True)
+        self.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = self._locked()
         try:
             self._sweep_older()
@@ -156,7 +149,7 @@ class Troupe:
     @property
     def address(self) -> str:
         """What others join as `convention_leader`."""
-        return f"{self.host}:{self.port}"
+        return f"{private_socket.HOST}:{self.port}"
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -182,10 +175,10 @@ class Troupe:
         on: Mapping[str, object] | None = None,
         timeout_ms: int = START_MS,
     ) -> Ref:
-        """With `on`, in a system of the convention that has these capabilities."""
-        if getattr(start.make, "__module__", "") == "__main__":
-            name = getattr(start.make, "__qualname__", start.make)
-            raise ValueError(f"{name} is in __main__: a cell imports what it runs from a module")
+        """With `on`, in a system of the convention that has these capabilities.
+
+        Raises `NotImportable` where the cell could not import what it is to run.
+        """
         order = Spawn(pickled(start), start.label, dict(on or {}), timeout_ms)
         ref = self._order(order, timeout_ms)
         assert isinstance(ref, Ref)
@@ -274,20 +267,25 @@ class Troupe:
         if older is not None and older["boot"] == boot_id():
             process_id.sweep(older["system"])
         (self.run_dir / RUN_FILE).unlink(missing_ok=True)
-        shutil.rmtree(self.run_dir / LIVE, ignore_errors=True)
-        Roll(self.run_dir / LIVE, self.name).prepare()
+        live = self.run_dir / LIVE
+        if live.is_symlink():
+            live.unlink()  # it would lead the files of this system elsewhere
+        shutil.rmtree(live, ignore_errors=True)
+        Roll(live, self.name).prepare()
+        private_socket.prepare(self.sockets)
+        with suppress(FileExistsError):  # its own
+            (live / SOCKETS).symlink_to(self.sockets)
 
     def _start_process(self) -> None:
-        with _reserved(self.host, self.port or 0) as port:
-            self.port = port
-            door, their_door = socket.socketpair()
-            self._control, their_control = socket.socketpair()
-            with their_door, their_control:
-                self._process = self._launch(their_door.fileno(), their_control.fileno())
-            self._line = Line(door)
-            self._pidfd = os.pidfd_open(self._process.pid)
-            self._said = bytearray()
-            word = self._read_word(time.monotonic() + START_MS / 1000)
+        self.port = private_socket.take_number(self.sockets)
+        door, their_door = socket.socketpair()
+        self._control, their_control = socket.socketpair()
+        with their_door, their_control:
+            self._process = self._launch(their_door.fileno(), their_control.fileno())
+        self._line = Line(door)
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._said = bytearray()
+        word = self._read_word(time.monotonic() + START_MS / 1000)
         if word is None or word["word"] != "up":
             self._note_end(word)
             self._gather(_SLACK_SECONDS)
@@ -305,7 +303,7 @@ class Troupe:
             "secret": self._secret.hex(),
             "folder": str(self.run_dir),
             "reports": str(self.reports),
-            "host": self.host,
+            "sockets": str(self.sockets),
             "port": self.port,
             "leader": self._leader,
             "capabilities": self._capabilities,
@@ -327,7 +325,7 @@ class Troupe:
                 env={
                     **os.environ,
                     MARK: self.name,
-                    "THESPIAN_BASE_IPADDR": self.host,
+                    "THESPIAN_BASE_IPADDR": private_socket.HOST,
                     "THESPLOG_FILE": str(self.run_dir / "thespian.log"),
                 },
             )
@@ -404,21 +402,6 @@ def build_digest() -> str:
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-@contextmanager
-def _reserved(host: str, port: int) -> Iterator[int]:
-    """Keep a port from everybody who does not ask to share it, until the admin listens there."""
-    with socket.socket() as holder:
-        if port:
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            holder.bind((host, port))
-        except OSError as error:
-            raise PortTaken(f"{host}:{port}: {error.strerror}") from error
-        # Only now, so that the kernel chose one that is free.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        yield holder.getsockname()[1]
 
 
 def _read_run_file(run_dir: Path) -> dict[str, Any] | None:

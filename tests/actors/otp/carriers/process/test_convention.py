@@ -24,10 +24,11 @@ SECRET = b"of this convention"
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Stage]]:
     folder = tmp_path_factory.mktemp("pair")
-    home = Stage(folder / "home", secret=SECRET)
+    shared = {"secret": SECRET, "sockets": folder / "sockets"}
+    home = Stage(folder / "home", **shared)
     with home.troupe:
         leader = home.troupe.address
-        away = Stage(folder / "away", capabilities=GPU, convention_leader=leader, secret=SECRET)
+        away = Stage(folder / "away", capabilities=GPU, convention_leader=leader, **shared)
         with away.troupe:
             yield home, away
 

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -145,10 +147,40 @@ def test_a_child_that_dies_before_thespian_knows_it_is_heard_of(shared: Stage) -
         assert shared.exited(parent, ref).reason == ExitReason("signal", "SIGKILL", 9)
 
 
-def test_what_is_made_in_main_is_refused(shared: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Fragile, "__module__", "__main__")
-    with pytest.raises(ValueError, match="from a module"):
-        shared.troupe.spawn(Start(Fragile))
+@pytest.mark.parametrize(
+    "use",
+    [
+        "system.spawn(Start(Mine))",
+        "system.spawn(supervise([ChildSpec('mine', Start(Mine))]))",
+        "system.spawn(Start(made))",
+        "system.call('anybody', Mine(), 1_000)",
+        "system.send('anybody', [{'what': Mine}])",
+        "system.cast('anybody', Mine())",
+    ],
+)
+def test_what_is_defined_in_the_program_itself_is_refused_before_it_is_sent(
+    tmp_path: Path, use: str
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from pathlib import Path\n"
+        "from understudy.actors.otp import ChildSpec, GenServer, Start, supervise\n"
+        "from understudy.actors.otp.carriers.process import NotImportable, Troupe\n"
+        "class Mine(GenServer): pass\n"
+        "def made(): return Mine()\n"
+        f"with Troupe(Path({str(tmp_path / 'run')!r})) as system:\n"
+        "    try:\n"
+        f"        {use}\n"
+        "    except NotImportable as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert "is defined in __main__" in done.stdout
+    assert "move it into a module, and import it from there" in done.stdout
+
+
+def test_a_message_may_say_main(shared: Stage) -> None:
+    assert shared.tell(shared.puppet(), "echo", "__main__") == "__main__"
 
 
 def test_a_fault_report_is_not_left_behind(shared: Stage, tmp_path: Path) -> None:

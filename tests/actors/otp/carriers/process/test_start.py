@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import socket
+import stat
 import subprocess
 import sys
 from importlib import metadata
@@ -12,52 +13,30 @@ from pathlib import Path
 import pytest
 
 from tests.actors.otp.carriers.process.stage import Stage
+from tests.actors.otp.carriers.process.stranger import listeners, say
 from tests.actors.otp.carriers.process.test_ends import Program
 from tests.patience import eventually
 from understudy.actors.otp import Ref
 from understudy.actors.otp.carriers.process import (
     AlreadyRunning,
-    PortTaken,
     StartupFailed,
     Troupe,
     process_id,
 )
-from understudy.actors.otp.identity import Identity
 
 pytestmark = pytest.mark.timeout(90)
 
-LISTEN = "0A"
 
-
-def test_every_process_listens_on_loopback_and_nowhere_else(stage: Stage) -> None:
+def test_every_process_is_reached_on_a_socket_of_its_own_and_none_over_a_network(
+    stage: Stage,
+) -> None:
     parent = stage.puppet()
     stage.child(parent)
-    found = {}
-    for each in stage.troupe.processes():
-        sockets = _sockets(each)
-        found[each.pid] = [address for address, inode in _listening() if inode in sockets]
-    addresses = [address for each in found.values() for address in each]
-    hosts = {address.split(":")[0] for address in addresses}
-    assert hosts == {"0100007F"}  # 127.0.0.1, as the kernel writes it
-    assert f"0100007F:{stage.troupe.port:04X}" in found[stage.troupe.pids["admin"]]
-    # Backstage, admin, logger, root and two cells: each is reached on a port of its own.
-    assert len(addresses) == len(set(addresses)) == 6
-
-
-def _listening() -> list[tuple[str, str]]:
-    rows = []
-    for name in ("tcp", "tcp6", "udp", "udp6"):
-        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == LISTEN or name.startswith("udp"):
-                rows.append((fields[1], fields[9]))
-    return rows
-
-
-def _sockets(who: Identity) -> set[str]:
-    folder = Path(f"/proc/{who.pid}/fd")
-    links = (str(fd.readlink()) for fd in folder.iterdir() if fd.is_symlink())
-    return {link.removeprefix("socket:[").removesuffix("]") for link in links if "socket:" in link}
+    found = listeners(stage.troupe.processes(), stage.troupe.sockets)
+    # Backstage, admin, logger, root and two cells.
+    assert len(set(found)) == 6
+    assert {Path(str(each)).parent for each in found} == {stage.troupe.sockets}
+    assert stat.S_IMODE(stage.troupe.sockets.stat().st_mode) == 0o700
 
 
 def test_no_address_outside_is_connected_to_or_asked(
@@ -79,12 +58,7 @@ def test_no_address_outside_is_connected_to_or_asked(
         stage.child(stage.puppet())
     lines = (tmp_path / "connects").read_text().splitlines()
     assert len(lines) > 10
-    assert [line for line in lines if "('127.0.0.1', " not in line] == []
-
-
-def test_a_host_that_others_can_reach_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="can be reached by others"):
-        Troupe(tmp_path, host="0.0.0.0")
+    assert [line for line in lines if " /proc/self/fd/" not in line] == []
 
 
 class Intruder:
@@ -106,9 +80,7 @@ def test_mail_of_a_stranger_is_not_opened(stage: Stage, tmp_path: Path) -> None:
     assert (tmp_path / "opened").exists()  # where it is opened
     (tmp_path / "opened").unlink()
     for port in (stage.troupe.port, me.place.port):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
-            line.sendall(b"%d>%s" % (len(data), data))
-            assert b"ACK+DATAERR" in line.recv(100)
+        assert say(str(stage.troupe.sockets / str(port)), b"%d>%s" % (len(data), data)) == b""
     assert stage.tell(cell, "pid") == cell.place.pid
     assert not (tmp_path / "opened").exists()
 
@@ -117,23 +89,6 @@ def test_mail_of_a_stranger_is_not_opened(stage: Stage, tmp_path: Path) -> None:
 def test_a_secret_that_is_too_short_or_too_long_is_refused(tmp_path: Path, length: int) -> None:
     with pytest.raises(ValueError, match=f"secret: {length} bytes"):
         Troupe(tmp_path, secret=b"x" * length)
-
-
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        troupe = Troupe(tmp_path, port=port)
-        with pytest.raises(PortTaken, match=str(port)):
-            troupe.start()
-    with Troupe(tmp_path, port=port) as troupe:
-        assert troupe.address == f"127.0.0.1:{port}"
-
-
-def test_an_admin_of_another_system_is_not_joined(stage: Stage, tmp_path: Path) -> None:
-    with pytest.raises(PortTaken):
-        Troupe(tmp_path / "other", port=stage.troupe.port).start()
-    cell = stage.puppet()
-    assert stage.tell(cell, "pid") == cell.place.pid
 
 
 def test_a_run_directory_has_one_system(stage: Stage) -> None:
@@ -175,6 +130,15 @@ def test_processes_that_an_older_system_left_are_swept(tmp_path: Path) -> None:
         assert leftover.wait(10) == -9
 
 
+def test_a_link_in_the_place_of_its_files_is_not_followed(tmp_path: Path) -> None:
+    run_dir, outside = tmp_path / "run", tmp_path / "outside"
+    run_dir.mkdir()
+    outside.mkdir()
+    (run_dir / "live").symlink_to(outside)
+    with Troupe(run_dir):
+        assert list(outside.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match="file"):
@@ -186,8 +150,8 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     [
         ("import importlib.metadata as m; m.version = lambda name: '9.9'", "thespian 9.9"),
         (
-            "import thespian.system.transport.IPBase as i; del i.IPActorAddress.bindArgs",
-            "no thespian.system.transport.IPBase.IPActorAddress.bindArgs",
+            "import thespian.system.transport.TCPTransport as t; del t.LISTEN_DEPTH",
+            "no thespian.system.transport.TCPTransport.LISTEN_DEPTH",
         ),
         (
             "from thespian.system import multiprocCommon as m; m.startChild = lambda *args: None",
