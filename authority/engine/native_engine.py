@@ -41,6 +41,7 @@ from ...contracts import (
     evidence_routes,
     excused_of,
     host_actions,
+    is_cancelled,
     issue_of,
     issue_resource,
     limits,
@@ -332,8 +333,8 @@ _NO_LEASE = (0, 0, 0, 0)
 
 def _is_steered(state: State, issue: Issue) -> bool:
     """Whether people have a say in it, of which C knows nothing; for all other work, one look."""
-    said = issue.steered_by is not UNSET or issue.approval is not UNSET
-    if said or issue.issue_type == ESCALATION:
+    is_asked = issue.approval is not UNSET or issue.issue_type == ESCALATION
+    if is_asked or is_cancelled(issue):
         return True
     return bool(state.pauses or state.policy.approve) and withheld(state, issue) is not None
 
@@ -363,12 +364,15 @@ def _texts(issue: Issue, lease: Lease | None) -> list[bytes]:
         front["excused"] = excused
     if issue.labels:
         front["labels"] = list(issue.labels)
+    back: dict[str, Any] = {"title": issue.title}
+    if issue.steered_by is not UNSET:
+        back["steered"] = {"byName": issue.steered_by, "reason": issue.steered_why}
     middle = {"owner": issue.owner, "priority": issue.priority}
     return [
         issue.id.encode(),
         canonical.encode(front)[1:-1] + b",",
         canonical.encode(middle)[1:-1] + b',"status":"',
-        b'",' + canonical.encode({"title": issue.title})[1:],
+        b'",' + canonical.encode(back)[1:],
         issue.assignee.encode(),
         lease.lease_id.encode() if lease else b"",
     ]
