@@ -129,7 +129,7 @@ class Auditor:
     def _paused(
         self, action: str, payload: dict[str, Any], answer: dict[str, Any], row: Row
     ) -> None:
-        scope = payload["scope"]
+        scope = payload.get("scope", "*")
         if action == "pause.clear":
             self.paused.remove(scope)
             return
