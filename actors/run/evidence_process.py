@@ -20,7 +20,6 @@ import orjson
 
 from ...authority import TRAJECTORY, evidence_locked, open_journal
 from ...authority.journal import journal
-from ...authority.law.outcome import LeaseDropped
 from ...authority.views import trajectory
 
 TURN_ROWS_MAX = 2_048  # written between two flushes
@@ -142,9 +141,9 @@ def taken(rows: Sequence[journal.Row]) -> Iterator[str]:
     for row in rows:
         effect = _effect(row)
         if effect["action"] in _TAKING and effect["resultClass"] == "accepted":
-            for change in journal.changes_of(row):
-                if isinstance(change, LeaseDropped):
-                    yield change.resource
+            for change in orjson.loads(row.changes):
+                if change["change"] == "lease.dropped":
+                    yield change["resource"]
 
 
 def _effect(row: journal.Row) -> dict[str, Any]:
