@@ -62,5 +62,4 @@ def test_who_said_it_and_why_is_shown(home: list[str | Path]) -> None:
     assert (rejected["status"], rejected["approval"]) == ("blocked", "rejected")
     assert rejected["steered"] == {"byName": "eve", "reason": "no"}
     row = report_of("sql", "SELECT status, approval, steered_by FROM issue", *home)
-    print(row)
-    assert row["rows"] == [["blocked", "rejected", "eve"]]
+    assert row == {"status": "blocked", "approval": "rejected", "steered_by": "eve"}
