@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from ...authority import Unavailable
+from ...authority.journal import private
 from ..process import sidecar_child
 from ..process.port import ProcessGroup
 
@@ -71,7 +72,7 @@ class SidecarOwner:
             if self._group is not None and self._group.poll() is not None:
                 await self._end()
             if self._group is None:
-                self._run_dir.mkdir(mode=0o700, exist_ok=True)
+                private.make_folder(self._run_dir)
                 self._group = sidecar_child.start(self._state_dir, self._run_dir)
             await asyncio.sleep(_PAUSE_SECONDS)
 

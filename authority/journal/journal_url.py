@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...contracts import Reason
+from . import private
 from .journal import Unavailable
 from .state_files import URL_FILE
 
@@ -90,7 +91,7 @@ def remember(state_dir: Path, url: str) -> None:
             raise Unavailable(Reason.JOURNAL_URL_INVALID, detail)
         return
     fresh = path.with_suffix(".new")
-    fresh.write_text(f"{url.strip()}\n", "utf-8")
+    private.write(fresh, f"{url.strip()}\n".encode())
     fresh.replace(path)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import orjson
 
 from ...contracts import Reason, limits
-from . import journal_url
+from . import journal_url, private
 from .chain import chain_state, is_sound
 from .journal import Head, Row, Snapshot, Storage, Unavailable
 from .sqlite import SqliteJournal, flush_folder
@@ -121,7 +121,8 @@ def _fill_folder(folder: Path, load: Load) -> int:
             detail = f"{folder} has a journal already, and a copy needs a place of its own"
             raise Unavailable(Reason.STATE_DIR_DENIED, detail)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        private.make_folder(folder)
         part = folder / _PART
         _remove(part)
         SqliteJournal.fill(part, load)

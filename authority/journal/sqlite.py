@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from ...contracts import Reason
+from . import private
 from .failpoint import failpoint
 from .journal import Entry, Head, Packed, Row, Snapshot, Unavailable
 from .state_files import TABLES
@@ -95,6 +96,8 @@ class SqliteJournal:
     def create(cls, path: Path, node: str) -> None:
         """Make an empty journal; an existing one is left alone."""
         try:
+            str(path).encode()  # SQLite takes no other names
+            private.touch(path)  # its log and its shared memory get the same mode from SQLite
             db = apsw.Connection(str(path))
         except (apsw.Error, UnicodeEncodeError) as error:
             raise _unavailable(error, path) from error
@@ -302,7 +305,7 @@ def _prepare(log: Path) -> None:
 
     Zeros are no frames, so that to SQLite the log is empty.
     """
-    handle = os.open(log, os.O_RDWR | os.O_CREAT, 0o600)
+    handle = private.opener(log, os.O_RDWR | os.O_CREAT)
     try:
         for turn in range(_LOG_TURNS):
             zeros = bytes(_PAGE_BYTES * _LOG_PAGES)

@@ -1,4 +1,7 @@
-"""Is everything in order? Looks at the machine and at a state directory, and changes nothing."""
+"""Is everything in order? Looks at the machine and at a state directory, and changes nothing.
+
+What can be mended without a choice, `mend` mends, if it is asked to.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -8,13 +11,18 @@ from ...authority.journal import journal_url
 from . import database, folder, journal, machine, tree
 from .finding import DoctorFinding, Status, looked
 
-__all__ = ["DoctorFinding", "Status", "examine"]
+__all__ = ["DoctorFinding", "Status", "examine", "mend"]
 
 
 def _journal(state_dir: Path) -> Iterator[DoctorFinding]:
     """Wherever it is."""
     shared = journal_url.of(state_dir)
     return journal.written(state_dir) if shared is None else database.written(state_dir, shared)
+
+
+def mend(state_dir: Path) -> int:
+    """Close to other users what is ours; how many files and folders that were."""
+    return 0 if folder.missing(state_dir) else folder.close_to_others(state_dir)
 
 
 def examine(state_dir: Path, wanted: str | None = None) -> Iterator[DoctorFinding]:

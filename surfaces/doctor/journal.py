@@ -84,7 +84,9 @@ def _looked(folder: Path) -> Iterator[DoctorFinding]:
             yield followed(journal, evidence, busy=busy)
             head_seq = journal.last_seq()
     except Unavailable as error:
-        yield DoctorFinding("journal", "problem", str(error), _RESTORE, error.reason.wire)
+        denied = error.reason is Reason.STATE_DIR_DENIED  # its words say what to do
+        remedy = None if denied else _RESTORE
+        yield DoctorFinding("journal", "problem", str(error), remedy, error.reason.wire)
     except (apsw.Error, ValueError, LookupError, TypeError) as error:
         words, failure = f"it cannot be read: {error}", Reason.JOURNAL_CORRUPT.wire
         yield DoctorFinding("journal", "problem", words, _RESTORE, failure)
