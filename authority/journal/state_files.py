@@ -8,10 +8,11 @@ SOCKET = "authority.sock"
 LOCK = "lock"
 EVIDENCE_LOCK = "evidence.lock"
 IMAGE = "kernel.image"
+ANSWERED = "answered.seq"
 
 # What a name begins with that one of us gives in a state directory, in whatever room.
 OURS = (
     *("journal.", TRAJECTORY.removesuffix("jsonl"), "tables.db", "kernel.", "issues.jsonl"),
-    *(SOCKET, LOCK, EVIDENCE_LOCK, "mcp.sock", "mcp.lock"),
+    *(SOCKET, LOCK, EVIDENCE_LOCK, ANSWERED, "mcp.sock", "mcp.lock"),
 )
 OUR_FOLDERS = ("run", "logs", "ciwitness")

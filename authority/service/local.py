@@ -29,7 +29,8 @@ from ..journal.journal import Row, Steps, Unavailable
 from ..journal.relay_message import Errand, Messenger, parcels
 from ..journal.state_dir import evidence_locked, locked, open_journal
 from ..journal.state_files import TRAJECTORY
-from ..views.trajectory import Trajectory, last_seq, refuse_rewound
+from ..views.trajectory import Trajectory, last_seq
+from ..views.witness import AnsweredMark, refuse_rewound, witnesses
 
 LOOK_SECONDS = 0.25  # between two looks of a standby
 
@@ -75,6 +76,7 @@ class Office:
         with ExitStack() as opened:
             if writable:
                 opened.enter_context(locked(state_dir))
+                known = witnesses(state_dir)  # first: they are never ahead of the journal
             self.journal = opened.enter_context(
                 open_journal(state_dir, read_only=not writable, lasting=lasting)
             )
@@ -82,15 +84,16 @@ class Office:
             self._followed_seq = self.authority.head.seq
             if writable:
                 self._open_trajectory(opened, evidence)
+                refuse_rewound(known, self.authority.head.seq)
+                self._mark = opened.enter_context(closing(AnsweredMark(state_dir)))
             if writable and while_standby == "wait":
                 self._wait_for_turn()
             self._opened = opened.pop_all()
 
     def _open_trajectory(self, opened: ExitStack, evidence: Evidence) -> None:
-        """To write it, or to see at least that it is not ahead of the journal."""
+        """To write it, unless another process does."""
         path, last_seq = self.state_dir / TRAJECTORY, self.authority.head.seq
         if evidence == "outside" or not self._take_evidence_lock(opened):
-            refuse_rewound(path, last_seq)
             return
         doubt = self.journal if self.journal.was_abandoned else None
         self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
@@ -220,6 +223,8 @@ class Office:
             return
         fresh = [self._unwritten.popleft() for _ in range(len(self._unwritten))]
         self._wrote = self._wrote or bool(fresh)
+        if fresh:
+            self._mark.move(last_seq(fresh[-1]))
         if self._trajectory is not None:
             self._followed_seq = self._trajectory.follow(self.journal, fresh)
         elif fresh:

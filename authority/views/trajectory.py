@@ -195,10 +195,10 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield from file
 
 
-def refuse_rewound(path: Path, last_seq: int) -> None:
-    """Only look: another process may be writing, and mends what is torn or unsound."""
-    seq, _ = _end(path)
-    _refuse_rewound(path, seq or 0, last_seq)
+def last_line_seq(path: Path) -> int | None:
+    """The number of the last whole line; None where it is none of ours. Only look: another process
+    may be writing, and mends what is torn or unsound."""
+    return _end(path)[0]
 
 
 def _refuse_rewound(path: Path, seq: int, last_seq: int) -> None:

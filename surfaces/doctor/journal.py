@@ -27,6 +27,7 @@ from ...authority import (
 )
 from ...authority.engine import engine
 from ...authority.journal import sqlite, state_files
+from ...authority.views import witness
 from ...contracts import Reason, limits
 from .finding import DoctorFinding
 from .folder import holder_of
@@ -34,6 +35,7 @@ from .folder import holder_of
 _LOOKS_MAX = 3
 _TAIL_BYTES = 262_144  # more than a line of evidence has
 _RESTORE = "keep a copy; `understudy replay` names the first bad row; restore from a backup"
+_NEWER = "the journal lost rows, as an old backup does: find the newer one"
 _REBUILD = "`understudy rebuild` makes it anew from the journal"
 _READ = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
@@ -77,15 +79,16 @@ def _looked(folder: Path) -> Iterator[DoctorFinding]:
         yield DoctorFinding("journal", "note", words, remedy)
         return
     busy = holder_of(folder) is not None
-    evidence = end_of(folder / TRAJECTORY)  # first: it is never ahead of the journal
+    known = witness.witnesses(folder)  # first: they are never ahead of the journal
+    evidence = end_of(folder / TRAJECTORY)
     try:
         with _opened(folder, still=not log.exists()) as journal:
             yield from recovered(journal, log)
+            yield from rewound(journal, known)
             yield followed(journal, evidence, busy=busy)
             head_seq = journal.last_seq()
     except Unavailable as error:
-        denied = error.reason is Reason.STATE_DIR_DENIED  # its words say what to do
-        remedy = None if denied else _RESTORE
+        remedy = _RESTORE if error.reason is not Reason.STATE_DIR_DENIED else None
         yield DoctorFinding("journal", "problem", str(error), remedy, error.reason.wire)
     except (apsw.Error, ValueError, LookupError, TypeError) as error:
         words, failure = f"it cannot be read: {error}", Reason.JOURNAL_CORRUPT.wire
@@ -154,6 +157,16 @@ def _clock(wall_ms: int) -> DoctorFinding:
     return DoctorFinding("clock", "note", words, remedy, facts=facts)
 
 
+def rewound(journal: Storage, known: dict[str, int]) -> Iterator[DoctorFinding]:
+    """Whether the journal ends before a row that was answered; other checks ask other files."""
+    seq, head_seq = known.get(state_files.ANSWERED, 0), journal.last_seq()
+    if seq > head_seq:
+        words = f"row {seq} was answered here, and the journal ends with row {head_seq}"
+        failure = Reason.TRAJECTORY_MISMATCH.wire
+        facts = {"answeredSeq": seq, "rows": head_seq}
+        yield DoctorFinding("journal", "problem", words, _NEWER, failure, facts)
+
+
 # --- the trajectory -------------------------------------------------------------------------------
 
 
@@ -202,8 +215,7 @@ def followed(journal: Storage, evidence: EvidenceLook, *, busy: bool) -> DoctorF
         return DoctorFinding("trajectory", "problem", words, _REBUILD, failure, facts)
     if evidence.seq > head_seq:
         words = f"it knows row {evidence.seq}, and the journal ends with row {head_seq}"
-        remedy = "the journal lost rows, as an old backup does: find the newer one"
-        return DoctorFinding("trajectory", "problem", words, remedy, failure, facts)
+        return DoctorFinding("trajectory", "problem", words, _NEWER, failure, facts)
     row = journal.row(evidence.seq) if evidence.seq else None
     if evidence.digest != (row.digest if row else GENESIS):
         words = f"row {evidence.seq} is another one there than in the journal"

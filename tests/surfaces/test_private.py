@@ -13,7 +13,7 @@ import pytest
 
 from tests.authority.sidecar.peer import served_by
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.surfaces.process import UNDERSTUDY, commanded, environment
+from tests.surfaces.process import UNDERSTUDY, Words, commanded, environment
 from understudy.authority import Office, create_state_dir
 from understudy.authority.journal import private
 
@@ -65,7 +65,7 @@ def umask(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def sidecar(umask: int, state_dir: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    words = [UNDERSTUDY, "authority", "serve", "--state-dir", state_dir]
+    words: Words = [UNDERSTUDY, "authority", "serve", "--state-dir", state_dir]
     with subprocess.Popen(words, umask=umask, env=environment()) as running:
         eventually(lambda: served_by(state_dir) == running.pid)
         yield running

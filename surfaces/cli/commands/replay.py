@@ -16,7 +16,7 @@ from ....authority import (
 )
 from ....authority.journal import journal_url
 from ....authority.views import replay as replaying
-from ....authority.views import trajectory
+from ....authority.views import trajectory, witness
 from ....contracts import Exit, Reason
 from ..progress import bar
 from ..session import LeaveCommand, Session, common, print_json
@@ -74,6 +74,9 @@ def verify(session: Session) -> None:
 def rebuild(session: Session) -> None:
     """Make the SQL tables and the trajectory anew from the journal.
 
+    After this an older journal than was answered here is taken for the whole: see first that no
+    holder of the newer one is alive, since its fences will be given out again.
+
     Tables in PostgreSQL are made anew by the active authority: no other host may be at work.
     """
     shared = journal_url.of(session.state_dir) is not None
@@ -90,6 +93,7 @@ def rebuild(session: Session) -> None:
             fresh.clear()
             fresh.follow(journal)
         rows = trajectory.rewrite(session.state_dir / TRAJECTORY, journal)
+        witness.forget(session.state_dir, rows)
     _finish(session, {"result": "accepted", "rows": rows}, f"rebuilt from {rows} rows")
 
 
