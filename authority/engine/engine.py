@@ -235,7 +235,9 @@ class Authority:
 def recover(journal: Journal) -> tuple[State, Head, Row | None]:
     """The state at the journal's end: the newest snapshot, and the changes of the rows after it.
 
-    A damaged snapshot costs time: everything is folded from the first row. A damaged row is named.
+    A damaged snapshot costs time: everything is folded from the first row. A damaged row is named:
+    of every row its changes and its epoch are looked at, of the last one everything that the next
+    row rests on.
     """
     state, head, last = State(), Head(), None
     snapshot = journal.snapshot()
@@ -248,7 +250,11 @@ def recover(journal: Journal) -> tuple[State, Head, Row | None]:
             state, head = load(snapshot.image), snapshot.head
     for row in journal.read(head.seq):
         _fold(state, row, head)
+        if last is not None and row.epoch < last.epoch:
+            raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {row.seq}: its epoch is too old")
         head, last = _head(row), row
+    if last is not None and (not is_sound(last) or last.epoch > journal.epoch()):
+        raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {last.seq}: it is not its evidence's")
     return state, head, last
 
 

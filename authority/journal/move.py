@@ -106,7 +106,7 @@ def _broken(row: Row, head: Head) -> str | None:
     if row.seq != head.seq + 1:
         return "it is missing"
     if not is_sound(row):
-        return "its digest is not that of its effect"
+        return "its digest or stamp is not that of its effect"
     if orjson.loads(row.response)["effect"]["prev"] != head.digest:
         return "it is chained to another row"
     if chain_state(head.state_digest, row.changes) != row.state_digest:

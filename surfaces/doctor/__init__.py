@@ -25,7 +25,9 @@ def mend(state_dir: Path) -> int:
     return 0 if folder.missing(state_dir) else folder.close_to_others(state_dir)
 
 
-def examine(state_dir: Path, wanted: str | None = None) -> Iterator[DoctorFinding]:
+def examine(
+    state_dir: Path, wanted: str | None = None, *, deep: bool = False
+) -> Iterator[DoctorFinding]:
     """Every finding, in order; `wanted` is the boundary mode that was asked for."""
     absent = folder.missing(state_dir)
     sidecars = [] if absent else list(looked("sidecar", partial(folder.served, state_dir, wanted)))
@@ -46,6 +48,8 @@ def examine(state_dir: Path, wanted: str | None = None) -> Iterator[DoctorFindin
             "tree": partial(tree.running, state_dir),
             "journal": partial(_journal, state_dir),
         }
+        if deep:
+            checks["rows"] = partial(journal.every_row, state_dir)
     for name, look in checks.items():
         yield from looked(name, look)
     if absent is not None:

@@ -27,7 +27,7 @@ from ...authority import (
 )
 from ...authority.engine import engine
 from ...authority.journal import sqlite, state_files
-from ...authority.views import witness
+from ...authority.views import replay, trajectory, witness
 from ...contracts import Reason, limits
 from .finding import DoctorFinding
 from .folder import holder_of
@@ -88,8 +88,9 @@ def _looked(folder: Path) -> Iterator[DoctorFinding]:
             yield followed(journal, evidence, busy=busy)
             head_seq = journal.last_seq()
     except Unavailable as error:
-        remedy = _RESTORE if error.reason is not Reason.STATE_DIR_DENIED else None
-        yield DoctorFinding("journal", "problem", str(error), remedy, error.reason.wire)
+        is_denied = error.reason is Reason.STATE_DIR_DENIED  # its words say what to do
+        advice = None if is_denied else _RESTORE
+        yield DoctorFinding("journal", "problem", str(error), advice, error.reason.wire)
     except (apsw.Error, ValueError, LookupError, TypeError) as error:
         words, failure = f"it cannot be read: {error}", Reason.JOURNAL_CORRUPT.wire
         yield DoctorFinding("journal", "problem", words, _RESTORE, failure)
@@ -165,6 +166,23 @@ def rewound(journal: Storage, known: dict[str, int]) -> Iterator[DoctorFinding]:
         failure = Reason.TRAJECTORY_MISMATCH.wire
         facts = {"answeredSeq": seq, "rows": head_seq}
         yield DoctorFinding("journal", "problem", words, _NEWER, failure, facts)
+
+
+def every_row(folder: Path) -> Iterator[DoctorFinding]:
+    """Decide every row again, and hold it against its evidence; whoever is at work may be ahead."""
+    with open_journal(folder, read_only=True) as journal:
+        replayed = replay.replay(journal)
+        seen, differs = trajectory.verify(folder / TRAJECTORY, journal)
+        is_behind = seen < journal.last_seq() and holder_of(folder) is not None
+    if replayed.mismatch is not None:
+        failure = Reason.REPLAY_MISMATCH.wire
+        yield DoctorFinding("rows", "problem", replayed.mismatch, _RESTORE, failure)
+    elif differs is not None and not is_behind:
+        failure = Reason.TRAJECTORY_MISMATCH.wire
+        yield DoctorFinding("rows", "problem", differs, _REBUILD, failure)
+    else:
+        words = f"{replayed.rows} rows replay to the same bytes, and their evidence is theirs"
+        yield DoctorFinding("rows", "ok", words, facts={"rows": replayed.rows})
 
 
 # --- the trajectory -------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ SCHEMA = 1  # of the report; members may be added to it
 
 @click.command()
 @click.option("--fix", is_flag=True, help="First close to other users what is open to them.")
+@click.option("--deep", is_flag=True, help="Look at every row too, as verify does: takes as long.")
 @common
-def doctor(session: Session, *, fix: bool) -> None:
+def doctor(session: Session, *, fix: bool, deep: bool) -> None:
     """Look at the installation, the state directory and its sidecar, and say what is wrong.
 
     Without --fix nothing is changed, and no state directory is needed. Each finding is ok, a note
@@ -24,7 +25,7 @@ def doctor(session: Session, *, fix: bool) -> None:
     """
     if fix and (count := mend(session.state_dir)) and not session.as_json:
         click.echo(f"closed {count} files and folders to other users")
-    findings = list(examine(session.state_dir, session.boundary))
+    findings = list(examine(session.state_dir, session.boundary, deep=deep))
     counts = Counter(each.status for each in findings)
     if session.as_json:
         print_json(_report(session, findings, counts))

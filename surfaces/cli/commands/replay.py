@@ -51,17 +51,24 @@ def replay(session: Session) -> None:
 @click.command()
 @common
 def verify(session: Session) -> None:
-    """Hold the trajectory's hash chain against the journal, line by line.
+    """Hold the trajectory's hash chain against the journal, and replay the journal as well.
 
-    The first line that differs is named, and the exit code is 9.
+    The first line or row that differs is named, and the exit code is 9.
     """
-    with open_journal(session.state_dir, read_only=True) as journal:
+    with (
+        open_journal(session.state_dir, read_only=True) as journal,
+        bar(journal.last_seq(), "verifying") as step,
+    ):
         seen, problem = trajectory.verify(session.state_dir / TRAJECTORY, journal)
+        reason = Reason.TRAJECTORY_MISMATCH
+        replayed = replaying.replay(journal, step)
+        if replayed.mismatch is not None and (problem is None or replayed.rows <= seen):
+            seen, problem, reason = replayed.rows, replayed.mismatch, Reason.REPLAY_MISMATCH
         last = journal.row(journal.last_seq())
         head = last.digest if last else GENESIS
     report = {
         "result": "rejected" if problem else "accepted",
-        "failureClasses": [Reason.TRAJECTORY_MISMATCH.wire] if problem else [],
+        "failureClasses": [reason.wire] if problem else [],
         "rows": seen,
         "head": head,
         "mismatch": problem,
