@@ -85,6 +85,8 @@ class Authority:
         self._uncommitted: deque[Entry] = deque()  # what is on its way to the disk
         snapshot = journal.snapshot()
         self._snapshot_seq = snapshot.head.seq if snapshot else 0
+        self._retry_seq = 0  # no snapshot is tried before this row
+        self.snapshot_failure: str | None = None  # why the last one could not be written
         self.garbage_count = 0
 
     def submit(self, batch: Sequence[Request | Garbage]) -> tuple[list[bytes], list[Row]]:
@@ -98,7 +100,7 @@ class Authority:
     def _submitted(self, proposal: Proposal) -> tuple[list[bytes], list[Row]]:
         self.commit(proposal)
         if self.snapshot_due:
-            self.snapshot()
+            self.try_snapshot()
         return proposal.answers.lines(), proposal.rows
 
     def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
@@ -149,12 +151,14 @@ class Authority:
     def snapshot_due(self) -> bool:
         """After so many rows; a large state waits longer, since its image costs more."""
         rows = self.unsaved_rows
-        return rows >= limits.SNAPSHOT_ROWS and rows * 4 >= self._record_count()
+        due = rows >= limits.SNAPSHOT_ROWS and rows * 4 >= self._record_count()
+        return due and self.head.seq >= self._retry_seq
 
     @property
     def snapshot_overdue(self) -> bool:
         """So many rows that a start would take long, even if now is no good time."""
-        return self.unsaved_rows >= max(limits.SNAPSHOT_ROWS_MAX, self._record_count())
+        overdue = self.unsaved_rows >= max(limits.SNAPSHOT_ROWS_MAX, self._record_count())
+        return overdue and self.head.seq >= self._retry_seq
 
     @property
     def unsaved_rows(self) -> int:
@@ -171,6 +175,25 @@ class Authority:
             return
         self.journal.put_snapshot(Snapshot.of(self.head, dump(self.state)))
         self._snapshot_seq = self.head.seq
+
+    def try_snapshot(self) -> None:
+        """As `snapshot`; one that cannot be written is reported, and tried again some rows later.
+
+        It saves time and nothing else: whether we can go on is for the next commit to say.
+        """
+        try:
+            self.snapshot()
+        except Unavailable as error:
+            if error.reason is not Reason.JOURNAL_WRITE_FAILED:
+                raise
+            import logging  # noqa: PLC0415 - only in trouble
+
+            words = "no snapshot could be written, and the next start is slow: %s"
+            logging.getLogger(__name__).warning(words, error)
+            self.snapshot_failure = str(error)
+            self._retry_seq = self.head.seq + limits.SNAPSHOT_ROWS
+        else:
+            self.snapshot_failure = None
 
     def _answer(self, asked: Request | Garbage, rows: list[Row]) -> bytes:
         if isinstance(asked, Garbage):

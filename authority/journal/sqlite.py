@@ -1,7 +1,8 @@
 """The embedded journal: SQLite through apsw, in WAL mode, with every commit on disk.
 
 journal    one row per decided request
-snapshot   at most one: the newest image of the state
+snapshot   at most one: the newest image of the state; a long one is in snapshot_piece, which is
+           made when it is needed first, so that older versions find an image of nothing
 meta       node, epoch, format version
 """
 
@@ -52,6 +53,10 @@ CREATE TABLE snapshot (
 ) STRICT;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 """
+_PIECES = """
+CREATE TABLE IF NOT EXISTS snapshot_piece (number INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT
+"""
+_HAS_PIECES = "SELECT count(*) FROM sqlite_schema WHERE name = 'snapshot_piece'"
 _TYPES = (int, int, int, int, str, bytes, bytes, bytes, str, str)
 _NEWEST = "SELECT value, (SELECT coalesce(max(seq), 0) FROM journal) FROM meta WHERE key = 'epoch'"
 _COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
@@ -127,10 +132,7 @@ class SqliteJournal:
                 db.executemany(_INSERT, load.rows)
                 db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(load.epoch),))
                 if (snapshot := load.snapshot()) is not None:
-                    head = snapshot.head
-                    values = (head.seq, head.digest, head.state_digest, snapshot.image)
-                    query = "INSERT INTO snapshot VALUES (1, ?, ?, ?, ?, ?)"
-                    db.execute(query, (*values, snapshot.digest))
+                    _put_snapshot(db, snapshot)
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def node(self) -> str:
@@ -227,20 +229,21 @@ class SqliteJournal:
 
     def snapshot(self) -> Snapshot | None:
         query = "SELECT seq, digest, state_digest, image, image_digest FROM snapshot"
-        with _naming(Reason.JOURNAL_CORRUPT):
+        with _naming(Reason.JOURNAL_CORRUPT), self._db:  # one moment for all that is read
             values = self._db.execute(query).fetchone()
-        if values is None:
-            return None
+            if values is None:
+                return None
+            if values[3] == b"" and self._db.execute(_HAS_PIECES).get:
+                pieces = self._db.execute("SELECT data FROM snapshot_piece ORDER BY number")
+                values = (*values[:3], b"".join(data for (data,) in pieces), values[4])
         if tuple(map(type, values)) != (int, str, str, bytes, str):
             raise Unavailable(Reason.JOURNAL_CORRUPT, "a column of the snapshot has another type")
         return Snapshot(Head(*values[:3]), values[3], values[4])
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        head = snapshot.head
-        values = (head.seq, head.digest, head.state_digest, snapshot.image, snapshot.digest)
         with _naming(Reason.JOURNAL_WRITE_FAILED), self._db:
             failpoint("snapshot.begun")
-            self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)", values)
+            _put_snapshot(self._db, snapshot)
 
     def tables(self, folder: Path) -> "Tables":
         """They are a file of the folder."""
@@ -281,6 +284,17 @@ class SqliteJournal:
             raise Unavailable(Reason.JOURNAL_CORRUPT, detail)
         if found != (_APPLICATION_ID, _VERSION):
             raise Unavailable(Reason.JOURNAL_CORRUPT, f"{path}: format {found}")
+
+
+def _put_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
+    pieces = snapshot.pieces
+    if pieces:
+        db.execute(_PIECES)
+    if db.execute(_HAS_PIECES).get:
+        db.execute("DELETE FROM snapshot_piece")
+    for number, data in enumerate(pieces):
+        db.execute("INSERT INTO snapshot_piece VALUES (?, ?)", (number, data))
+    db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)", snapshot.values)
 
 
 def _settle(log: Path) -> None:

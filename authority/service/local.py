@@ -198,7 +198,7 @@ class Office:
     def _followed(self, proposal: Proposal) -> list[bytes]:
         self.commit(proposal)
         if self.authority.snapshot_due:
-            self.authority.snapshot()
+            self.authority.try_snapshot()
         self.follow()
         failpoint("answer.ready")
         return proposal.answers.lines()

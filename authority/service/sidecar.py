@@ -128,10 +128,12 @@ class Sidecar:
     @property
     def greeting(self) -> bytes:
         """What we are; whether we are a standby, and whom we ask then, may change."""
-        standby: dict[str, object] = {}
+        now: dict[str, object] = {}
         if not self._leads:
-            standby = {"standby": True, "relaysTo": self.office.journal.who()}
-        return canonical.encode({"hello": self._hello | standby})
+            now = {"standby": True, "relaysTo": self.office.journal.who()}
+        if (failure := self.office.authority.snapshot_failure) is not None:
+            now["snapshotFailure"] = failure
+        return canonical.encode({"hello": self._hello | now})
 
     async def _stand(self) -> None:
         """Wait for our turn, if another authority is at work; then see that it stays ours."""
@@ -333,7 +335,7 @@ class Sidecar:
     def _save(self) -> None:
         """Take a snapshot, which saves the next start some time."""
         try:
-            self.office.authority.snapshot()
+            self.office.authority.try_snapshot()
         except Unavailable as error:
             self._fail(error)
 

@@ -187,6 +187,10 @@ def _greeted(hello: dict[str, Any]) -> DoctorFinding:
         remedy = "stop it, and start it again with the version that is installed"
         failure = Reason.CONTRACT_DRIFT.wire
         return DoctorFinding("sidecar", "problem", words, remedy, failure, facts)
+    if said.get("snapshotFailure"):
+        words += f"; it could write no snapshot: {said['snapshotFailure']}"
+        remedy = "nothing to do: it tries again; until then a start is slow"
+        return DoctorFinding("sidecar", "note", words, remedy, facts=facts)
     return DoctorFinding("sidecar", "ok", words, facts=facts)
 
 

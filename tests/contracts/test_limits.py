@@ -25,7 +25,7 @@ from understudy.actors.leasing.moment import Moment
 from understudy.actors.leasing.work_kind import HeldLease
 from understudy.authority.journal import relay_message, state_dir
 from understudy.authority.journal.clock import HybridClock
-from understudy.authority.journal.journal import Unavailable
+from understudy.authority.journal.journal import Head, Snapshot, Unavailable
 from understudy.authority.journal.sqlite import SqliteJournal
 from understudy.authority.journal.state_dir import create_state_dir
 from understudy.authority.journal.state_files import JOURNAL
@@ -1065,6 +1065,15 @@ def test_so_many_bytes_wait_in_a_sidecar(serving: Serving, monkeypatch: pytest.M
         assert results(peer.answers(3)) == {0: None, 1: None, 2: OVERLOADED}
         peer.send(*(add(mark, notes="x" * 1_000) for mark in range(10, 12)))
         assert results(peer.answers(2)) == {10: None, 11: None}
+
+
+@stands_on("SNAPSHOT_PIECE_BYTES")
+def test_an_image_of_so_many_bytes_is_one_value_and_a_longer_one_is_in_pieces() -> None:
+    size = limits.SNAPSHOT_PIECE_BYTES
+    for length, pieces in ((size, []), (size + 1, [size, 1])):
+        saved = Snapshot.of(Head(), bytes(length))
+        assert [len(each) for each in saved.pieces] == pieces
+        assert len(saved.values[3]) == (0 if pieces else length)
 
 
 @stands_on("SNAPSHOT_ROWS_MAX")
