@@ -1,4 +1,4 @@
-"""A snapshot of any length is kept, in pieces; and one that cannot be written takes nothing away."""
+"""A snapshot of any length is kept; and one that cannot be written takes nothing away."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -47,7 +47,7 @@ def journal(folder: Path) -> Iterator[Storage]:
 def shorten(journal: Storage) -> None:
     """Let SQLite take no longer values than it would take of a thousand million bytes."""
     assert isinstance(journal, SqliteJournal)
-    journal._db.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_MAX)  # noqa: SLF001
+    journal._db.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_MAX)
 
 
 def work(office: Office, count: int) -> None:

@@ -155,7 +155,7 @@ END $$;
 
 # An image that is too long for one value lies here, and its column in `snapshot` is empty.
 _PIECES = """
-CREATE TABLE snapshot_piece (number bigint PRIMARY KEY, data bytea NOT NULL);
+CREATE TABLE IF NOT EXISTS snapshot_piece (number bigint PRIMARY KEY, data bytea NOT NULL);
 ALTER TABLE snapshot_piece ALTER data SET STORAGE EXTERNAL;
 """
 
