@@ -33,6 +33,7 @@ class Exit(IntEnum):
     UNREACHABLE = 7
     FROZEN = 8
     CHECK_FAILED = 9
+    EVIDENCE_BEHIND = 10  # it is done
     TRY_LATER = 75
     CONFIG = 78
 

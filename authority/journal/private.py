@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def opener(path: Place, flags: int) -> int:
     """Opens a file as its owner's alone; for `open(..., opener=private.opener)` too."""
     handle = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
-    mode = stat.S_IMODE(os.fstat(handle).st_mode)
-    if flags & os.O_CREAT and mode != FILE_MODE:
+    mode = os.fstat(handle).st_mode
+    if flags & os.O_CREAT and stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE_MODE:
         with suppress(PermissionError):  # of another owner; `doctor` says so
             os.fchmod(handle, FILE_MODE)
     return handle

@@ -80,6 +80,7 @@ class Client:
     """A connection for one thread."""
 
     garbage_count = 0  # of lines that are no requests; the sidecar counts them
+    left_behind = None  # the sidecar sees to its evidence
 
     def __init__(
         self,

@@ -70,6 +70,7 @@ class Office:
         self._trajectory: Trajectory | None = None
         self._unwritten: deque[Row | Steps] = deque()  # what the trajectory does not show yet
         self._wrote = False
+        self.left_behind: str | None = None  # why what follows a commit could not be done
         self._relays = writable and while_standby == "relay"  # until it is our turn
         self._messenger: Messenger | None = None
         self._brought: queue.SimpleQueue[Errand] = queue.SimpleQueue()
@@ -142,13 +143,20 @@ class Office:
         return Authority(self.journal)
 
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
-        """The answers; when they come back, their rows and their evidence are on disk."""
+        """The answers; when they come back, their rows and their evidence are on disk.
+
+        Where the evidence could not be written, `left_behind` says why. What is committed is
+        answered all the same, so that it is not asked again; and nothing more is decided before the
+        evidence has caught up.
+        """
+        self._catch_up()
         return self._followed(self.authority.propose(batch))
 
     def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
         """As `submit`, for requests as they come through their doors."""
         if not self._try_to_lead():
             return self._relayed(lines)
+        self._catch_up()
         return self._followed(
             self.authority.propose_lines([(door, [line]) for line, door in lines])
         )
@@ -199,9 +207,21 @@ class Office:
         self.commit(proposal)
         if self.authority.snapshot_due:
             self.authority.try_snapshot()
-        self.follow()
+        try:
+            self.follow()
+        except OSError as error:
+            self.left_behind = f"{error.filename}: {error.strerror}"
+        except Unavailable as error:
+            if error.reason is not Reason.JOURNAL_WRITE_FAILED:
+                raise
+            self.left_behind = str(error)
         failpoint("answer.ready")
         return proposal.answers.lines()
+
+    def _catch_up(self) -> None:
+        if self.left_behind is not None:
+            self.follow()
+            self.left_behind = None
 
     def commit(self, proposal: Proposal) -> None:
         """Put what was proposed on disk; `follow` writes the evidence out later."""

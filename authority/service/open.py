@@ -148,6 +148,10 @@ class LocalClient:
     def garbage_count(self) -> int:
         return self._office.authority.garbage_count
 
+    @property
+    def left_behind(self) -> str | None:
+        return self._office.left_behind
+
     def ask(
         self, action: str, payload: dict[str, Any], context: dict[str, Any] | None = None
     ) -> dict[str, Any]:
