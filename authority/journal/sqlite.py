@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -230,9 +230,10 @@ class SqliteJournal:
     def snapshot(self) -> Snapshot | None:
         query = "SELECT seq, digest, state_digest, image, image_digest FROM snapshot"
         with _naming(Reason.JOURNAL_CORRUPT), self._db:  # one moment for all that is read
-            values = self._db.execute(query).fetchone()
-            if values is None:
+            found = self._db.execute(query).fetchone()
+            if found is None:
                 return None
+            values: tuple[Any, ...] = found
             if values[3] == b"" and self._db.execute(_HAS_PIECES).get:
                 pieces = self._db.execute("SELECT data FROM snapshot_piece ORDER BY number")
                 values = (*values[:3], b"".join(data for (data,) in pieces), values[4])

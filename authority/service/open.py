@@ -59,12 +59,12 @@ def open_authority(
 ) -> Client | LocalClient:
     """The authority, through one door; a reader that says so waits for no writer."""
     if decider(boundary, is_served=(state_dir / SOCKET).exists()) == "sidecar":
-        from .client import Client, Unreachable  # noqa: PLC0415 - where there is one
+        from .client import Client, Crowded, Unreachable  # noqa: PLC0415 - where there is one
 
         try:
             return Client(state_dir, transport, frozen_clock=frozen_clock)
-        except Unreachable:
-            if boundary == "sidecar":
+        except Unreachable as error:
+            if boundary == "sidecar" or isinstance(error, Crowded):
                 raise
             # It died; the lock says whether another process writes.
     office = open_office(state_dir, boundary, writable=writable, while_standby="relay")

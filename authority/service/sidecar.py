@@ -390,8 +390,13 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if peer_of(transport) is None or not self._sidecar.joined(self):
+        if peer_of(transport) is None:
             transport.abort()
+        elif not self._sidecar.joined(self):
+            self._leaving = True
+            crowded = Garbage(Reason.AUTHORITY_OVERLOADED, "there is no room for a connection")
+            transport.write(self._refusal(crowded) + b"\n")
+            transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._sidecar.left(self)

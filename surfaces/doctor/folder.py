@@ -15,7 +15,7 @@ from ...actors.otp import identity
 from ...authority import SOCKET, TRAJECTORY
 from ...authority.journal import state_files
 from ...authority.service import sidecar, sockets
-from ...contracts import Reason, contract_digest
+from ...contracts import Reason, contract_digest, limits
 from .finding import DoctorFinding, Status
 
 _GREETING_SECONDS = 2.0  # a sidecar greets at once, or it is stopped
@@ -171,6 +171,11 @@ def served(folder: Path, wanted: str | None) -> Iterator[DoctorFinding]:
 
 def _greeted(hello: dict[str, Any]) -> DoctorFinding:
     said = hello.get("hello")
+    overloaded = Reason.AUTHORITY_OVERLOADED.wire
+    if hello.get("failureClasses") == [overloaded]:
+        words = "it has as many connections as it may have"
+        remedy = f"end some of its clients; {limits.CONNECTIONS_MAX} and `ulimit -n` bound them"
+        return DoctorFinding("sidecar", "problem", words, remedy, overloaded, {"running": True})
     if not isinstance(said, dict):
         words = f"it speaks another protocol than ours, which is {sidecar.PROTOCOL}"
         remedy = "stop it, and start the one that belongs to this command"
@@ -200,8 +205,9 @@ def _greeting(folder: Path) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
         channel.settimeout(_GREETING_SECONDS)
         sockets.connect(channel, folder, SOCKET)
-        try:
+        with suppress(BrokenPipeError):  # it may have said why it hangs up
             channel.sendall(orjson.dumps(hello) + b"\n")
+        try:
             with channel.makefile("rb") as lines:
                 line = lines.readline(65_536)
         except ConnectionError:

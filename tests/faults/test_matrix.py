@@ -139,7 +139,11 @@ def _table(state_dir: Path) -> list[str]:
             with _changed(state_dir, name, seq):
                 for look, is_well in LOOKS.items():
                     found[look].append(not is_well(state_dir))
-        words = {(True, True): "yes", (False, True): "last row", (False, False): "no"}
+        words: dict[tuple[bool, ...], str] = {
+            (True, True): "yes",
+            (False, True): "last row",
+            (False, False): "no",
+        }
         lines.append(f"| {name} | {' | '.join(words[tuple(each)] for each in found.values())} |")
     return lines
 
