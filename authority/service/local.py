@@ -29,8 +29,8 @@ from ..journal.journal import Row, Steps, Unavailable
 from ..journal.relay_message import Errand, Messenger, parcels
 from ..journal.state_dir import evidence_locked, locked, open_journal
 from ..journal.state_files import TRAJECTORY
+from ..views.high_water import AnsweredMark, high_water_marks, refuse_rewound
 from ..views.trajectory import Trajectory, last_seq
-from ..views.witness import AnsweredMark, refuse_rewound, witnesses
 
 LOOK_SECONDS = 0.25  # between two looks of a standby
 
@@ -77,7 +77,7 @@ class Office:
         with ExitStack() as opened:
             if writable:
                 opened.enter_context(locked(state_dir))
-                known = witnesses(state_dir)  # first: they are never ahead of the journal
+                known = high_water_marks(state_dir)  # first: they are never ahead of the journal
             self.journal = opened.enter_context(
                 open_journal(state_dir, read_only=not writable, lasting=lasting)
             )

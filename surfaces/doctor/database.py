@@ -8,7 +8,7 @@ from typing import Any
 
 from ...authority import TRAJECTORY, Unavailable
 from ...authority.journal import journal_url
-from ...authority.views import witness
+from ...authority.views import high_water
 from ...contracts import FAILURES, Reason
 from . import journal as written_down
 from .finding import DoctorFinding
@@ -20,7 +20,7 @@ _DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 
 def written(folder: Path, shared: journal_url.JournalUrl) -> Iterator[DoctorFinding]:
     """Everything that is there and in the state directory, looked at as one."""
-    known = witness.witnesses(folder)  # first: they are never ahead of the journal
+    known = high_water.high_water_marks(folder)  # first: they are never ahead of the journal
     evidence = written_down.end_of(folder / TRAJECTORY)
     busy = holder_of(folder) is not None
     try:

@@ -27,7 +27,7 @@ from ...authority import (
 )
 from ...authority.engine import engine
 from ...authority.journal import sqlite, state_files
-from ...authority.views import replay, trajectory, witness
+from ...authority.views import high_water, replay, trajectory
 from ...contracts import Reason, limits
 from .finding import DoctorFinding
 from .folder import holder_of
@@ -79,7 +79,7 @@ def _looked(folder: Path) -> Iterator[DoctorFinding]:
         yield DoctorFinding("journal", "note", words, remedy)
         return
     busy = holder_of(folder) is not None
-    known = witness.witnesses(folder)  # first: they are never ahead of the journal
+    known = high_water.high_water_marks(folder)  # first: they are never ahead of the journal
     evidence = end_of(folder / TRAJECTORY)
     try:
         with _opened(folder, still=not log.exists()) as journal:

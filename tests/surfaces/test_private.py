@@ -13,7 +13,7 @@ import pytest
 
 from tests.authority.sidecar.peer import served_by
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.surfaces.process import UNDERSTUDY, Words, commanded, environment
+from tests.surfaces.process import UNDERSTUDY, Words, commanded, environment, understudy
 from understudy.authority import Office, create_state_dir
 from understudy.authority.journal import private
 
@@ -129,6 +129,16 @@ def test_a_folder_that_others_can_write_in_is_refused(
     assert (done.returncode, done.stdout) == (78, b"")
     assert b"(state_dir_denied)" in done.stderr
     assert f"`chmod 700 {state_dir}`".encode() in done.stderr
+
+
+def test_no_fence_is_current_in_a_folder_that_others_can_write_in(state_dir: Path) -> None:
+    with Office(state_dir) as office:
+        office.ask("issue.add", {"id": "us-1", "title": "t"})
+        office.ask("issue.claim", {"id": "us-1", "assignee": "a"})
+    words = ("guard", "--resource", "issue/us-1", "--fence", "2", "--state-dir", state_dir)
+    assert understudy(*words).returncode == 0
+    state_dir.chmod(0o777)
+    assert understudy(*words).returncode == 78
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

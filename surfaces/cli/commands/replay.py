@@ -15,8 +15,8 @@ from ....authority import (
     open_journal,
 )
 from ....authority.journal import journal_url
+from ....authority.views import high_water, trajectory
 from ....authority.views import replay as replaying
-from ....authority.views import trajectory, witness
 from ....contracts import Exit, Reason
 from ..progress import bar
 from ..session import LeaveCommand, Session, common, print_json
@@ -100,7 +100,7 @@ def rebuild(session: Session) -> None:
             fresh.clear()
             fresh.follow(journal)
         rows = trajectory.rewrite(session.state_dir / TRAJECTORY, journal)
-        witness.forget(session.state_dir, rows)
+        high_water.forget(session.state_dir, rows)
     _finish(session, {"result": "accepted", "rows": rows}, f"rebuilt from {rows} rows")
 
 

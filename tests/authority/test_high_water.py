@@ -12,10 +12,10 @@ from understudy.authority.journal.journal import unpacked
 from understudy.authority.journal.journal_url import parsed
 from understudy.authority.journal.postgres.link import connect
 from understudy.authority.journal.state_files import ANSWERED, IMAGE, JOURNAL
-from understudy.authority.views.witness import witnesses
+from understudy.authority.views.high_water import high_water_marks
 from understudy.contracts import Door, Reason
 
-WITNESSES = (ANSWERED, TRAJECTORY, TABLES)
+MARKED = (ANSWERED, TRAJECTORY, TABLES)
 
 
 def claim(state_dir: Path, name: str) -> int:
@@ -34,14 +34,14 @@ def rewound(tmp_path: Path) -> Path:
     assert claim(state_dir, "a") == 2
     shutil.copy(state_dir / JOURNAL, tmp_path / "copy.db")
     assert claim(state_dir, "b") == 4
-    assert witnesses(state_dir) == dict.fromkeys(WITNESSES, 4)
+    assert high_water_marks(state_dir) == dict.fromkeys(MARKED, 4)
     shutil.copy(tmp_path / "copy.db", state_dir / JOURNAL)
     return state_dir
 
 
-@pytest.mark.parametrize("left", WITNESSES)
-def test_one_witness_is_enough(rewound: Path, left: str) -> None:
-    for name in {*WITNESSES, IMAGE} - {left}:
+@pytest.mark.parametrize("left", MARKED)
+def test_one_mark_is_enough(rewound: Path, left: str) -> None:
+    for name in {*MARKED, IMAGE} - {left}:
         (rewound / name).unlink(missing_ok=True)
     with pytest.raises(Unavailable, match=f"{left} knows row 4, the journal ends with row 2") as no:
         claim(rewound, "c")
@@ -54,22 +54,22 @@ def test_one_witness_is_enough(rewound: Path, left: str) -> None:
 
 def test_the_loss_can_be_accepted(rewound: Path) -> None:
     report_of("rebuild", "--state-dir", rewound)
-    assert witnesses(rewound) == dict.fromkeys(WITNESSES, 2)
+    assert high_water_marks(rewound) == dict.fromkeys(MARKED, 2)
     assert claim(rewound, "c") == 4, "as the operator has said"
 
 
-def test_witnesses_that_are_gone_or_nonsense_say_nothing(tmp_path: Path) -> None:
+def test_marks_that_are_gone_or_nonsense_say_nothing(tmp_path: Path) -> None:
     state_dir = tmp_path / "state"
     create_state_dir(state_dir, "local")
-    assert witnesses(state_dir) == {}
+    assert high_water_marks(state_dir) == {}
     assert claim(state_dir, "a") == 2
     for name in (ANSWERED, TABLES):
         (state_dir / name).write_bytes(b"nonsense")
-    assert witnesses(state_dir) == {TRAJECTORY: 2}
+    assert high_water_marks(state_dir) == {TRAJECTORY: 2}
     assert claim(state_dir, "b") == 4
 
 
-def test_a_killed_sidecar_leaves_a_witness_of_everything_that_its_trajectory_shows(
+def test_a_killed_sidecar_leaves_a_mark_of_everything_that_its_trajectory_shows(
     state_dir: Path,
 ) -> None:
     with Serve(state_dir) as running:
@@ -77,7 +77,7 @@ def test_a_killed_sidecar_leaves_a_witness_of_everything_that_its_trajectory_sho
         for number in range(3):
             report_of("issue", "add", f"t{number}", "--state-dir", state_dir)
         running.kill()
-    known = witnesses(state_dir)
+    known = high_water_marks(state_dir)
     assert known.get(ANSWERED, 0) >= known.get(TRAJECTORY, 0)
     assert report_of("issue", "add", "t", "--state-dir", state_dir)["seq"] == 4
 
@@ -89,10 +89,10 @@ def test_a_mark_is_never_ahead_of_the_journal(state_dir: Path) -> None:
         proposal = office.authority.propose_lines([(Door("cli"), [line])])
         assert list(unpacked(proposal.entries))
         office.follow()
-        assert witnesses(state_dir) == {}
+        assert high_water_marks(state_dir) == {}
         office.commit(proposal)
         office.follow()
-        assert witnesses(state_dir)[ANSWERED] == 1
+        assert high_water_marks(state_dir)[ANSWERED] == 1
 
 
 def test_a_database_that_lost_rows_is_refused_too(tmp_path: Path, url: str) -> None:

@@ -36,7 +36,7 @@ class AnsweredMark:
         self._file = private.opener(state_dir / ANSWERED, os.O_RDWR | os.O_CREAT)
 
     def move(self, seq: int) -> None:
-        """One witness of several: a disk without room takes no answer away."""
+        """One mark of several: a disk without room takes no answer away."""
         with suppress(OSError):
             os.pwrite(self._file, b"%020d\n" % seq, 0)
 
@@ -44,7 +44,7 @@ class AnsweredMark:
         os.close(self._file)
 
 
-def witnesses(state_dir: Path) -> dict[str, int]:
+def high_water_marks(state_dir: Path) -> dict[str, int]:
     """The highest row that each file knows of, by its name. Ask before the journal is opened."""
     return {name: seq for name, seq in _seen(state_dir) if seq}
 
@@ -68,7 +68,7 @@ def _seen(state_dir: Path) -> Iterator[tuple[str, int]]:
         yield ANSWERED, int((state_dir / ANSWERED).read_bytes())
     with suppress(OSError):
         yield TRAJECTORY, last_line_seq(state_dir / TRAJECTORY) or 0
-    # As it lies there: whatever is still in its log is one witness less.
+    # As it lies there: whatever is still in its log is one mark less.
     place = quote(os.fsencode((state_dir / TABLES).absolute()))
     with (
         suppress(apsw.Error, TypeError, ValueError),
