@@ -136,7 +136,6 @@ class Troupe:
             raise StartupFailed("a troupe is started once")
         if sys.platform != "linux":
             raise StartupFailed(f"it needs what only Linux has, and this is {sys.platform}")
-        self.run_dir.parent.mkdir(parents=True, exist_ok=True)
         run_file.make_folder(self.run_dir)
         self._lock = self._locked()
         try:
