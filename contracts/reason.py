@@ -36,6 +36,7 @@ class Exit(IntEnum):
     NOTHING_READY = 10
     WORK_BLOCKED = 11  # `up --until-done`: something was blocked
     WORK_FAILING = 12  # `up`: one piece of work after another failed in the same way
+    EVIDENCE_BEHIND = 13  # it is done
     TRY_LATER = 75
     CONFIG = 78
 
@@ -557,8 +558,8 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
      "a row of the journal does not replay to the bytes it holds",
      "the first such row is named; everything before it stands"),
     (Reason.TRAJECTORY_MISMATCH, "trajectory_mismatch", _US, _NEVER, Exit.CHECK_FAILED, None, False,
-     "the trajectory differs from the journal",
-     "`understudy rebuild` writes it anew from the journal"),
+     "the trajectory, or what else was made of the journal, differs from it",
+     "find the newer journal, if it was restored; `understudy rebuild` makes all anew from this"),
     (Reason.EVIDENCE_ROUTE_MISSING, "unification.evidence_factorization.missing", _US, _NEVER,
      Exit.CHECK_FAILED, None, False, "a row of evidence has no route to Ev",
      "register the action in the evidence routes"),

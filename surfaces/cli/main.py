@@ -49,7 +49,7 @@ _COMMANDS = {
     "sql": ("sql", "sql", "Ask the SQL tables: jobs, specs, leases, issues. Read-only."),
     "journal": ("journal", "journal", "Say where the journal is; copy it to another engine."),
     "replay": ("replay", "replay", "Decide the whole journal again and compare the bytes."),
-    "verify": ("replay", "verify", "Hold the trajectory's chain against the journal."),
+    "verify": ("replay", "verify", "Hold the trajectory against the journal, and replay it."),
     "rebuild": ("replay", "rebuild", "Make the tables and the trajectory anew."),
     "check": ("check", "check", "Check the contract: schemas, digests, routes, worlds."),
     "world-registry-check": ("check", "check", "The same as check."),

@@ -15,8 +15,8 @@ from ....authority import (
     open_journal,
 )
 from ....authority.journal import journal_url
+from ....authority.views import high_water, trajectory
 from ....authority.views import replay as replaying
-from ....authority.views import trajectory
 from ....contracts import Exit, Reason
 from ..progress import bar
 from ..session import LeaveCommand, Session, common, print_json
@@ -51,17 +51,24 @@ def replay(session: Session) -> None:
 @click.command()
 @common
 def verify(session: Session) -> None:
-    """Hold the trajectory's hash chain against the journal, line by line.
+    """Hold the trajectory's hash chain against the journal, and replay the journal as well.
 
-    The first line that differs is named, and the exit code is 9.
+    The first line or row that differs is named, and the exit code is 9.
     """
-    with open_journal(session.state_dir, read_only=True) as journal:
+    with (
+        open_journal(session.state_dir, read_only=True) as journal,
+        bar(journal.last_seq(), "verifying") as step,
+    ):
         seen, problem = trajectory.verify(session.state_dir / TRAJECTORY, journal)
+        reason = Reason.TRAJECTORY_MISMATCH
+        replayed = replaying.replay(journal, step)
+        if replayed.mismatch is not None and (problem is None or replayed.rows <= seen):
+            seen, problem, reason = replayed.rows, replayed.mismatch, Reason.REPLAY_MISMATCH
         last = journal.row(journal.last_seq())
         head = last.digest if last else GENESIS
     report = {
         "result": "rejected" if problem else "accepted",
-        "failureClasses": [Reason.TRAJECTORY_MISMATCH.wire] if problem else [],
+        "failureClasses": [reason.wire] if problem else [],
         "rows": seen,
         "head": head,
         "mismatch": problem,
@@ -73,6 +80,9 @@ def verify(session: Session) -> None:
 @common
 def rebuild(session: Session) -> None:
     """Make the SQL tables and the trajectory anew from the journal.
+
+    After this an older journal than was answered here is taken for the whole: see first that no
+    holder of the newer one is alive, since its fences will be given out again.
 
     Tables in PostgreSQL are made anew by the active authority: no other host may be at work.
     """
@@ -90,6 +100,7 @@ def rebuild(session: Session) -> None:
             fresh.clear()
             fresh.follow(journal)
         rows = trajectory.rewrite(session.state_dir / TRAJECTORY, journal)
+        high_water.forget(session.state_dir, rows)
     _finish(session, {"result": "accepted", "rows": rows}, f"rebuilt from {rows} rows")
 
 

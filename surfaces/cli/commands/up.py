@@ -18,6 +18,7 @@ from ....actors.agents import gateway_lock
 from ....actors.otp import ExitReason as Ending
 from ....actors.otp import OtpError
 from ....actors.tree import Plan, gateway, handler_command, shell_command
+from ....authority.journal import private
 from ....contracts import Exit, Reason, RetryPolicy, documents, limits, retry
 from ...mcp import wire
 from .. import tree_text
@@ -380,9 +381,9 @@ class _View:
 def _detach(session: Session, plan: Plan) -> None:
     """The same command again, without a terminal; return when it is up, or has failed."""
     words = [word for word in sys.argv[1:] if word != "--detach"]
-    plan.run_dir.mkdir(parents=True, exist_ok=True)
+    private.make_folder(plan.run_dir)
     log = plan.run_dir / _LOG
-    with log.open("ab") as output:
+    with open(log, "ab", opener=private.opener) as output:
         start = output.tell()
         process = subprocess.Popen(  # noqa: S603 - this very program
             [sys.executable, "-m", "understudy", *words],
