@@ -116,6 +116,7 @@ BATCH_MAX = 512  # requests decided and committed together
 SNAPSHOT_ROWS = 4_096  # rows after which a snapshot saves the next start from folding them
 SNAPSHOT_ROWS_MAX = 262_144  # rows after which a busy sidecar takes the time for one
 SNAPSHOT_PIECE_BYTES = 16 * 1024 * 1024  # of an image in one value of a database; it may have many
+LOST_ROWS_MAX = 1_000_000  # that a rebuild fills; a journal that lost more is not gone on with
 EVIDENCE_BEHIND_MAX = 65_536  # rows that the trajectory may be behind; then a sidecar waits for it
 QUEUE_MAX = 16_384  # requests that wait in a sidecar
 QUEUE_BYTES_MAX = 67_108_864  # their bytes

@@ -56,10 +56,12 @@ class Office:
         lasting: bool = False,
         evidence: Evidence = "inside",
         while_standby: WhileStandby = "wait",
+        accepts_loss: bool = False,
     ) -> None:
         """Raises `Unavailable` where another authority is active and does not end in time.
 
-        That is one that shares the database; `relay` hands requests on to it meanwhile.
+        That is one that shares the database; `relay` hands requests on to it meanwhile. A journal
+        that ends before a row which was answered is refused, unless the caller accepts the loss.
         """
         report = startup_check()
         if report["result"] != "accepted":
@@ -84,7 +86,8 @@ class Office:
             self._followed_seq = self.authority.head.seq
             if writable:
                 self._open_trajectory(opened, evidence)
-                refuse_rewound(known, self.authority.head.seq)
+                if not accepts_loss:
+                    refuse_rewound(known, self.authority.head.seq)
                 self._mark = opened.enter_context(closing(AnsweredMark(state_dir)))
             if writable and while_standby == "wait":
                 self._wait_for_turn()

@@ -8,6 +8,9 @@ seen a later row speaks against that; any one of these is enough:
     harness_trajectory.jsonl   the number in its last line
     tables.db                  the row that the tables show, where they are a file
 
+An operator who accepts the loss has the missing numbers filled with rows that say so
+(`service.lost_rows`), so that no fence is given out twice then either.
+
 `answered.seq` is written in place and not flushed: it costs a commit nothing, outlives any process,
 and after a power cut may be some rows behind, never ahead.
 """
@@ -30,15 +33,21 @@ _READ = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
 class AnsweredMark:
-    """The highest row that was answered here, in a small file of its own."""
+    """The highest row that was answered here, in a small file of its own; it never goes back."""
 
     def __init__(self, state_dir: Path) -> None:
         self._file = private.opener(state_dir / ANSWERED, os.O_RDWR | os.O_CREAT)
+        with suppress(ValueError):
+            self._seq = int(os.pread(self._file, 32, 0))
+
+    _seq = 0
 
     def move(self, seq: int) -> None:
         """One mark of several: a disk without room takes no answer away."""
-        with suppress(OSError):
-            os.pwrite(self._file, b"%020d\n" % seq, 0)
+        if seq > self._seq:
+            self._seq = seq
+            with suppress(OSError):
+                os.pwrite(self._file, b"%020d\n" % seq, 0)
 
     def close(self) -> None:
         os.close(self._file)
@@ -55,12 +64,6 @@ def refuse_rewound(known: dict[str, int], last_seq: int) -> None:
     if name is not None and known[name] > last_seq:
         detail = f"{name} knows row {known[name]}, the journal ends with row {last_seq}"
         raise Unavailable(Reason.TRAJECTORY_MISMATCH, detail)
-
-
-def forget(state_dir: Path, last_seq: int) -> None:
-    """The loss of rows is accepted: the mark goes back to where the journal ends."""
-    with closing(AnsweredMark(state_dir)) as mark:
-        mark.move(last_seq)
 
 
 def _seen(state_dir: Path) -> Iterator[tuple[str, int]]:

@@ -6,20 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import stands_on
 from tests.surfaces.process import Serve, commanded, report_of
 from understudy.authority import TABLES, TRAJECTORY, Office, Unavailable, create_state_dir
 from understudy.authority.journal.journal import unpacked
 from understudy.authority.journal.journal_url import parsed
 from understudy.authority.journal.postgres.link import connect
 from understudy.authority.journal.state_files import ANSWERED, IMAGE, JOURNAL
+from understudy.authority.service.lost_rows import fill_lost_rows
 from understudy.authority.views.high_water import high_water_marks
-from understudy.contracts import Door, Reason
+from understudy.contracts import Door, Reason, limits
 
 MARKED = (ANSWERED, TRAJECTORY, TABLES)
 
 
 def claim(state_dir: Path, name: str) -> int:
-    """A fence that somebody holds from now on."""
+    """A fence that this name holds from now on."""
     with Office(state_dir) as office:
         office.ask("issue.add", {"id": name, "title": name})
         answer = office.ask("issue.claim", {"id": name, "assignee": name})
@@ -52,10 +54,36 @@ def test_one_mark_is_enough(rewound: Path, left: str) -> None:
         assert "knows row 4" in running.complaint()
 
 
-def test_the_loss_can_be_accepted(rewound: Path) -> None:
-    report_of("rebuild", "--state-dir", rewound)
-    assert high_water_marks(rewound) == dict.fromkeys(MARKED, 2)
-    assert claim(rewound, "c") == 4, "as the operator has said"
+@pytest.mark.parametrize("left", MARKED)
+def test_the_loss_can_be_accepted_and_no_fence_is_given_out_twice(rewound: Path, left: str) -> None:
+    for name in {*MARKED, IMAGE} - {left}:
+        (rewound / name).unlink(missing_ok=True)
+    assert report_of("rebuild", "--state-dir", rewound)["lost"] == 2
+    assert high_water_marks(rewound) == dict.fromkeys(MARKED, 4)
+    assert claim(rewound, "c") == 6, "behind every fence that was given out"
+    for proof in ("verify", "replay"):
+        assert commanded(proof, "--state-dir", rewound).returncode == 0
+    assert report_of("rebuild", "--state-dir", rewound)["lost"] == 0
+
+
+@stands_on("LOST_ROWS_MAX")
+def test_so_many_lost_rows_are_filled(rewound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (rewound / TRAJECTORY).unlink()  # as `rebuild` makes it anew
+    monkeypatch.setattr(limits, "LOST_ROWS_MAX", 1)
+    with pytest.raises(Unavailable, match="2 rows are missing"):
+        fill_lost_rows(rewound, 4, print)
+    monkeypatch.setattr(limits, "LOST_ROWS_MAX", 2)
+    assert fill_lost_rows(rewound, 4, print) == 2
+
+
+def test_a_rebuild_that_was_killed_is_gone_on_with(rewound: Path) -> None:
+    """It had filled one of two rows; the mark still knows both."""
+    (rewound / TRAJECTORY).unlink()
+    assert fill_lost_rows(rewound, 3, print) == 1
+    with pytest.raises(Unavailable, match="knows row 4, the journal ends with row 3"):
+        claim(rewound, "c")
+    assert report_of("rebuild", "--state-dir", rewound)["lost"] == 1
+    assert claim(rewound, "c") == 6
 
 
 def test_marks_that_are_gone_or_nonsense_say_nothing(tmp_path: Path) -> None:

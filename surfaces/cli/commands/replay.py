@@ -15,6 +15,7 @@ from ....authority import (
     open_journal,
 )
 from ....authority.journal import journal_url
+from ....authority.service import lost_rows
 from ....authority.views import high_water, trajectory
 from ....authority.views import replay as replaying
 from ....contracts import Exit, Reason
@@ -81,8 +82,8 @@ def verify(session: Session) -> None:
 def rebuild(session: Session) -> None:
     """Make the SQL tables and the trajectory anew from the journal.
 
-    After this an older journal than was answered here is taken for the whole: see first that no
-    holder of the newer one is alive, since its fences will be given out again.
+    Where the journal is an older one than was answered here, what it lost stays lost. Its rows are
+    filled with ones that say so, so that no fence of a lost row is given out again.
 
     Tables in PostgreSQL are made anew by the active authority: no other host may be at work.
     """
@@ -92,6 +93,9 @@ def rebuild(session: Session) -> None:
         evidence_locked(session.state_dir),
         open_journal(session.state_dir, read_only=not shared) as journal,
     ):
+        known = max(high_water.high_water_marks(session.state_dir).values(), default=0)
+        with closing(high_water.AnsweredMark(session.state_dir)) as mark:
+            mark.move(known)  # before the others go
         for suffix in ("", "-wal", "-shm"):
             (session.state_dir / (TABLES + suffix)).unlink(missing_ok=True)
         if shared and journal.stand_in() is None:
@@ -100,8 +104,12 @@ def rebuild(session: Session) -> None:
             fresh.clear()
             fresh.follow(journal)
         rows = trajectory.rewrite(session.state_dir / TRAJECTORY, journal)
-        high_water.forget(session.state_dir, rows)
-    _finish(session, {"result": "accepted", "rows": rows}, f"rebuilt from {rows} rows")
+    said, lost = f"rebuilt from {rows} rows", 0
+    if known > rows:
+        with bar(known - rows, "filling lost rows") as step:
+            lost = lost_rows.fill_lost_rows(session.state_dir, known, step)
+        said += f"; {lost} rows that were answered once are lost, and their fences are not reused"
+    _finish(session, {"result": "accepted", "rows": rows, "lost": lost}, said)
 
 
 def _finish(session: Session, report: Mapping[str, object], said: str) -> None:
