@@ -169,6 +169,9 @@ class Journal(Protocol):
     def acquire_epoch(self) -> int:
         """Take over: from now on only this epoch appends."""
 
+    def epoch_starts(self) -> Sequence[tuple[int, int]]:
+        """Epochs in order, each with the last row before it; an old journal may miss some."""
+
     def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         """Commit all rows after row `expected_seq`, or none; raise `Unavailable` for none."""
 

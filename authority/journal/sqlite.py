@@ -56,7 +56,12 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 _PIECES = """
 CREATE TABLE IF NOT EXISTS snapshot_piece (number INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT
 """
-_HAS_PIECES = "SELECT count(*) FROM sqlite_schema WHERE name = 'snapshot_piece'"
+_STARTS = """
+CREATE TABLE IF NOT EXISTS epoch_start (
+    epoch INTEGER PRIMARY KEY, after_seq INTEGER NOT NULL
+) STRICT
+"""
+_HAS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE name = ?"
 _TYPES = (int, int, int, int, str, bytes, bytes, bytes, str, str)
 _NEWEST = "SELECT value, (SELECT coalesce(max(seq), 0) FROM journal) FROM meta WHERE key = 'epoch'"
 _COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
@@ -145,7 +150,17 @@ class SqliteJournal:
         with _naming(Reason.JOURNAL_WRITE_FAILED), self._db:
             epoch = self.epoch() + 1
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
+            self._db.execute(_STARTS)
+            last = "SELECT ?, coalesce(max(seq), 0) FROM journal"
+            self._db.execute(f"INSERT INTO epoch_start {last}", (epoch,))
         return epoch
+
+    def epoch_starts(self) -> list[tuple[int, int]]:
+        with _naming(Reason.JOURNAL_CORRUPT):
+            if not self._db.execute(_HAS_TABLE, ("epoch_start",)).get:
+                return []
+            found = self._db.execute("SELECT epoch, after_seq FROM epoch_start ORDER BY epoch")
+            return [(int(epoch), int(after_seq)) for epoch, after_seq in found]
 
     def stand_in(self) -> int | None:
         return None
@@ -234,7 +249,7 @@ class SqliteJournal:
             if found is None:
                 return None
             values: tuple[Any, ...] = found
-            if values[3] == b"" and self._db.execute(_HAS_PIECES).get:
+            if values[3] == b"" and self._db.execute(_HAS_TABLE, ("snapshot_piece",)).get:
                 pieces = self._db.execute("SELECT data FROM snapshot_piece ORDER BY number")
                 values = (*values[:3], b"".join(data for (data,) in pieces), values[4])
         if tuple(map(type, values)) != (int, str, str, bytes, str):
@@ -291,7 +306,7 @@ def _put_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
     pieces = snapshot.pieces
     if pieces:
         db.execute(_PIECES)
-    if db.execute(_HAS_PIECES).get:
+    if db.execute(_HAS_TABLE, ("snapshot_piece",)).get:
         db.execute("DELETE FROM snapshot_piece")
     for number, data in enumerate(pieces):
         db.execute("INSERT INTO snapshot_piece VALUES (?, ?)", (number, data))

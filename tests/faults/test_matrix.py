@@ -14,7 +14,7 @@ from tests.faults.load import Load
 from tests.long import IS_LONG
 from tests.surfaces.process import ROOT, commanded, encoded
 from understudy.authority import Office, Unavailable, create_state_dir, open_journal
-from understudy.authority.journal.journal import Row
+from understudy.authority.journal.journal import Journal, Row
 from understudy.authority.journal.journal_url import parsed
 from understudy.authority.journal.postgres.link import connect
 from understudy.authority.views.replay import replay
@@ -168,13 +168,25 @@ def test_a_flipped_bit_anywhere_in_a_row_is_found(state_dir: Path) -> None:
             column = chance.choice(Row._fields)
             damaged = list(rows)
             damaged[at] = rows[at]._replace(**{column: _flipped(getattr(rows[at], column), chance)})
-            found = replay(_Held(damaged, journal.epoch())).mismatch  # type: ignore[arg-type]  # the part that is read
+            found = replay(_Held(damaged, journal)).mismatch  # type: ignore[arg-type]  # the part that is read
             assert found is not None, f"{column} of row {at + 1}"
+
+
+def test_an_epoch_of_the_row_before_or_after_is_found(state_dir: Path) -> None:
+    with open_journal(state_dir, read_only=True) as journal:
+        rows = list(journal.read())
+        at = next(at for at, row in enumerate(rows) if row.epoch != rows[0].epoch)
+        for place, epoch in ((at, rows[0].epoch), (at - 1, rows[at].epoch)):
+            damaged = list(rows)
+            damaged[place] = rows[place]._replace(epoch=epoch)
+            found = replay(_Held(damaged, journal)).mismatch  # type: ignore[arg-type]  # the part that is read
+            assert found is not None
+            assert f"row {place + 1}: its epoch {epoch}" in found
 
 
 def _flipped(value: Any, chance: random.Random) -> Any:
     if isinstance(value, int):
-        return value ^ (1 << chance.randrange(2, 40))
+        return value ^ (1 << chance.randrange(40))
     data = bytearray(value if isinstance(value, bytes) else value.encode())
     data[chance.randrange(len(data))] ^= 1 << chance.randrange(7)
     return bytes(data) if isinstance(value, bytes) else data.decode()
@@ -183,14 +195,11 @@ def _flipped(value: Any, chance: random.Random) -> Any:
 class _Held:
     """Rows in memory, as replay reads them."""
 
-    def __init__(self, rows: list[Row], epoch: int) -> None:
-        self._rows, self._epoch = rows, epoch
+    def __init__(self, rows: list[Row], journal: Journal) -> None:
+        self._rows, self.epoch, self.epoch_starts = rows, journal.epoch, journal.epoch_starts
 
     def read(self) -> Iterator[Row]:
         return iter(self._rows)
-
-    def epoch(self) -> int:
-        return self._epoch
 
     def snapshot(self) -> None:
         return None

@@ -317,6 +317,11 @@ class PostgresJournal:
         assert epoch is not None, "`head` has one row"
         return epoch
 
+    def epoch_starts(self) -> list[tuple[int, int]]:
+        with self._lock:
+            rows = self._db.execute("SELECT epoch, after_seq FROM epoch_start ORDER BY epoch")
+            return [(int(epoch), int(after_seq)) for epoch, after_seq in rows.fetchall()]
+
     def stand_in(self) -> int | None:
         """Take over if no authority is at work: our epoch. None where one is.
 
