@@ -16,7 +16,7 @@ from understudy.actors.dispatch.job_calls import Jobs, policy_of
 from understudy.actors.dispatch.kinds import Kinds
 from understudy.authority.journal.journal import Row
 from understudy.authority.views.replay import replay
-from understudy.contracts import JobState, RetryPolicy, limits, retry_policy
+from understudy.contracts import JobState, RetryPolicy, excused_of, is_spent, limits, retry_policy
 
 KINDS = ("k.a", "k.b", "m")
 # Those that time out at each of sixteen attempts show nothing that others do not.
@@ -141,7 +141,7 @@ class JobWorld(World):
             return found.state.value
         if lane.missing(found):
             return "waiting"
-        return "blocked" if found.attempts >= limits.JOB_ATTEMPTS_MAX else "pending"
+        return "blocked" if is_spent(found) else "pending"
 
     def _prove(self) -> None:
         """Each job ended as its nature is, what has no handler was left alone, it all replays."""
@@ -152,7 +152,8 @@ class JobWorld(World):
             if status == "completed":
                 must(nature.name in ENDS_WELL, f"{job} is {nature.name} and completed")
             elif status == "blocked":
-                spent = jobs[job].attempts == limits.JOB_ATTEMPTS_MAX
+                counted = jobs[job].attempts - excused_of(jobs[job])
+                spent = counted == limits.JOB_ATTEMPTS_MAX
                 must(spent and nature.name not in ENDS_WELL, f"{job} is {nature.name}, blocked")
             must(jobs[job].attempts == self.book.grants[job], f"{job}: attempts and grants differ")
         must(jobs["foreign"].attempts == 0, "a kind that has no handler was claimed")
