@@ -5,12 +5,13 @@
        \\--yield, expire, fault--/
 
 `waiting` and `blocked` are seen, not written: a pending job waits while an operation that it
-depends on is missing, and is blocked once it has waited too long or used up its attempts.
+depends on is missing or its time has not come, and is blocked once it has waited too long for an
+operation or used up its attempts.
 """
 
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from .. import canonical
 from ..requests.shapes import Artifact, CallerStamp
@@ -49,6 +50,7 @@ JOB_TRANSITIONS: dict[tuple[JobState, JobMove], JobState] = {
     (_S.CLAIMED, _M.FAULT): _S.PENDING,
 }
 
+PRIORITY_DEFAULT = 2  # as that of issues
 SNAPSHOT_TYPE = "likewise.inference.snapshot"
 
 
@@ -59,6 +61,14 @@ class Quarantine(Struct, frozen=True, kw_only=True):
     fence: int
     received_ms: int
     artifacts: tuple[Artifact, ...]
+
+
+class JobOrder(Struct, frozen=True, kw_only=True):
+    """When a job is to be done, before which others, and how long one term of it may last."""
+
+    priority: int = PRIORITY_DEFAULT  # the smaller, the sooner
+    run_at_ms: int = 0  # not before
+    timeout_ms: int = 0  # 0: as its kind's limit says
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):
@@ -86,6 +96,12 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     spec_id: str = ""  # of the step that it was made of, if any
     step_key: str = ""
     dispatched: Dispatched | None = None
+    # Left out where nothing was said, so that rows from before there were any stay as they were.
+    order: JobOrder | UnsetType = UNSET
+
+    @property
+    def ordered(self) -> JobOrder:
+        return JobOrder() if self.order is UNSET else self.order
 
 
 class Directive(Struct, frozen=True, kw_only=True):
