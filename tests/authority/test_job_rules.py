@@ -32,7 +32,7 @@ MUTANTS = [
     (operations, "_find_torn", "len(sound) > 1", "False", "resolution_09_equal_stamps_refuse_both"),
     (job, "reclaim", "job.claim_digest == turn.origin.digest", "True",
      "resolution_09_a_stamp_that_was_used_before"),
-    (routes, "_matching", "range(len(kind), 0, -1)", "range(1, len(kind) + 1)",
+    (routes, "_matching", "in kinds_above(kind)", "in sorted(kinds_above(kind))",
      "resolution_10_exact_then_the_longest_prefix"),
     (job, "_refuse_derivation", "node == coordinator(turn)", "True",
      "resolution_11_derivation_is_the_coordinators"),
