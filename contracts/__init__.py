@@ -84,6 +84,7 @@ from .records.schedule import Schedule as Schedule
 from .records.schedule import fired_id as fired_id
 from .records.schedule import fired_spec as fired_spec
 from .records.schedule import is_fired as is_fired
+from .records.schedule import schedule_of as schedule_of
 from .records.spec import SPEC_TRANSITIONS as SPEC_TRANSITIONS
 from .records.spec import Dispatched as Dispatched
 from .records.spec import Spec as Spec

@@ -22,13 +22,11 @@ _DAY_MS = 86_400_000
 
 def cron_problem(line: str) -> str | None:
     """Why this is no cron line; None where it is one."""
-    from cronsim import CronSimError
-
     if len(line.split()) != _FIELDS:
         return f"it has {len(line.split())} fields"
     try:
         next(_moments(line, "UTC", 0))
-    except CronSimError as error:
+    except ValueError as error:
         return str(error)
     except StopIteration:
         return "no such day ever comes"
@@ -70,8 +68,12 @@ def due_between(schedule: Schedule, after_ms: int, until_ms: int) -> list[int]:
 
 
 def _moments(cron: str, timezone: str, after_ms: int) -> Iterator[int]:
-    from cronsim import CronSim  # milliseconds, and few commands need it
+    from cronsim import CronSim, CronSimError  # milliseconds, and few commands need it
 
     since = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=after_ms)
-    for each in CronSim(cron, since.astimezone(ZoneInfo(timezone))):
+    try:
+        moments = CronSim(cron, since.astimezone(ZoneInfo(timezone)))
+    except CronSimError as error:
+        raise ValueError(str(error)) from None
+    for each in moments:
         yield int(each.timestamp()) * 1_000

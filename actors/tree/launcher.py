@@ -39,6 +39,7 @@ from . import (
     job_loop,
     lease_dispatcher,
     lease_loop_cell,
+    scheduler,
     tree,
 )
 from .plan import Plan
@@ -115,6 +116,7 @@ class Tree:
             "jobs": self._job_loop(),
             "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
             "specs": self._specs(),
+            "schedules": self._schedules(),
         }
 
     def __enter__(self) -> Self:
@@ -144,6 +146,11 @@ class Tree:
             return None
         names = {"runner": chain_runner.NAME, "dispatcher": job_dispatcher.NAME}
         return {role: self._asked(name, lease_loop_cell.LoopLook()) for role, name in names.items()}
+
+    def _schedules(self) -> Any:
+        if not self.plan.schedules:
+            return None
+        return self._asked(scheduler.NAME, lease_loop_cell.LoopLook())
 
     def _told_to_stop(self, drain_ms: int | None) -> None:
         self._drain_ms = drain_ms
@@ -202,6 +209,7 @@ _ORDER = {
             gateway.NAME,
             chain_runner.NAME,
             job_dispatcher.NAME,
+            scheduler.NAME,
         )
     )
 }

@@ -4,7 +4,8 @@ A bucket is counted in parts: a claim takes `CLAIM_PARTS`, and every millisecond
 claims are allowed in a minute. So all of it is whole numbers, and nothing is rounded.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -45,6 +46,23 @@ class Schedule(Struct, frozen=True, kw_only=True):
     last_due_ms: int
     fired: int = 0
     set_ms: int
+
+
+def schedule_of(view: Mapping[str, Any]) -> Schedule:
+    """A schedule as an answer shows it, with all that its moments depend on."""
+    return Schedule(
+        schedule_id=view["scheduleId"],
+        cron=view["cron"] or "",
+        every_ms=view["everyMs"] or 0,
+        timezone=view["timezone"],
+        start_ms=view["startMs"],
+        missed=view["missed"],
+        template="{}",
+        makes="job" if "job" in view else "spec",
+        last_due_ms=view["lastDueMs"],
+        fired=view["fired"],
+        set_ms=view["setMs"],
+    )
 
 
 def fired_id(schedule_id: str, due_ms: int) -> str:

@@ -1,6 +1,8 @@
 """Options that several commands share, and how they become payloads and contexts."""
 
+import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,17 @@ duration = stack(
 )
 
 
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def span_ms(text: str) -> int:
+    """A time as people write it, in milliseconds: `500ms`, `90s`, `10m`, `1h` or `2d`."""
+    found = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h|d)", text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no time; write 90s, 10m or 1h")
+    return int(found[1]) * _UNITS[found[2]]
+
+
 def payload(options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, as the members of a payload."""
     return {
@@ -106,6 +119,17 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise click.UsageError(f"{path}: this is no object")
     return document
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """A JSON object from an option or a line."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise click.UsageError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise click.UsageError("a JSON object is wanted")
+    return value
 
 
 def _camel(name: str) -> str:

@@ -126,6 +126,9 @@ def _more(name: str, picture: dict[str, Any]) -> str:
         return _runner(specs.get("runner", {})) + _in_hand(specs.get("runner", {}))
     if name == "job_dispatcher":
         return _courier(specs.get("dispatcher", {})) + _in_hand(specs.get("dispatcher", {}))
+    if name == "scheduler":
+        known = picture.get("schedules") or {}
+        return f"{known.get('schedules', '?')} schedules, fired {known.get('fired', '?')} times"
     return ""
 
 

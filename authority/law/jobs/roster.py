@@ -78,7 +78,23 @@ def roster(turn: Turn, request: Roster) -> Outcome:
     }
     if delayed := len(state.lane.delayed) - due:
         body["jobCounts"]["delayed"] = delayed
+    if request.query == "pending" and (limited := _limited(turn, request)):
+        body["limited"] = limited
     return Accepted(body=body | ({"cursor": cursor} if cursor else {}))
+
+
+def _limited(turn: Turn, request: Roster) -> list[str]:
+    """Kinds of which there are jobs, and of which no more can be claimed at this moment; some."""
+    lane, now_ms, found = turn.lane, turn.stamp.wall_ms, list[str]()
+    kind, place = plain_kind(request.kind or ""), (plain_kind(request.kind or ""), -_LAST, -1, "")
+    while lane.limits and len(found) < limits.PROJECTION_IDS_MAX:
+        first = _first(lane.pending, place)
+        if first is None or kind not in ("", *kinds_above(first[0])):
+            break
+        if not is_open(lane, first[0], now_ms):
+            found.append(first[0])
+        place = (first[0], _LAST, _LAST, "")
+    return found
 
 
 def _start(lane: JobIndex, request: Roster) -> tuple[int, str] | None:

@@ -36,6 +36,14 @@ def clear(session: Session, **options: Any) -> None:
     session.finish(answer, _directed)
 
 
+@route.command("list")
+@common
+def list_routes(session: Session) -> None:
+    """List the kinds that go to one node, or are marked."""
+    answer = session.ask("route.list", {}, writable=False)
+    session.finish(answer, lambda said: "\n".join(map(_route, said["routes"])) or "no routes")
+
+
 @click.group()
 def coordinator() -> None:
     """Say which node runs the derivation pass."""
@@ -82,13 +90,43 @@ def register(session: Session, **options: Any) -> None:
     session.finish(answer, lambda said: _member(said["member"]))
 
 
+@node.command()
+@click.argument("node")
+@click.option("--open", is_flag=True, help="Also the last one: then any name may work again.")
+@mutation
+@common
+def unregister(session: Session, **options: Any) -> None:
+    """NODE takes part no longer; what it holds lapses."""
+    answer = session.ask("node.unregister", payload(options), context(options))
+    session.finish(answer, lambda said: f"unregistered {said['member']['node']}")
+
+
+@node.command("list")
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--limit", type=int, help="Nodes on a page, up to 256.  [64]")
+@common
+def list_nodes(session: Session, **options: Any) -> None:
+    """List the nodes that take part, by name, and what each may do."""
+    answer = session.ask("node.list", payload(options), writable=False)
+    session.finish(answer, _nodes)
+
+
 # --- text for people ------------------------------------------------------------------------------
 
 
 def _directed(said: dict[str, Any]) -> str:
-    one = said["directive"]
+    return _route(said["directive"])
+
+
+def _route(one: dict[str, Any]) -> str:
     marks = [name for name in ("derivation", "audited") if one[name]]
     return "  ".join([one["kind"], f"to {one['route']}" if one["route"] else "to anybody", *marks])
+
+
+def _nodes(said: dict[str, Any]) -> str:
+    lines = [_member(each) for each in said["nodes"]] or ["no nodes: any name may work"]
+    lines.append(f"coordinator: {said['coordinator']['node']}")
+    return "\n".join([*lines, *([f"more: --cursor {said['cursor']}"] if "cursor" in said else [])])
 
 
 def _member(one: dict[str, Any]) -> str:

@@ -75,6 +75,7 @@ _LOG = "up.log"
     metavar="DIR",
     help="Where job files are written.  [default: runtime/narrative]",
 )
+@click.option("--schedules", is_flag=True, help="Make the jobs and specs of schedules when due.")
 @click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @journal
@@ -105,7 +106,8 @@ def up(session: Session, **options: Any) -> None:
     gateway when this one is started again. Without --exec and --handler it works on no issues.
 
     With --specs it makes a job of every step of the specs that were submitted, and writes the file
-    of every such job that is free to run. Any number of trees may do so on one authority.
+    of every such job that is free to run. With --schedules it makes what `understudy schedule`
+    says, when it is due. Any number of trees may do both on one authority.
     """
     session.settle(options["journal_url"])
     plan = _plan(session, options)
@@ -143,6 +145,7 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             job_slots=options["job_workers"],
             node=options["node"],
             job_files=_job_files(options),
+            schedules=options["schedules"],
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -152,12 +155,14 @@ def _labour(options: dict[str, Any]) -> tuple[str, ...]:
     """What a worker runs; nothing in a tree that only serves agents."""
     command, handler = options["command"], options["handler"]
     has_more = options["jobs"] or options["job_handlers"] or options["specs"]
+    has_more = has_more or options["schedules"]
     has_more = has_more or options["mcp"] or options["port"] is not None
     if command is None and handler is None and has_more:
         return ()
     if (command is None) == (handler is None):
         raise click.UsageError(
-            "say what a worker runs: either --exec or --handler; or --job, --specs or --mcp"
+            "say what a worker runs: either --exec or --handler; "
+            "or --job, --specs, --schedules or --mcp"
         )
     return shell_command(command) if command is not None else handler_command(handler)
 
@@ -231,6 +236,7 @@ def _labour_of(plan: Plan) -> str:
     words = words or ["no workers"]
     words += ["agents on mcp.sock"] if plan.door else []
     words += [f"job files in {plan.job_files}"] if plan.job_files else []
+    words += ["schedules"] if plan.schedules else []
     return ", ".join(words)
 
 
