@@ -106,7 +106,7 @@ class Scheduler:
         name = schedule.schedule_id
         after_ms = max(schedule.last_due_ms, self._given_up.get(name, 0))
         if schedule.missed == "skip":
-            after_ms = max(after_ms, now_ms - limits.SCHEDULE_GRACE_MS)
+            after_ms = max(after_ms, now_ms - limits.SCHEDULE_GRACE_MS - 1)
         found = due.due_between(schedule, after_ms, now_ms)
         return [(name, each) for each in (found[-1:] if schedule.missed == "one" else found)]
 
