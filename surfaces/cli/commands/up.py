@@ -64,6 +64,9 @@ _LOG = "up.log"
     "--job-handler", "job_handlers", multiple=True, metavar="KIND=MODULE:NAME", help="Or a handler."
 )
 @click.option("--job-workers", type=click.IntRange(1, 4_096), help="For jobs.  [as --workers]")
+@click.option(
+    "--limit", "limits", multiple=True, metavar="KIND=N", help="Hold so many at once; repeatable."
+)
 @click.option("--node", help="The name that claims jobs, for routes.  [as --name]")
 @click.option("--mcp", is_flag=True, help="Serve agents too; alone, that is all it does.")
 @policy
@@ -111,6 +114,8 @@ def up(session: Session, **options: Any) -> None:
     """
     session.settle(options["journal_url"])
     plan = _plan(session, options)
+    for text in options["limits"]:
+        _limit(session, text)
     if options["detach"]:
         _detach(session, plan)
         return
@@ -149,6 +154,20 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _limit(session: Session, text: str) -> None:
+    """Limit how many jobs of a kind are held at once; what else limits it stays."""
+    kind, _, number = text.rpartition("=")
+    if not kind.strip() or not number.isdecimal():
+        raise click.UsageError(f"--limit {text}: it takes KIND=NUMBER")
+    there = session.ask("limit.list", {}, writable=False)["limits"]
+    names = ("ratePerMinute", "burst", "timeoutMs")
+    plain = kind.removesuffix("*") if kind.endswith(".*") else kind
+    known = [each for each in there if each["kind"] == plain]
+    kept = {name: each[name] for each in known for name in names if each[name] is not None}
+    answer = session.ask("limit.set", kept | {"kind": kind, "concurrency": int(number)})
+    session.finish(answer, lambda _: "")
 
 
 def _labour(options: dict[str, Any]) -> tuple[str, ...]:
