@@ -49,15 +49,15 @@ def schedule() -> None:
 @common
 def add(session: Session, when: str, file: BinaryIO | None, **options: Any) -> None:
     """Make the spec in FILE, or a job of KIND, whenever WHEN says: a cron line, or "every 10m"."""
-    job = {name: options.pop(name) for name in ("kind", "data", "priority", "timeout_ms")}
+    job = {name: options.pop(name) for name in ("kind", "priority", "timeout_ms")}
+    data = options.pop("data")
     asked = _when(when) | _start(options.pop("start"))
     if file is not None:
         spec = read_spec(file.read(), file.name, {})
         asked["spec"] = {name: spec[name] for name in ("title", "steps") if name in spec}
         options["schedule_id"] = options["schedule_id"] or spec["specId"]
     if job["kind"] is not None:
-        data = json_object(job["data"]) if job.pop("data") is not None else None
-        asked["job"] = payload(job) | ({"payload": data} if data is not None else {})
+        asked["job"] = payload(job) | ({"payload": json_object(data)} if data else {})
     if not options["schedule_id"]:
         raise click.UsageError("give it a name with --id, and say what it makes: FILE or --kind")
     answer = session.ask("schedule.set", payload(options) | asked, context(options))
