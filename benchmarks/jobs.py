@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import orjson
+from msgspec import UNSET
 
 from benchmarks.kernel import Nowhere
 from benchmarks.progress import Progress
@@ -43,8 +44,9 @@ def _claims(*, is_limited: bool) -> float:
     authority = _filled(2_000, is_ordered=is_limited)
     if is_limited:
         for kind in ("ci.", "ci.build"):
-            bounds = {"concurrency": 65_536, "ratePerMinute": 60_000, "burst": 60_000}
-            _ask(authority, "limit.set", {"kind": kind, "timeoutMs": 3_600_000} | bounds)
+            bounds: dict[str, object] = {"ratePerMinute": 60_000, "burst": 60_000}
+            bounds |= {"kind": kind, "concurrency": 65_536, "timeoutMs": 3_600_000}
+            _ask(authority, "limit.set", bounds)
     claims = [_line("job.claim", {"jobId": f"j{each}", "worker": "w"}) for each in range(_CYCLES)]
     return _each_us(authority, claims)
 
@@ -60,7 +62,7 @@ def _filled(count: int, *, is_ordered: bool) -> Authority:
     jobs = [
         JobRecord(
             job_id=f"j{each}", kind="ci.build", author="n", scheduled_seq=each, scheduled_ms=0,
-            last_op="x", **({"order": JobOrder(priority=each % 7)} if is_ordered else {}),
+            last_op="x", order=JobOrder(priority=each % 7) if is_ordered else UNSET,
         )
         for each in range(count)
     ]  # fmt: skip

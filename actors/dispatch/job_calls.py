@@ -100,7 +100,13 @@ class Jobs(Dialect):
         ]
         listings = (orders.Listing(each["jobId"], each["attempts"], "", "") for each in found)
         is_whole = not any("cursor" in page for page in pending)
-        return orders.Listed(token, tuple(listings), (), is_whole, tuple(lapses))
+        coming = [
+            max(0, page["claimableMs"] - page["stamp"]["wallMs"])
+            for page in pending
+            if "claimableMs" in page
+        ]
+        more_ms = min(coming, default=None)
+        return orders.Listed(token, tuple(listings), (), is_whole, tuple(lapses), more_ms)
 
     def _mine(self, answer: Answer, job: Answer) -> orders.HeldIssue:
         held = self.kind.held(job)

@@ -15,11 +15,13 @@ from understudy.contracts import Schedule, due, limits
 BERLIN = "Europe/Berlin"
 
 
-def scheduled(cron: str = "", timezone: str = "UTC", **members: int) -> Schedule:
-    known = {"start_ms": 0, "last_due_ms": 0, "set_ms": 0} | members
+def scheduled(
+    cron: str = "", timezone: str = "UTC", *, every_ms: int = 0, start_ms: int = 0
+) -> Schedule:
     return Schedule(
-        schedule_id="s", cron=cron, timezone=timezone, template="{}", makes="job", **known
-    )
+        schedule_id="s", cron=cron, timezone=timezone, every_ms=every_ms, start_ms=start_ms,
+        template="{}", makes="job", last_due_ms=0, set_ms=0,
+    )  # fmt: skip
 
 
 def ms(text: str) -> int:

@@ -17,7 +17,7 @@ import pytest
 from tests.faults.clockwork import Clocks
 from tests.faults.served import Served
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.surfaces.process import ROOT, Program, report_of
+from tests.surfaces.process import ROOT, Program, Words, report_of
 from understudy.authority import create_state_dir, open_journal
 from understudy.authority.service.client import Client, ClientCall
 from understudy.authority.views.replay import replay
@@ -41,7 +41,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def schedulers(home: Path, count: int, everybody: ExitStack) -> list[Program]:
-    words = [sys.executable, "-m", "tests.faults.firing", "scheduler", home]
+    words: Words = (sys.executable, "-m", "tests.faults.firing", "scheduler", home)
     return [everybody.enter_context(Program(words, cwd=ROOT)) for _ in range(count)]
 
 
@@ -104,7 +104,7 @@ def test_no_limit_is_exceeded_by_many_who_ask_at_once(home: Path) -> None:
             for each in range(count)
         ]
         client.ask_many([ClientCall("job.schedule", each) for each in jobs])
-        words = [sys.executable, "-m", "tests.faults.firing", "worker", home]
+        words: Words = (sys.executable, "-m", "tests.faults.firing", "worker", home)
         with ExitStack() as everybody:
             crowd = [everybody.enter_context(Program(words, cwd=ROOT)) for _ in range(4)]
             assert [each.wait() for each in crowd] == [0] * len(crowd)

@@ -51,6 +51,11 @@ def is_open(lane: JobIndex, kind: str, wall_ms: int) -> bool:
     )
 
 
+def opens_ms(lane: JobIndex, kind: str, wall_ms: int) -> int:
+    """From when on the buckets of a kind hold enough for a claim; 0 where they do, or have none."""
+    return max((_free_ms(each, wall_ms) for each in _limits(lane, kind)), default=0)
+
+
 def draw(turn: Turn, kind: str) -> tuple[LimitPut, ...]:
     """What a new term takes out of the buckets of its kind."""
     now_ms = turn.stamp.wall_ms

@@ -32,7 +32,7 @@ from ..outcome import Accepted, Outcome, Refused
 from ..term import term_view
 from ..turn import Turn
 from .job_index import JobIndex, PendingPlace, kinds_above, pending_place, plain_kind
-from .kind_limit import is_open, timeout_of
+from .kind_limit import is_open, opens_ms, timeout_of
 from .routes import admits, coordinator_view, handles, route_of
 
 _LAST = 2**63  # greater than any sequence number
@@ -78,23 +78,31 @@ def roster(turn: Turn, request: Roster) -> Outcome:
     }
     if delayed := len(state.lane.delayed) - due:
         body["jobCounts"]["delayed"] = delayed
-    if request.query == "pending" and (limited := _limited(turn, request)):
-        body["limited"] = limited
+    if request.query == "pending":
+        body |= _held_back(turn, request)
     return Accepted(body=body | ({"cursor": cursor} if cursor else {}))
 
 
-def _limited(turn: Turn, request: Roster) -> list[str]:
-    """Kinds of which there are jobs, and of which no more can be claimed at this moment; some."""
-    lane, now_ms, found = turn.lane, turn.stamp.wall_ms, list[str]()
+def _held_back(turn: Turn, request: Roster) -> dict[str, Any]:
+    """Kinds of which there are jobs, and of which no more can be claimed at this moment; some.
+
+    With them, from when on something more can be claimed, as far as time alone makes it so.
+    """
+    lane, now_ms, limited, moments = turn.lane, turn.stamp.wall_ms, list[str](), list[int]()
     kind, place = plain_kind(request.kind or ""), (plain_kind(request.kind or ""), -_LAST, -1, "")
-    while lane.limits and len(found) < limits.PROJECTION_IDS_MAX:
+    while lane.limits and len(limited) < limits.PROJECTION_IDS_MAX:
         first = _first(lane.pending, place)
         if first is None or kind not in ("", *kinds_above(first[0])):
             break
         if not is_open(lane, first[0], now_ms):
-            found.append(first[0])
+            limited.append(first[0])
+            moments += [moment for moment in (opens_ms(lane, first[0], now_ms),) if moment]
         place = (first[0], _LAST, _LAST, "")
-    return found
+    late = next(lane.delayed.irange((now_ms + 1, ""), None), None)
+    if late is not None and kind in ("", *kinds_above(lane.jobs[late[1]].kind)):
+        moments.append(late[0])
+    body: dict[str, Any] = {"limited": limited} if limited else {}
+    return body | ({"claimableMs": min(moments)} if moments else {})
 
 
 def _start(lane: JobIndex, request: Roster) -> tuple[int, str] | None:

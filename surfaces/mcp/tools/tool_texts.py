@@ -234,7 +234,7 @@ LESSONS: dict[str, Lesson] = {
     "job.roster": Lesson(
         "See the jobs",
         "Jobs by state, kind and worker, a page at a time.",
-        ("jobs", "count", "cursor", "jobCounts", "limited", "coordinator"),
+        ("jobs", "count", "cursor", "jobCounts", "limited", "claimableMs", "coordinator"),
     ),
     "job.list": Lesson(
         "See all jobs",
