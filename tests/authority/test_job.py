@@ -150,6 +150,21 @@ def lived(life: list[Move]) -> Desk:
     return desk
 
 
+def test_a_job_that_has_become_due_and_is_limited_is_not_forgotten() -> None:
+    desk = Desk()
+    desk.grant("limit.set", "cli", kind="k", ratePerMinute=1)
+    for job_id, delay_ms in (("a", 0), ("b", 5)):
+        desk.grant("job.schedule", jobId=job_id, kind="k", delayMs=delay_ms)
+    lease = desk.grant("job.claim", jobId="a", worker="ann")["job"]["lease"]
+    held = {"worker": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    desk.grant("job.complete", jobId="a", **held)
+    desk.time.passes(5)
+    found = desk.grant("job.roster")
+    assert (found["count"], found["limited"]) == (0, ["k"])
+    assert found["claimableMs"] == START_MS + 60_000
+    assert desk.grant("job.roster", query="delayed")["count"] == 0
+
+
 @tried(60)
 @given(st.lists(moves(), max_size=40))
 def test_any_life_keeps_the_invariants_replays_and_starts_again(life: list[Move]) -> None:

@@ -45,7 +45,6 @@ from ..outcome import (
     JobsDue,
     LeaseDropped,
     LeasePut,
-    LimitPut,
     MemberPut,
     Outcome,
     Refused,
@@ -97,10 +96,8 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
     job = job if order is None else replace(job, order=order)
     known = lane.jobs.get(job_id)
     if known is not None:
-        said = known.ordered if request.delay_ms is None else replace(known.ordered, run_at_ms=0)
-        meant = job.ordered if request.delay_ms is None else replace(job.ordered, run_at_ms=0)
-        if (known.kind, known.payload, known.causal_deps, said) != (
-            job.kind, job.payload, job.causal_deps, meant,
+        if (known.kind, known.payload, known.causal_deps, known.ordered) != (
+            job.kind, job.payload, job.causal_deps, job.ordered,
         ):  # fmt: skip
             return Refused(Reason.JOB_EXISTS, f"job {job_id}", job_id=job_id)
         return _leave(turn, known)
@@ -113,13 +110,17 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
 
 
 def _order(turn: Turn, request: ScheduleJob) -> JobOrder | Refused | None:
-    """When, before which others and how long at most; None where nothing of it is said."""
+    """When, before which others and how long at most; None where nothing of it is said.
+
+    A delay counts from when the job was scheduled first.
+    """
     job_id, now_ms, name = request.job_id, turn.stamp.wall_ms, f"job {request.job_id}"
     run_at_ms, timeout_ms = request.run_at_ms or 0, request.timeout_ms
     if is_fired(job_id) and turn.door not in ("cli", "coordinator"):
         return Refused(Reason.JOB_ID_RESERVED, name, job_id=job_id)
     if request.delay_ms is not None:
-        run_at_ms = now_ms + request.delay_ms
+        known = turn.lane.jobs.get(job_id)
+        run_at_ms = known.ordered.run_at_ms if known else now_ms + request.delay_ms
     is_twice = request.run_at_ms is not None and request.delay_ms is not None
     if is_twice or run_at_ms - now_ms > limits.JOB_DELAY_MS_MAX:
         return Refused(Reason.JOB_RUN_AT_INVALID, name, job_id=job_id)
@@ -171,16 +172,15 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
     denied = denied or _refuse_second(turn, job)
     if denied is not None:
         return denied
-    lease, drawn = renew_term(turn, JOB, request, deadline_ms, name), tuple[LimitPut, ...]()
-    lease = _obstacle(turn, job) if lease is None else lease
+    lease = renew_term(turn, JOB, request, deadline_ms, name) or _obstacle(turn, job)
     if isinstance(lease, Lease):
         lease = outlast(turn, job, lease) or lease
     if isinstance(lease, Refused):
         return lease
+    drawn = draw(turn, job.kind) if lease is None else ()
     if lease is None:
         lease = begin_term(turn, JOB, request, deadline_ms)
         job = replace(job, attempts=job.attempts + 1, fence=lease.fence, reason="")
-        drawn = draw(turn, job.kind)
     job = replace(
         job,
         claim=_op_id(turn, JobMove.CLAIM, job),

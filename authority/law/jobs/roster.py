@@ -89,20 +89,30 @@ def _held_back(turn: Turn, request: Roster) -> dict[str, Any]:
     With them, from when on something more can be claimed, as far as time alone makes it so.
     """
     lane, now_ms, limited, moments = turn.lane, turn.stamp.wall_ms, list[str](), list[int]()
-    kind, place = plain_kind(request.kind or ""), (plain_kind(request.kind or ""), -_LAST, -1, "")
-    while lane.limits and len(limited) < limits.PROJECTION_IDS_MAX:
-        first = _first(lane.pending, place)
-        if first is None or kind not in ("", *kinds_above(first[0])):
-            break
-        if not is_open(lane, first[0], now_ms):
-            limited.append(first[0])
-            moments += [moment for moment in (opens_ms(lane, first[0], now_ms),) if moment]
-        place = (first[0], _LAST, _LAST, "")
+    wanted = plain_kind(request.kind or "")
+    for kind in _kinds(lane, wanted, now_ms) if lane.limits else ():
+        if not is_open(lane, kind, now_ms) and len(limited) < limits.PROJECTION_IDS_MAX:
+            limited.append(kind)
+            moments.append(opens_ms(lane, kind, now_ms))
     late = next(lane.delayed.irange((now_ms + 1, ""), None), None)
-    if late is not None and kind in ("", *kinds_above(lane.jobs[late[1]].kind)):
+    if late is not None and wanted in ("", *kinds_above(lane.jobs[late[1]].kind)):
         moments.append(late[0])
     body: dict[str, Any] = {"limited": limited} if limited else {}
-    return body | ({"claimableMs": min(moments)} if moments else {})
+    coming = [each for each in moments if each]
+    return body | ({"claimableMs": min(coming)} if coming else {})
+
+
+def _kinds(lane: JobIndex, wanted: str, now_ms: int) -> list[str]:
+    """The kinds of jobs whose time has come, of one kind, below a prefix or all."""
+    found = {job.kind for job in lane.ripe(now_ms)}
+    place: PendingPlace | None = (wanted, -_LAST, -1, "")
+    while place is not None:
+        place = _first(lane.pending, place)
+        if place is None or wanted not in ("", *kinds_above(place[0])):
+            break
+        found.add(place[0])
+        place = (place[0], _LAST, _LAST, "")
+    return sorted(each for each in found if wanted in ("", *kinds_above(each)))
 
 
 def _start(lane: JobIndex, request: Roster) -> tuple[int, str] | None:
@@ -206,13 +216,13 @@ def list_jobs(turn: Turn, request: ListJobs) -> Outcome:
         return Refused(Reason.JOB_CURSOR_INVALID, str(request.cursor))
     kind = plain_kind(request.kind or "")
     found: list[JobRecord] = []
-    cursor, looked = None, 0
+    cursor = None
     for looked, place in enumerate(lane.scheduled.irange(start, None, (False, False)), 1):
         if len(found) == request.limit or looked > limits.JOB_SCAN_MAX:
             break
         job, cursor = lane.jobs[place[1]], f"{place[0]}/{place[1]}"
-        is_kind = not kind or kind in (job.kind, *kinds_above(job.kind))
-        if is_kind and request.state in (None, visible_state(turn, job).value):
+        is_wanted = kind in ("", *kinds_above(job.kind))
+        if is_wanted and request.state in (None, visible_state(turn, job).value):
             found.append(job)
     else:
         cursor = None
