@@ -139,9 +139,15 @@ class JobsDue(Struct, frozen=True, tag_field="change", tag="jobs.due"):
 
 
 class LimitPut(Struct, frozen=True, tag_field="change", tag="limit.put"):
-    """A kind is limited, or a claim took something out of its bucket."""
-
     limit: KindLimit
+
+
+class LimitDrawn(Struct, frozen=True, tag_field="change", tag="limit.drawn"):
+    """A claim took something out of a bucket, which holds this much at this moment."""
+
+    kind: str
+    parts: int
+    at_ms: int
 
 
 class LimitDropped(Struct, frozen=True, tag_field="change", tag="limit.dropped"):
@@ -259,6 +265,7 @@ Change = (
     | JobQuarantined
     | JobsDue
     | LimitPut
+    | LimitDrawn
     | LimitDropped
     | SchedulePut
     | ScheduleDropped

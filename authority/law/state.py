@@ -199,7 +199,8 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
             case outcome.FeaturePut(feature):
                 state.features.setdefault(feature.worker, {})[feature.feature_id] = feature
             case (
-                outcome.JobPut() | outcome.JobQuarantined() | outcome.DirectivePut()
+                outcome.JobPut() | outcome.LimitDrawn()  # with every claim
+                | outcome.JobQuarantined() | outcome.DirectivePut()
                 | outcome.MemberPut() | outcome.MemberDropped() | outcome.Designated()
                 | outcome.SpecPut() | outcome.SpecMoved() | outcome.JobsDue()
                 | outcome.LimitPut() | outcome.LimitDropped()

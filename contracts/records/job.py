@@ -71,6 +71,9 @@ class JobOrder(Struct, frozen=True, kw_only=True):
     timeout_ms: int = 0  # 0: as its kind's limit says
 
 
+_PLAIN = JobOrder()
+
+
 class JobRecord(Struct, frozen=True, kw_only=True):
     """One scheduled piece of work. Its lease, while it is claimed, lies on `job/<id>`."""
 
@@ -101,7 +104,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def ordered(self) -> JobOrder:
-        return JobOrder() if self.order is UNSET else self.order
+        return _PLAIN if self.order is UNSET else self.order
 
 
 class Directive(Struct, frozen=True, kw_only=True):

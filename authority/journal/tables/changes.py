@@ -103,6 +103,7 @@ def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
             | outcome.SessionDropped() | outcome.FeaturePut() | outcome.JobQuarantined()
             | outcome.DirectivePut() | outcome.MemberPut() | outcome.MemberDropped()
             | outcome.Designated() | outcome.OperationAdmitted() | outcome.JobsDue()
+            | outcome.LimitDrawn()
         ):  # fmt: skip
             pass  # the tables show work and leases
         case _:

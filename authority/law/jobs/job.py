@@ -419,7 +419,7 @@ def _move(
     if move is JobMove.COMPLETE and turn.state.leases.get(dispatch) is not None:
         changes.insert(0, LeaseDropped(dispatch))  # there is nothing left to hand on
     changes += [admitted, *hear(turn, author)]
-    if next(turn.lane.ripe(turn.stamp.wall_ms), None) is not None:
+    if turn.lane.delayed and next(turn.lane.ripe(turn.stamp.wall_ms), None) is not None:
         changes.append(JobsDue(turn.stamp.wall_ms))
     answer = {"changed": True, "opId": op_id, "job": job_view(turn, job, lease)}
     if move is JobMove.COMPLETE and (freed := _waiting_only_for(turn, job)):

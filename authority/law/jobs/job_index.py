@@ -51,6 +51,7 @@ from ..outcome import (
     JobPut,
     JobQuarantined,
     JobsDue,
+    LimitDrawn,
     LimitDropped,
     LimitPut,
     MemberDropped,
@@ -64,7 +65,8 @@ from .waitlist import Place, Waitlist
 
 LaneChange = (
     JobPut | JobQuarantined | JobsDue | SpecPut | SpecMoved | DirectivePut | MemberPut
-    | MemberDropped | Designated | LimitPut | LimitDropped | SchedulePut | ScheduleDropped
+    | MemberDropped | Designated | LimitPut | LimitDrawn | LimitDropped | SchedulePut
+    | ScheduleDropped
 )  # fmt: skip
 PendingPlace = tuple[str, int, int, str]  # kind, priority, row, job
 
@@ -145,6 +147,8 @@ class JobIndex:
         match change:
             case JobPut(job):
                 self._put(job)
+            case LimitDrawn(kind, parts, at_ms):
+                self.limits[kind] = replace(self.limits[kind], parts=parts, at_ms=at_ms)
             case JobQuarantined(job_id, quarantine):
                 self._put(replace(self.jobs[job_id], quarantine=quarantine))
             case SpecPut(spec):
@@ -242,7 +246,8 @@ class JobIndex:
         run_at_ms = job.ordered.run_at_ms
         self.pending.discard(place)
         self.waiting.discard(since)
-        self.delayed.discard((run_at_ms, job.job_id))
+        if run_at_ms:
+            self.delayed.discard((run_at_ms, job.job_id))
         if job.spec_id:
             self.dispatches.offer(job.job_id, None)
         if job.state is not JobState.PENDING:
@@ -269,7 +274,7 @@ def pending_place(job: JobRecord) -> PendingPlace:
 def kinds_above(kind: str) -> Iterator[str]:
     """What can be said about a kind: the kind itself, then its prefixes, the longest first."""
     yield kind
-    end = kind.rfind(".", 0, len(kind) - 1)
+    end = kind.rfind(".", 0, -1)
     while end >= 0:
         yield kind[: end + 1]
         end = kind.rfind(".", 0, end)

@@ -4,10 +4,8 @@ Every limit about a kind counts: its own, and those of all prefixes. Of time-out
 first, then its kind's, then that of the longest prefix.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
-
-from msgspec.structs import replace
 
 from ....contracts import (
     CLAIM_PARTS,
@@ -21,7 +19,7 @@ from ....contracts import (
     limits,
     rfc3339,
 )
-from ..outcome import Accepted, LimitDropped, LimitPut, Outcome, Refused
+from ..outcome import Accepted, LimitDrawn, LimitDropped, LimitPut, Outcome, Refused
 from ..turn import Turn
 from .job_index import JobIndex, kinds_above, plain_kind
 
@@ -56,11 +54,11 @@ def opens_ms(lane: JobIndex, kind: str, wall_ms: int) -> int:
     return max((_free_ms(each, wall_ms) for each in _limits(lane, kind)), default=0)
 
 
-def draw(turn: Turn, kind: str) -> tuple[LimitPut, ...]:
+def draw(turn: Turn, kind: str) -> tuple[LimitDrawn, ...]:
     """What a new term takes out of the buckets of its kind."""
     now_ms = turn.stamp.wall_ms
     return tuple(
-        LimitPut(replace(each, parts=_parts(each, now_ms) - CLAIM_PARTS, at_ms=now_ms))
+        LimitDrawn(each.kind, _parts(each, now_ms) - CLAIM_PARTS, now_ms)
         for each in _limits(turn.lane, kind)
         if each.rate_per_minute
     )
@@ -78,17 +76,20 @@ def outlast(turn: Turn, job: JobRecord, lease: Lease) -> Refused | None:
 def timeout_of(lane: JobIndex, job: JobRecord) -> int:
     """How long one term of a job may last; 0 where no limit says so."""
     own = job.ordered.timeout_ms
-    return own or next((each.timeout_ms for each in _limits(lane, job.kind) if each.timeout_ms), 0)
+    if own or not lane.limits:
+        return own
+    return next((each.timeout_ms for each in _limits(lane, job.kind) if each.timeout_ms), 0)
 
 
 def _refuse(reason: Reason, job: JobRecord, detail: str) -> Refused:
     return Refused(reason, f"job {job.job_id}: {detail}", job_id=job.job_id)
 
 
-def _limits(lane: JobIndex, kind: str) -> Iterator[KindLimit]:
+def _limits(lane: JobIndex, kind: str) -> Sequence[KindLimit]:
     """The limits about a kind: its own, then those of prefixes, the longest first."""
-    if lane.limits:
-        yield from (lane.limits[each] for each in kinds_above(kind) if each in lane.limits)
+    if not lane.limits:
+        return ()
+    return [lane.limits[each] for each in kinds_above(kind) if each in lane.limits]
 
 
 def _parts(limit: KindLimit, now_ms: int) -> int:

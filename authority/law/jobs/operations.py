@@ -45,7 +45,7 @@ from ..outcome import (
     JobQuarantined,
     LeaseDropped,
     LeasePut,
-    LimitPut,
+    LimitDrawn,
     MemberPut,
     Outcome,
     Refused,
@@ -237,8 +237,9 @@ def _apply(over: State, changes: tuple[Change, ...]) -> None:
                 over.leases[lease.resource] = lease
             case LeaseDropped(resource):
                 over.leases[resource] = cast("Any", None)
-            case LimitPut(limit):
-                lane.limits[limit.kind] = limit
+            case LimitDrawn(kind, parts, at_ms):
+                limit = lane.limits[kind]
+                lane.limits[kind] = msgspec.structs.replace(limit, parts=parts, at_ms=at_ms)
             case DirectivePut(put_directive):
                 lane.directives[put_directive.kind] = put_directive
             case MemberPut(member):
