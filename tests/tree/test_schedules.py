@@ -1,13 +1,21 @@
 """A tree that makes what schedules say, and keeps to the limits: `understudy up --schedules`."""
 
+import os
+import random
+import secrets
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.long import LONG
 from tests.patience import eventually
 from tests.surfaces.process import report_of, understudy
-from tests.tree.house import Up, job, kill, prove, schedule
+from tests.tree.house import Up, job, kill, prove, rows, schedule
+from tests.tree.storm import Storm
+
+SECONDS = float(os.environ.get("UNDERSTUDY_TREE_SECONDS", "8"))
+SEED = int(os.environ.get("UNDERSTUDY_TREE_SEED", "0")) or secrets.randbits(32)
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -44,6 +52,33 @@ def test_whoever_dies_each_moment_makes_one_job_and_it_is_done(state_dir: Path) 
     first = schedule_["startMs"] + 1_000
     assert moments == [first + turn * 1_000 for turn in range(len(moments))]
     assert schedule_["fired"] == len(moments)
+    prove(state_dir)
+
+
+@LONG
+@pytest.mark.timeout(SECONDS + 420)
+def test_whatever_a_storm_kills_each_moment_makes_one_job(state_dir: Path) -> None:
+    report_of(
+        "schedule", "add", "every 1s", "--id", "s", "--kind", "k", "--missed", "all",
+        "--state-dir", state_dir,
+    )  # fmt: skip
+    dice = random.Random(SEED)
+    words = ["--schedules", "--job", "k=true", "--job-workers", "2", "--limit", "k=2"]
+    storm = Storm(state_dir, words, dice)
+    try:
+        storm.blow(SECONDS)
+        storm.calm()
+    finally:
+        print(f"seed {SEED}: {dict(storm.hits)}, {len(storm.systems)} trees")
+        if storm.up.process.poll() is None:
+            storm.up.kill()
+    assert storm.left() == []
+    fired = [
+        int(each["effect"]["jobId"].removeprefix("s@"))
+        for each in rows(state_dir)
+        if each["action"] == "schedule.fire" and each["resultClass"] == "accepted"
+    ]
+    assert fired == list(range(fired[0], fired[-1] + 1, 1_000)), "each once, and in order"
     prove(state_dir)
 
 

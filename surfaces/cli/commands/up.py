@@ -181,7 +181,7 @@ def _labour(options: dict[str, Any]) -> tuple[str, ...]:
     if (command is None) == (handler is None):
         raise click.UsageError(
             "say what a worker runs: either --exec or --handler; "
-            "or --job, --specs, --schedules or --mcp"
+            "or --job, --schedules, --specs or --mcp"
         )
     return shell_command(command) if command is not None else handler_command(handler)
 
