@@ -41,7 +41,8 @@ def terms(picture: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def reports(picture: dict[str, Any]) -> list[dict[str, Any]]:
     """What the loops have told, the newest last."""
-    others = (picture.get("jobs") or {}, *(picture.get("specs") or {}).values())
+    others = [picture.get(name) or {} for name in ("jobs", "schedules")]
+    others += (picture.get("specs") or {}).values()
     found = [row for loop in (picture["dispatcher"], *others) for row in loop.get("reports", [])]
     return sorted(found, key=lambda row: row.get("at_ms", 0))
 
