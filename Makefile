@@ -71,7 +71,7 @@ long: $(READY) ## run the long half of the tests, which make test leaves out
 # Kills at random moments, and fairness alone: other tests beside it would be its competitors.
 chaos: $(READY) ## kill writers CHAOS_ROUNDS times, crowd them, and storm a tree for CHAOS_TREE_SECONDS
 	@UNDERSTUDY_CRASH_ROUNDS=$(CHAOS_ROUNDS) $(CAMPAIGN) tests/faults/test_kill.py tests/faults/test_crash.py \
-	    tests/actors/test_evidence.py $(ARGS)
+	    tests/actors/run/test_evidence_process.py $(ARGS)
 	@UNDERSTUDY_FAIR_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest -m "" tests/faults/test_fairness.py $(ARGS)
 	@UNDERSTUDY_TREE_SECONDS=$(CHAOS_TREE_SECONDS) $(PATIENT) tests/tree/test_chaos.py $(ARGS)
 
@@ -88,8 +88,8 @@ hosts: $(READY) ## play every vector through a sidecar and on PostgreSQL, and ev
 
 worlds: $(READY) ## run WORLDS worlds in each simulator, and as many walks beside the model
 	@UNDERSTUDY_SEEDS=$(WORLDS) UNDERSTUDY_WALKS=34 $(CAMPAIGN) tests/authority/test_simulator.py \
-	    tests/authority/test_model.py tests/actors/test_dispatch_simulator.py tests/actors/test_job_simulator.py \
-	    tests/native/test_kernel.py $(ARGS)
+	    tests/authority/test_model.py tests/actors/dispatch/test_issue_simulator.py \
+	    tests/actors/dispatch/test_job_simulator.py tests/native/test_kernel.py $(ARGS)
 
 power: $(READY) ## cut the power at every event of a commit, for minutes
 	@UNDERSTUDY_POWER_SEEDS=40 $(CAMPAIGN) tests/faults/test_power.py $(ARGS)

@@ -1,39 +1,44 @@
 """Handlers in Python: a function that works on one issue or one job, in a process of its own.
 
-    from understudy.actors.handlers import HandBack, Job, Work, handler
+    from understudy.actors.handlers import HandBack, IssueWork, JobWork, handler
 
     @handler("build")                      # or an entry point in the group `understudy.handlers`
-    def build(job: Job) -> None:           # for an issue
-        print(job.issue["title"], job.fence)
+    def build(work: IssueWork) -> None:
+        print(work.issue["title"], work.fence)
 
-    def infer(work: Work) -> None:         # for a job
-        text = ask_model(work.payload["prompt"])
+    async def infer(work: JobWork) -> None:
+        text = await ask_model(work.payload["prompt"])
         work.artifact("sha256:...", "report")
         work.snapshot(model_id="m-1", prompt=work.payload["prompt"], output=text)
 
-A handler that returns has done the work; `HandBack` gives it back, any other exception is a failed
-attempt, with its traceback in the attempt's log. `python -m understudy.actors.handlers NAME` runs
-one; NAME is `module:function`, or a name that was registered.
+A handler that returns None has done the work; a handler of a job may return artefacts as well. What
+is awaitable is awaited. `HandBack` gives the work back; any other exception, and any other result,
+is a failed attempt, with its traceback in the attempt's log.
+
+`python -m understudy.actors.handlers NAME` runs one; NAME is `module:function`, or a name that was
+registered. `--check NAME` only looks for it. Exit 127 says that there is no such handler.
 """
 
 import hashlib
 import importlib
+import inspect
 import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 GROUP: Final = "understudy.handlers"
 HAND_BACK: Final = 75
+NOT_FOUND: Final = 127  # as a shell says it of a command
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What to work on, and under which lease."""
+class IssueWork:
+    """An issue to work on, and under which lease."""
 
     issue: dict[str, Any]
     issue_id: str
@@ -42,9 +47,21 @@ class Job:
     fence: int
     state_dir: Path
 
+    @classmethod
+    def from_environment(cls) -> Self:
+        """As a worker was told."""
+        return cls(
+            issue=json.load(sys.stdin),
+            issue_id=os.environ["UNDERSTUDY_ISSUE"],
+            assignee=os.environ["UNDERSTUDY_ASSIGNEE"],
+            lease_id=os.environ["UNDERSTUDY_LEASE"],
+            fence=int(os.environ["UNDERSTUDY_FENCE"]),
+            state_dir=Path(os.environ["UNDERSTUDY_STATE_DIR"]),
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class JobWork:
     """A job to work on, and under which lease. Artefacts go with its completion."""
 
     job: dict[str, Any]  # whole, as `job.show` has it
@@ -55,6 +72,20 @@ class Work:
     fence: int
     state_dir: Path
     artifacts_path: Path
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """As a worker for jobs was told."""
+        return cls(
+            job=json.load(sys.stdin),
+            job_id=os.environ["UNDERSTUDY_JOB"],
+            kind=os.environ["UNDERSTUDY_KIND"],
+            worker=os.environ["UNDERSTUDY_WORKER"],
+            lease_id=os.environ["UNDERSTUDY_LEASE"],
+            fence=int(os.environ["UNDERSTUDY_FENCE"]),
+            state_dir=Path(os.environ["UNDERSTUDY_STATE_DIR"]),
+            artifacts_path=Path(os.environ["UNDERSTUDY_ARTIFACTS"]),
+        )
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -76,7 +107,7 @@ class Work:
     ) -> None:
         """Say how an inference came about, as audited kinds must. Only digests of texts are kept.
 
-        Its id and its job follow from the rest, and are filled in by whoever reads it.
+        Its id and its job follow from the rest, and are filled in when it is read.
         """
         said = {"artifactType": _SNAPSHOT, "modelId": model_id}
         said |= {"promptDigest": _digest(prompt), "outputDigest": _digest(output)}
@@ -90,6 +121,10 @@ class Work:
     def _leave(self, artifact: Mapping[str, Any]) -> None:
         with self.artifacts_path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(artifact) + "\n")
+
+
+Job = IssueWork  # names of before, which said the opposite
+Work = JobWork
 
 
 class HandBack(Exception):
@@ -132,42 +167,36 @@ def find(name: str) -> Handler:
         raise LookupError(  # noqa: TRY004 - nothing of that name was found
             f"no handler {name}: give `module:function`, or an entry point of {GROUP}"
         )
+    if any(map(inspect.isasyncgenfunction, (found, found.__call__))):
+        raise LookupError(f"{name} is an async generator, which nothing runs to its end")
     result: Handler = found
     return result
 
 
-def job_from_environment() -> Job:
-    """As a worker was told."""
-    issue: dict[str, Any] = json.load(sys.stdin)
-    return Job(
-        issue=issue,
-        issue_id=os.environ["UNDERSTUDY_ISSUE"],
-        assignee=os.environ["UNDERSTUDY_ASSIGNEE"],
-        lease_id=os.environ["UNDERSTUDY_LEASE"],
-        fence=int(os.environ["UNDERSTUDY_FENCE"]),
-        state_dir=Path(os.environ["UNDERSTUDY_STATE_DIR"]),
-    )
+async def _awaited(found: Awaitable[object]) -> object:
+    return await found
 
 
-def work_from_environment() -> Work:
-    """As a worker for jobs was told."""
-    job: dict[str, Any] = json.load(sys.stdin)
-    return Work(
-        job=job,
-        job_id=os.environ["UNDERSTUDY_JOB"],
-        kind=os.environ["UNDERSTUDY_KIND"],
-        worker=os.environ["UNDERSTUDY_WORKER"],
-        lease_id=os.environ["UNDERSTUDY_LEASE"],
-        fence=int(os.environ["UNDERSTUDY_FENCE"]),
-        state_dir=Path(os.environ["UNDERSTUDY_STATE_DIR"]),
-        artifacts_path=Path(os.environ["UNDERSTUDY_ARTIFACTS"]),
-    )
-
-
-def _work(handler: Handler) -> None:
-    """Artefacts may also be what a handler of jobs returns: one, or several."""
-    work = work_from_environment()
+def _result(handler: Handler, work: object) -> object:
+    """What a handler gives back; what it only promises is awaited, in a loop of this process."""
     found = handler(work)
+    if not inspect.isawaitable(found):
+        return found
+    import asyncio
+
+    return asyncio.run(_awaited(found))
+
+
+def _work_on_issue(handler: Handler) -> None:
+    found = _result(handler, IssueWork.from_environment())
+    if found is not None:
+        raise TypeError(f"a handler of an issue returns None, not {type(found).__name__}")
+
+
+def _work_on_job(handler: Handler) -> None:
+    """Artefacts may also be what a handler of jobs returns: one, or several."""
+    work = JobWork.from_environment()
+    found = _result(handler, work)
     if found is None:
         return
     several = isinstance(found, Iterable) and not isinstance(found, Mapping)
@@ -182,12 +211,19 @@ def _digest(text: str | bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def main(name: str) -> int:
+def main(name: str, *, only_check: bool = False) -> int:
+    try:
+        found = find(name)
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever its module does when it is imported
+        traceback.print_exc()
+        return NOT_FOUND
+    if only_check:
+        return 0
     try:
         if "UNDERSTUDY_JOB" in os.environ:
-            _work(find(name))
+            _work_on_job(found)
         else:
-            find(name)(job_from_environment())
+            _work_on_issue(found)
     except HandBack as error:
         print(f"handed back: {error}", file=sys.stderr)  # noqa: T201 - it goes to the attempt's log
         return HAND_BACK
@@ -201,4 +237,4 @@ if __name__ == "__main__":
     # The module that handlers import is another one than this program.
     from understudy.actors import handlers
 
-    sys.exit(handlers.main(sys.argv[1]))
+    sys.exit(handlers.main(sys.argv[-1], only_check=sys.argv[1] == "--check"))

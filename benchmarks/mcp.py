@@ -175,7 +175,14 @@ def _served(system: str, place: Path) -> Iterator[tuple[list[str | Path], list[i
         yield [sys.executable, "-m", "benchmarks.bare", "stdio"], []
         return
     understudy.fill(place, _ISSUES if system == OURS else 1)
-    words: list[str | Path] = [understudy.PROGRAM, "gateway", "--state-dir", place]
+    words: list[str | Path] = [
+        understudy.PROGRAM,
+        "gateway",
+        "--state-dir",
+        place,
+        "--tools",
+        "all",
+    ]
     if system == CARRIED:
         words = [sys.executable, "-m", "benchmarks.bare", "socket", place]
     with Server(words, place / "log") as server:

@@ -7,6 +7,7 @@ from . import canonical as canonical
 from . import due as due
 from . import jsonl as jsonl
 from . import limits as limits
+from . import regular_file as regular_file
 from . import retry as retry
 from . import rfc3339 as rfc3339
 from .checks.check_policy import NORMALIZER_ID as NORMALIZER_ID
@@ -61,10 +62,13 @@ from .records.job import Member as Member
 from .records.job import Quarantine as Quarantine
 from .records.job import completed_job as completed_job
 from .records.job import completion_of as completion_of
+from .records.job import excused_of as excused_of
 from .records.job import is_job as is_job
+from .records.job import is_spent as is_spent
 from .records.job import job_resource as job_resource
 from .records.job import snapshot_id as snapshot_id
 from .records.records import BLOCKING_TYPES as BLOCKING_TYPES
+from .records.records import ESCALATION as ESCALATION
 from .records.records import Decision as Decision
 from .records.records import Dependency as Dependency
 from .records.records import Fiber as Fiber
@@ -135,6 +139,7 @@ from .requests.shapes import STRENGTH as STRENGTH
 from .requests.shapes import AddDependency as AddDependency
 from .requests.shapes import AddIssue as AddIssue
 from .requests.shapes import AdmitOperations as AdmitOperations
+from .requests.shapes import AgentPass as AgentPass
 from .requests.shapes import AppendStep as AppendStep
 from .requests.shapes import Artifact as Artifact
 from .requests.shapes import Break as Break
@@ -205,6 +210,7 @@ from .requests.shapes import SetLimit as SetLimit
 from .requests.shapes import SetPolicy as SetPolicy
 from .requests.shapes import SetRoute as SetRoute
 from .requests.shapes import SetSchedule as SetSchedule
+from .requests.shapes import Shape as Shape
 from .requests.shapes import ShowIssue as ShowIssue
 from .requests.shapes import ShowJob as ShowJob
 from .requests.shapes import ShowSpec as ShowSpec

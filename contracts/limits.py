@@ -7,7 +7,8 @@ A limit that is met is a refusal with a class, never a crash and never silent lo
 INTEGER_MAX = 2**53 - 1  # what a JSON reader with doubles still reads exactly
 JSON_DEPTH_MAX = 32  # deeper than any payload of ours, far from any parser's stack
 TEXT_DEPTH_MAX = 64  # the same for JSON text that an imported record carries along
-REQUEST_BYTES_MAX = 1_048_576  # one line on a door
+REQUEST_BYTES_MAX = 1_048_576  # one line on a door, and a file that becomes one
+SETTING_BYTES_MAX = 65_536  # a file with one value: a token, the URL of a journal
 ID_LENGTH_MAX = 128  # issue, job, spec, instance, sublease and fiber ids
 NAME_LENGTH_MAX = 256  # assignees, owners, lease ids, request ids, node names
 TITLE_LENGTH_MAX = 512
@@ -57,6 +58,7 @@ DEPENDENCIES_PER_ISSUE_MAX = 256
 ANSWERS_MAX = 65_536  # request ids whose first answer is still known
 PROJECTION_IDS_MAX = 64  # stale or contended ids listed in one answer
 LIST_MAX = 10_000  # issues in one answer of a read
+IMPORT_FILE_BYTES_MAX = 1_073_741_824  # an issues.jsonl, or an operation log
 IMPORT_RECORDS_MAX = 256  # records in one row of an import
 IMPORT_BYTES_MAX = REQUEST_BYTES_MAX - 1_024  # their bytes, with room for the request around them
 
@@ -79,7 +81,8 @@ TASK_NEWS_MAX = 64  # changes that a listener has not read; then the newest rema
 # --- jobs --------------------------------------------------------------------------------------
 JOBS_MAX = 4_194_304
 JOB_PAYLOAD_MEMBERS_MAX = 64
-JOB_ATTEMPTS_MAX = 16  # grants after which a job is blocked
+JOB_ATTEMPTS_MAX = 16  # grants after which a job is blocked, without those that are excused
+HAND_BACKS_MAX = 100  # of one issue or job that are excused; each further one counts as an attempt
 JOB_WAIT_MS_MAX = 604_800_000  # a week of waiting for a dependency; then a job is blocked
 CAUSAL_DEPS_MAX = 64
 ARTIFACTS_MAX = 64  # that one completion names
@@ -123,6 +126,8 @@ COUNTER_MAX = 65_535  # events in one millisecond before the clock borrows the n
 BATCH_MAX = 512  # requests decided and committed together
 SNAPSHOT_ROWS = 4_096  # rows after which a snapshot saves the next start from folding them
 SNAPSHOT_ROWS_MAX = 262_144  # rows after which a busy sidecar takes the time for one
+SNAPSHOT_PIECE_BYTES = 16 * 1024 * 1024  # of an image in one value of a database; it may have many
+LOST_ROWS_MAX = 1_000_000  # that a rebuild fills; a journal that lost more is not gone on with
 EVIDENCE_BEHIND_MAX = 65_536  # rows that the trajectory may be behind; then a sidecar waits for it
 QUEUE_MAX = 16_384  # requests that wait in a sidecar
 QUEUE_BYTES_MAX = 67_108_864  # their bytes
@@ -130,6 +135,11 @@ INFLIGHT_MAX = 4_096  # of those, one connection's
 CONNECTIONS_MAX = 4_096
 OUTPUT_BYTES_MAX = 16_777_216  # answers that a connection has not read; then it is cut off
 LOCK_WAIT_MS = 10_000  # how long a command waits for another process to finish with the journal
+
+# --- the control socket of a tree -----------------------------------------------------------------
+TREE_CALLERS_MAX = 16  # heard at once, and as many that wait for the end; one more ends the oldest
+TREE_LINE_BYTES_MAX = 65_536  # of a question
+TREE_DRAIN_MS_MAX = 604_800_000  # a week for workers to finish
 
 # --- errands: what a standby asks of the active authority -----------------------------------------
 ERRAND_LINES_MAX = 256  # requests in one; they are committed together, beside as many of others
@@ -144,7 +154,10 @@ REPLY_AGE_MS = 60_000  # of a reply that was not fetched; then it is thrown away
 # --- MCP ----------------------------------------------------------------------------------------
 MCP_INFLIGHT_MAX = 1_024  # requests of one client; each is a task of the gateway
 MCP_HOLDS_MAX = 256  # leases that are renewed for one client
+MCP_HELD_DEFAULT = 3  # pieces of work that one agent holds, unless its operator says otherwise
 MCP_WAIT_SECONDS_MAX = 600  # how long work_next waits for work
+WAIT_SECONDS_MAX = 86_400  # how long `issue next` waits for work
 MCP_PAGE_MAX = 100  # resources in one page, and completions in one answer
 MCP_WATCHES_MAX = 1_024  # resources that one connection watches, and its open listen streams
+MCP_STREAMS_MAX = 64  # event streams that one client of the socket has open
 MCP_TEXT_LENGTH_MAX = 16_384  # the text beside structured content; a model has to read it

@@ -33,11 +33,17 @@ class Exit(IntEnum):
     UNREACHABLE = 7
     FROZEN = 8
     CHECK_FAILED = 9
+    NOTHING_READY = 10
+    WORK_BLOCKED = 11  # `up --until-done`: something was blocked
+    WORK_FAILING = 12  # `up`: one piece of work after another failed in the same way
+    EVIDENCE_BEHIND = 13  # it is done
     TRY_LATER = 75
     CONFIG = 78
 
 
 class Reason(IntEnum):
+    """Why a request was refused, as a number; `wire` is its failure class as answers say it."""
+
     # What never becomes a request.
     REQUEST_INVALID = 1
     REQUEST_TOO_LARGE = 2
@@ -282,6 +288,11 @@ class Reason(IntEnum):
     SPEC_STEP_UNKNOWN = 478
     JOB_NOT_DISPATCHABLE = 479
     JOB_DISPATCHED = 480
+    # Agents, and what waits for people.
+    PERSON_REQUIRED = 481
+    OPERATOR_REQUIRED = 482
+    AGENT_NAME_MISMATCH = 483
+    AGENT_HOLDS_FULL = 484
     # Limits, order and schedules of jobs.
     JOB_NOT_DUE = 501
     JOB_LIMIT_REACHED = 502
@@ -537,7 +548,7 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
      "try again; the holder's pid is in the message"),
     (Reason.STATE_DIR_MISSING, "state_dir_missing", _CALLER, _NEVER, Exit.CONFIG, None, False,
      "there is no state directory here",
-     "`understudy init` makes one; --state-dir names another"),
+     "`understudy init` makes one; `understudy where` says where it was looked for"),
     (Reason.STATE_DIR_DENIED, "state_dir_denied", _US, _NEVER, Exit.CONFIG, None, False,
      "the state directory cannot be read or written",
      "correct its owner and mode, or name another with --state-dir"),
@@ -562,14 +573,14 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
      "stop the sidecar and start it again from this installation"),
     (Reason.SIDECAR_UNREACHABLE, "sidecar_unreachable", _US, _LATER, Exit.UNREACHABLE, None, False,
      "the sidecar does not answer",
-     "look whether it runs: `understudy authority status`"),
+     "`understudy authority serve` starts one, and `understudy doctor` says what is wrong"),
 
     (Reason.REPLAY_MISMATCH, "replay_mismatch", _US, _NEVER, Exit.CHECK_FAILED, None, False,
      "a row of the journal does not replay to the bytes it holds",
      "the first such row is named; everything before it stands"),
     (Reason.TRAJECTORY_MISMATCH, "trajectory_mismatch", _US, _NEVER, Exit.CHECK_FAILED, None, False,
-     "the trajectory differs from the journal",
-     "`understudy rebuild` writes it anew from the journal"),
+     "the trajectory, or what else was made of the journal, differs from it",
+     "find the newer journal, if it was restored; `understudy rebuild` makes all anew from this"),
     (Reason.EVIDENCE_ROUTE_MISSING, "unification.evidence_factorization.missing", _US, _NEVER,
      Exit.CHECK_FAILED, None, False, "a row of evidence has no route to Ev",
      "register the action in the evidence routes"),
@@ -1027,6 +1038,19 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
     (Reason.JOB_DISPATCHED, "job_dispatched", _PEER, _NEVER, Exit.CONFLICT, None, True,
      "the job was handed on before, once and for all",
      "go on with another; `understudy job show ID` names the file"),
+
+    (Reason.PERSON_REQUIRED, "issue_waits_for_person", _CALLER, _NEVER, Exit.DENIED, None, False,
+     "it is an escalation, which only a person takes, closes or hands on",
+     "take other work; a person claims or frees it: `understudy issue update ID --type task`"),
+    (Reason.OPERATOR_REQUIRED, "operator_required", _CALLER, _NEVER, Exit.DENIED, None, False,
+     "this is for operators, and the agent was not granted it",
+     "ask a person, who has the command line for it"),
+    (Reason.AGENT_NAME_MISMATCH, "agent_name_mismatch", _CALLER, _NEVER, Exit.DENIED, None, False,
+     "an agent acts under the name of its own connection alone",
+     "leave the name out, and act on what you hold yourself"),
+    (Reason.AGENT_HOLDS_FULL, "agent_holds_full", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "the agent holds as much as one agent may",
+     "finish or hand over what it holds, then claim more"),
 
     (Reason.JOB_NOT_DUE, "job_not_due", _PEER, _LATER, Exit.TRY_LATER, None, False,
      "the time of the job has not come",

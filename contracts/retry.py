@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from . import canonical, limits
+from . import canonical, limits, regular_file
 from .registry import documents
 
 POLICY_KIND = "ci.harness.retry.policy.v1"
@@ -129,7 +129,7 @@ def retry_policy() -> RetryPolicy:
 def load_policy(path: Path) -> RetryPolicy | PolicyRefused:
     """Read and prove the policy in a file."""
     try:
-        data = path.read_bytes()
+        data = regular_file.read(path, limits.REQUEST_BYTES_MAX)
     except FileNotFoundError:
         return PolicyRefused(POLICY_MISSING, f"there is no retry policy at {path.name}")
     except OSError as error:
@@ -152,6 +152,25 @@ def parse_policy(data: bytes) -> RetryPolicy | PolicyRefused:
         message = f"policyDigest is {policy.policy_digest}, the content gives {expected}"
         return PolicyRefused(POLICY_INVALID_DIGEST, message)
     return policy
+
+
+def adjusted(
+    data: bytes, attempts: int | None = None, pause_ms: tuple[int, int] | None = None
+) -> RetryPolicy | PolicyRefused:
+    """A policy with other numbers, sealed anew: so many attempts, and pauses from the first to the
+    second. Both are for classes that are tried again at all; the others stay as they are."""
+    policy = parse_policy(data)
+    if isinstance(policy, PolicyRefused):
+        return policy
+    document: dict[str, Any] = canonical.decode(data)
+    for rule in (document["defaultRule"], *document["rules"]):
+        if attempts is not None and rule["maxAttempts"] > 1:
+            rule["maxAttempts"] = attempts
+    for backoff in document["backoff"].values():
+        if pause_ms is not None and backoff["capMs"] > 0:
+            base_ms, cap_ms = pause_ms
+            backoff |= {"baseMs": base_ms, "capMs": cap_ms, "factor": max(2, backoff["factor"])}
+    return parse_policy(canonical.encode(document | {"policyDigest": policy_digest(document)}))
 
 
 def policy_digest(document: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ settings.register_profile(
 )
 settings.load_profile("house")
 
-# Whoever starts the tests in the background may have them ignored, and so would what we start.
+# A shell that starts the tests in the background may ignore them, and so would what we start.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)

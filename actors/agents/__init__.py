@@ -7,10 +7,11 @@ Nothing here knows how a door speaks: what a door carries it hands in as plain v
 """
 
 from ..process.guard.descendants import now_ms
+from .agent_door import AgentDoor
 from .authority_link import AuthorityLink, refusal
-from .caller import AgentCaller, PassingCaller
+from .caller import AgentCaller
 from .changes import LISTED, READY, Changes
-from .holds import AgentHolds, KeepPolicy
+from .holds import KeepPolicy
 from .http_callers import SESSION_HEADER, HttpCallers
 from .keeper import KeptCaller, LeaseKeeper
 from .sidecar_owner import SidecarOwner
@@ -21,7 +22,7 @@ __all__ = [
     "READY",
     "SESSION_HEADER",
     "AgentCaller",
-    "AgentHolds",
+    "AgentDoor",
     "AuthorityLink",
     "Changes",
     "HttpCallers",
@@ -29,7 +30,6 @@ __all__ = [
     "KeptCaller",
     "LeaseKeeper",
     "LongTask",
-    "PassingCaller",
     "SidecarOwner",
     "TaskAnswered",
     "TaskAsking",

@@ -5,8 +5,9 @@ renews what is held while the client lives; renewal is never the model's burden.
 """
 
 import uuid
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ..leasing import HeldLease
 
@@ -17,6 +18,14 @@ class AgentCaller(Protocol):
     @property
     def name(self) -> str:
         """Who calls: the assignee of a claim that names none."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it is met again under its name; one that is not says under which it claimed."""
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        """What its operator granted it and how much it may hold, as `AgentPass` has them."""
 
     def request_id(self, rpc_id: str | int) -> str:
         """A key that is the same when the same JSON-RPC request is delivered again."""
@@ -47,6 +56,8 @@ class PassingCaller:
     """
 
     name: str
+    terms: Mapping[str, Any] = field(default_factory=dict)
+    is_named: bool = False
 
     def request_id(self, rpc_id: str | int) -> str:  # noqa: ARG002 - as the protocol has it
         return uuid.uuid4().hex

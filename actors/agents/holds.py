@@ -30,6 +30,8 @@ class KeepPolicy:
     max_hold_ms: int = 4 * 3_600_000
     quiet_ms: int = 300_000  # how long a client may be silent where it is kept by heartbeat
     grace_ms: int = 5_000  # between its leaving and the end of its stay
+    max_held: int | None = None  # pieces of work at once; None where no operator said it
+    grants: tuple[str, ...] = ()  # operators' actions that it may ask for
 
     def narrowed(self, wish: dict[str, Any]) -> "KeepPolicy":
         """With what a client wishes for itself: it may ask for less, never for more."""
@@ -39,7 +41,18 @@ class KeepPolicy:
             keep="heartbeat" if "heartbeat" in (self.keep, asked.keep) else "alive",
             max_hold_ms=min(self.max_hold_ms, asked.max_hold_ms),
             quiet_ms=min(self.quiet_ms, asked.quiet_ms),
+            max_held=asked.max_held if self.max_held is None else min(self.max_held, asked.held),
         )
+
+    @property
+    def held(self) -> int:
+        return limits.MCP_HELD_DEFAULT if self.max_held is None else self.max_held
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What the authority is told of an agent, as `AgentPass` has it."""
+        granted = {"grants": list(self.grants)} if self.grants else {}
+        return {"heldMax": self.held} | granted
 
     def set(self, wish: dict[str, Any]) -> "KeepPolicy":
         """With what an operator says. What is no such setting is left as it is."""
@@ -51,6 +64,10 @@ class KeepPolicy:
             seconds = wish.get(name)
             if isinstance(seconds, int) and not isinstance(seconds, bool) and seconds > 0:
                 chosen[member] = seconds * 1000
+        if wish.get("maxHeld") in range(1, limits.MCP_HOLDS_MAX + 1):
+            chosen["max_held"] = wish["maxHeld"]
+        if wish.get("allowBreak") is True:
+            chosen["grants"] = ("issue.lease_break",)
         return replace(self, **chosen)
 
 

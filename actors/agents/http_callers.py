@@ -33,6 +33,9 @@ _PROGRAM_MAX = 64  # of what a client calls itself
 class Reception(Protocol):
     """Who renews what callers hold; `arrive` is said again whenever one is heard of."""
 
+    @property
+    def terms(self) -> dict[str, Any]: ...
+
     def arrive(self, caller_id: str, name: str, wish: dict[str, Any]) -> AgentCaller: ...
 
     def leave(self, caller: Any, connection: object) -> None: ...
@@ -84,6 +87,14 @@ class HttpCallers:
         """Whose tasks these are. Without a name, knowing a task's id is what owns it."""
         return self._current.get().owner
 
+    @property
+    def is_named(self) -> bool:
+        return bool(self._current.get().owner)
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        return self._current.get().caller.terms
+
     def request_id(self, rpc_id: str | int) -> str:
         """In a session a JSON-RPC id is used once; elsewhere it says nothing."""
         session = self._current.get().session
@@ -127,7 +138,7 @@ class HttpCallers:
             name = f"{kind}-{_digest(key)[:8]}"  # G1
             return _Current(self._caller(key, name), name, _digest(key), session)
         name = f"{kind}-{secrets.token_hex(4)}"  # G1
-        return _Current(PassingCaller(name), name, "", None)
+        return _Current(self._passing(name), name, "", None)
 
     def _caller(self, key: str, name: str) -> AgentCaller:
         known = self._known.get(key)
@@ -137,18 +148,21 @@ class HttpCallers:
         if len(self._known) >= limits.HTTP_GUESTS_MAX:
             self.sweep()
         if len(self._known) >= limits.HTTP_GUESTS_MAX:
-            return PassingCaller(name)
+            return self._passing(name)
         caller_id = _digest(key)
         caller = self._arrive(caller_id, name)
         self._known[key] = _Known(caller_id, name, caller, self._clock())
         return caller
+
+    def _passing(self, name: str) -> PassingCaller:
+        return PassingCaller(name, {} if self._reception is None else self._reception.terms)
 
     def _hear(self, known: _Known) -> None:
         known.heard, known.caller = self._clock(), self._arrive(known.caller_id, known.name)
 
     def _arrive(self, caller_id: str, name: str) -> AgentCaller:
         if self._reception is None:
-            return PassingCaller(name)
+            return self._passing(name)
         return self._reception.arrive(caller_id, name, _WISH)
 
     # --- sessions ---------------------------------------------------------------------------------

@@ -55,6 +55,8 @@ class _Note(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class KeptCaller:
     """One client, as a door sees it (an `AgentCaller`), on one connection after another."""
 
+    is_named = True
+
     def __init__(self, caller_id: str, name: str, holds: AgentHolds) -> None:
         self.id = caller_id
         self.name = f"{name[:_NAME_MAX]}-{caller_id[:8]}"
@@ -63,6 +65,10 @@ class KeptCaller:
         self.numbers: dict[str | int, int] = {}  # of requests that are not answered, by their ids
         self.connection: object | None = None
         self._notebook: Notebook | None = None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        return self.holds.policy.terms
 
     def request_id(self, rpc_id: str | int) -> str:
         """Of the caller and the request's number: the same when the request comes again."""
@@ -94,7 +100,8 @@ class KeptCaller:
         except msgspec.MsgspecError:
             return
         is_either = (note.issue is None) != (note.job is None)
-        if is_either and 0 < note.ttl_seconds <= limits.TTL_SECONDS_MAX:
+        is_own = note.owner == self.name.strip()  # an agent holds under its own name alone
+        if is_either and is_own and 0 < note.ttl_seconds <= limits.TTL_SECONDS_MAX:
             proof = (note.issue or note.job or "", note.owner, note.lease_id, note.fence)
             lease = HeldLease(*proof, family="issue" if note.job is None else "job")
             ttl_ms = note.ttl_seconds * 1000
@@ -121,6 +128,11 @@ class LeaseKeeper:
         self.callers: dict[str, KeptCaller] = {}
         self._link, self._policy = link, policy
         self._errands: set[asyncio.Task[None]] = set()
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Of an agent that says nothing of itself."""
+        return self._policy.terms
 
     @property
     def holds(self) -> int:

@@ -6,11 +6,12 @@ A child is started again when it dies; and where a sidecar of others has stopped
 import asyncio
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ...authority import Unavailable
+from ...authority.journal import private
 from ..process import sidecar_child
+from ..process.own_folder import refuse_foreign_link
 from ..process.port import ProcessGroup
 
 _LOOK_SECONDS = 2.0
@@ -36,12 +37,7 @@ class SidecarOwner:
         self._watching = asyncio.get_running_loop().create_task(self._watch())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._watching is not None
         self._watching.cancel()
         await asyncio.wait([self._watching])
@@ -71,7 +67,8 @@ class SidecarOwner:
             if self._group is not None and self._group.poll() is not None:
                 await self._end()
             if self._group is None:
-                self._run_dir.mkdir(mode=0o700, exist_ok=True)
+                refuse_foreign_link(self._run_dir)
+                private.make_folder(self._run_dir)
                 self._group = sidecar_child.start(self._state_dir, self._run_dir)
             await asyncio.sleep(_PAUSE_SECONDS)
 

@@ -29,7 +29,7 @@ class Phase(Enum):
 class Why(Enum):
     """Why a worker was stopped; what follows its end hangs on it."""
 
-    LOST = "lease lost"  # somebody else may hold it: nothing is written
+    LOST = "lease lost"  # another may hold it: nothing is written
     UNCONFIRMED = "lease not confirmed in time"  # it may still be ours: it is given back
     TIMEOUT = "time is up"  # a failed attempt
     LEAVING = "the dispatcher stops"  # it is given back
@@ -44,7 +44,7 @@ class EndStep(Enum):
     FILE = "file"
     BLOCK = "block"
     NOTE = "note"
-    STOP = "stop"  # of the dispatcher; nobody is asked
+    STOP = "stop"  # of the dispatcher; no request is sent
 
 
 @dataclass(slots=True)
@@ -54,6 +54,7 @@ class Assignment(Holding):
     attempt: int  # 0 where only the authority knows
     started_ms: int
     labels: tuple[str, ...] = ()
+    excused: int = 0  # of the attempts before
     phase: Phase = Phase.RUNNING
     why: Why | None = None
     kill_ms: int = 0  # when to say again that it must end
@@ -61,6 +62,7 @@ class Assignment(Holding):
     steps: deque[EndStep] = field(default_factory=deque)
     failure: FailedAttempt | None = None
     reason: str = ""  # why it is given back, if it is
+    handed_back: bool = False  # and whether nothing has failed
     artifacts: tuple[Mapping[str, Any], ...] = ()  # that the worker has left
     notes: str = ""  # as they were when the end was near
 
@@ -72,6 +74,11 @@ class Assignment(Holding):
     @property
     def worker(self) -> str:
         return self.lease.owner
+
+    @property
+    def tries(self) -> int:
+        """Which attempt this is, as the retry policy counts them."""
+        return max(1, self.attempt - self.excused)
 
     @property
     def is_working(self) -> bool:

@@ -39,7 +39,7 @@ class Dialect(ABC):
                 return [Call(*kind.look(each)) for each in names]
             case orders.Claim(token, name, worker, ttl_seconds):
                 claim = kind.claim(name, self.owner(worker), ttl_seconds * 1_000)
-                # The answer to a claim is short; whoever does the work wants to know all of it.
+                # The answer to a claim is short; the worker wants to know all of it.
                 return [named(token, *claim), Call(*kind.look(name))]
             case orders.RenewMany(renewals):
                 return [
@@ -49,8 +49,11 @@ class Dialect(ABC):
                     )
                     for each in renewals
                 ]
-            case orders.Release(token, holder, reason):
-                return [named(token, *kind.release(self.spelled(holder), reason))]
+            case orders.Release(token, holder, reason, handed_back):
+                # A run that takes over may see it otherwise: then it is another request.
+                token += ".back" if handed_back else ""
+                released = kind.release(self.spelled(holder), reason, handed_back=handed_back)
+                return [named(token, *released)]
             case _:
                 return self._calls_of(ask)
 

@@ -15,8 +15,10 @@ I3  A worker whose lease is not confirmed in time, or lost, is stopped; for a lo
     written.
 I4  What a stopped worker says at its end is no success: it may have been told to say so.
 I5  Whatever is asked is asked again until it is answered; changes under one `requestId`.
-I6  Attempts are the authority's, counted at the claim. What fails at the last one the policy allows
-    is escalated once, under the lease that failed, or under one that is claimed for it alone.
+I6  Attempts are the authority's, counted at the claim; it excuses those that are handed back. What
+    fails at the last one the policy allows is escalated once, under the lease that failed, or under
+    one that is claimed for it alone.
+I7  Where the tree itself is at fault (`breaker`), the work is handed back, and nothing is claimed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,15 +29,18 @@ from ..leasing.moment import Dice
 from ..leasing.polling import Candidate
 from . import orders
 from .assignment import Assignment, Phase, Why
+from .breaker import Breaker
 from .effects import DispatchRequest, Effects
 from .keeping import Keeping
 from .orders import Effect, Event
 from .settings import Settings
 from .settling import Settling
-from .worklist import Worklist
+from .worklist import Pause, Worklist
 
 _DIAGNOSTICS_MS = 30_000  # only an import can make dependencies unsound, so seldom is enough
 _FAREWELL_MS = 10_000  # how long a stop waits for the authority, when all workers have ended
+_RESTS_MAX = 64  # that a person is shown
+_DENIED = "not for us"  # why something is left alone
 _DENIED_MS = 60_000  # how long something is left alone that is not for us
 
 
@@ -49,7 +54,16 @@ class Dispatcher:
         self._polling = self._worklist.polling
         self._keeping = Keeping(self._out, settings)
         self._terms = self._keeping.terms
-        self._settling = Settling(self._out, self._keeping, self._worklist, policy, self._fail)
+        self._breaker = Breaker(settings.stop_after)
+        self._settling = Settling(
+            self._out,
+            self._keeping,
+            self._worklist,
+            policy,
+            breaker=self._breaker,
+            fail=self._fail,
+        )
+        self._begun = 0  # workers
         self._resumed = False
         self._diagnosed_ms: int | None = None
         self._problems: list[str] = []  # of the dependencies, as they were last reported
@@ -80,8 +94,16 @@ class Dispatcher:
             "free": self._free(),
             "claiming": len(self._out.claims()),
             "stopping": None if self._stop is None else self._stop.reason,
+            "fault": self._breaker.fault,
+            "rests": self._rests(now_ms),
+            "tally": dict(self._settling.tally) | {"attempts": self._begun},
+            "run": self._settings.run,
             "terms": [term.summary(now_ms) for term in self._terms.values()],
         }
+
+    def _rests(self, now_ms: int) -> list[Mapping[str, Any]]:
+        found = self._worklist.rests(now_ms)[:_RESTS_MAX]
+        return [{"issue": name, "restMs": ms, "why": why} for name, ms, why in found]
 
     # --- hearing --------------------------------------------------------------------------------
 
@@ -159,13 +181,13 @@ class Dispatcher:
             self._out.report("renewal refused", said, term.name)
 
     def _claim_refused(self, candidate: Candidate, failure_class: str) -> None:
-        """Somebody was faster; or it is not for us, which asking again at once does not change."""
+        """Another was faster; or it is not for us, which asking again at once does not change."""
         reason, now = BY_WIRE.get(failure_class), self._out.now
         if reason is None or FAILURES[reason].exit is not Exit.DENIED:
             self._polling.contended(now)
             return
         due_ms = now.ms + _DENIED_MS - _DENIED_MS * now.dice() // 4_000
-        self._worklist.put_off(candidate.name, candidate.attempts, due_ms)
+        self._worklist.put_off(candidate.name, Pause(candidate.attempts, None, due_ms, _DENIED))
 
     def _lose(self, term: Assignment, detail: str) -> None:
         self._out.report("lease lost", detail, term.name)
@@ -204,28 +226,30 @@ class Dispatcher:
 
     def _known(self, term: Assignment, lease: orders.HeldIssue, asked_ms: int) -> None:
         """A worker's lease: how often it was tried, and how long it lasts."""
-        term.attempt, term.labels = lease.attempts, lease.labels
+        term.attempt, term.labels, term.excused = lease.attempts, lease.labels, lease.excused
         term.asked_ms = max(term.asked_ms, asked_ms + lease.remaining_ms - self._timing.ttl_ms)
         if term.exit is not None:
             self._settling.ended(term, term.exit)
 
     def _bury(self, lease: orders.HeldIssue) -> None:
         """A lease of ours whose worker is dead: an attempt that failed."""
-        attempt, now_ms = lease.attempts, self._out.now.ms
-        term = self._keeping.take_up(lease.holder, attempt, now_ms, lease.labels)
-        self._settling.lay_down(term, "its worker did not outlive its dispatcher", attempt)
+        known = (lease.attempts, self._out.now.ms, lease.labels, lease.excused)
+        term = self._keeping.take_up(lease.holder, *known)
+        self._settling.lay_down(term, "its worker did not outlive its dispatcher", term.tries)
 
     # --- looking and claiming -------------------------------------------------------------------
 
     def _hunt(self) -> None:
         """Claim what is known to be there, as far as there are workers; then look for more."""
+        if self._breaker.fault is not None:
+            return
         for candidate in self._polling.pick(self._free(), self._taken(), self._out.now):
             self._claim(candidate)
         if self._is_idle() and self._polling.wants_look(self._out.now.ms):
             self._look()
 
     def _is_idle(self) -> bool:
-        return self._free() > 0 and not self._out.is_looking()
+        return self._free() > 0 and not self._out.is_looking() and self._breaker.fault is None
 
     def _look(self) -> None:
         now_ms = self._out.now.ms
@@ -236,7 +260,7 @@ class Dispatcher:
         self._out.read(orders.AskReady)
 
     def _diagnosed(self, found: orders.Diagnosed) -> None:
-        """Issues behind a cycle or a loose end are never ready; somebody must mend that."""
+        """Issues behind a cycle or a loose end are never ready; a person must mend that."""
         problems = [f"cycle {' -> '.join(path)}" for path in found.cycles]
         problems += [
             f"{source} waits for {target}, which is not" for source, target in found.missing
@@ -253,7 +277,7 @@ class Dispatcher:
             self._expire(lapse)
 
     def _expire(self, lapse: orders.Lapse) -> None:
-        """Nobody holds it any more but by name. Who works on it here is waited for first (I2)."""
+        """It is held by name alone. Who works on it here is waited for first (I2)."""
         token = self._out.same_token("expire", lapse.issue_id, lapse.fence)
         if token not in self._out.requests and lapse.issue_id not in self._taken():
             self._out.send(token, orders.Expire(token, lapse.issue_id, lapse.claim, lapse.fence))
@@ -272,19 +296,26 @@ class Dispatcher:
             return
         asked_ms = now_ms - self._timing.ttl_ms if request is None else request.asked_ms
         labels = tuple(event.issue.get("labels", ()))
-        term = self._keeping.take_up(holder, event.attempt, asked_ms, labels)
+        excused = event.issue.get("excused", 0)
+        term = self._keeping.take_up(holder, event.attempt, asked_ms, labels, excused)
         self._worklist.granted(holder.name)
         candidate = None if request is None else request.candidate
         if candidate is None:
-            self._settling.lay_down(term, "nobody waited for its claim any more", term.attempt)
+            self._settling.lay_down(term, "nobody waited for its claim any more", term.tries)
         elif candidate.is_exhausted and term.attempt == candidate.attempts + 1:
             # Claimed for nothing but to say that the attempt before this one was the last.
-            self._settling.lay_down(term, "its lease lapsed", candidate.attempts)
-        elif candidate.is_exhausted or self._stop is not None or now_ms >= term.stop_ms:
+            self._settling.lay_down(term, "its lease lapsed", candidate.attempts - excused)
+        elif candidate.is_exhausted or self._is_leaving or now_ms >= term.stop_ms:
             self._settling.give_back(term)
         else:
             start = orders.StartWorker(holder, term.attempt, event.issue, term.until_ms)
+            self._begun += 1
             self._out.put(start)
+
+    @property
+    def _is_leaving(self) -> bool:
+        """Whether nothing more is begun."""
+        return self._stop is not None or self._breaker.fault is not None
 
     def _taken(self) -> set[str]:
         """The issues that are in our hands already, or may be (I2)."""

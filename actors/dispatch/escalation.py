@@ -1,9 +1,9 @@
-"""What is said when nobody will try again: the note on the issue, and the issue that is filed.
+"""What is said when no attempt is left: the note on the issue, and the issue that is filed.
 
 Field names, title and references are those of the reference protocol, so that its readers find
 them. An issue is escalated once an episode: its number is that of the notes on the issue, plus
-one. The note is written together with the status that ends the lease. So whoever takes over in
-the middle comes to the same number, and finds what was filed already.
+one. The note is written together with the status that ends the lease. So the next dispatcher, in
+the middle of it, comes to the same number, and finds what was filed already.
 """
 
 import hashlib

@@ -7,12 +7,11 @@ dispatcher, not in its way: into a cell or a thread of its own.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self, get_args
+from typing import get_args
 
 from ...authority import Unavailable
 from ...authority.service import client
-from ...contracts import Reason, contract_digest, host_actions, rfc3339
+from ...contracts import ESCALATION, Reason, contract_digest, host_actions, rfc3339
 from ..leasing.outstanding import Answer
 from ..leasing.work_kind import WORK
 from . import orders
@@ -48,7 +47,7 @@ class Clerk:
         asks = [each for each in effects if isinstance(each, _ASKS)]
         spelled = [self._dialect.calls_of(ask) for ask in asks]
         try:
-            answers = iter(self._asked([call for calls in spelled for call in calls]))
+            answers = iter(self._ask_all([call for calls in spelled for call in calls]))
         except Unavailable:
             self.close()
             return [orders.Unanswered(token) for ask in asks for token in tokens_of(ask)]
@@ -63,18 +62,7 @@ class Clerk:
             self._client.close()
             self._client = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _asked(self, calls: list[Call]) -> Iterator[Answer]:
+    def _ask_all(self, calls: list[Call]) -> Iterator[Answer]:
         if not calls:
             return iter(())
         if self._client is None:
@@ -124,6 +112,7 @@ class Issues(Dialect):
             case orders.Discover(token, holder, new_id, title, description, labels):
                 filed = {"newId": new_id, "title": title, "description": description}
                 filed |= self.kind.proof(holder) | {"labels": list(labels)}
+                filed |= {"issueType": ESCALATION}  # it waits for a person
                 return [named(token, "issue.discover", filed)]
             case orders.Amend(token, holder, status, notes):
                 members = {"status": status, "notes": notes}
@@ -159,7 +148,8 @@ class Issues(Dialect):
                 remaining_ms = -_since_ms(answer, lease["expiresAt"])
                 labels = tuple(issue.get("labels", ()))
                 holder = self.kind.held(issue)
-                yield orders.HeldIssue(holder, issue["attempts"], remaining_ms, labels)
+                excused = issue.get("excused", 0)
+                yield orders.HeldIssue(holder, issue["attempts"], remaining_ms, labels, excused)
 
 
 def listing(issue: Answer) -> orders.Listing:
@@ -170,6 +160,7 @@ def listing(issue: Answer) -> orders.Listing:
         issue["assignee"],
         issue["issueType"],
         tuple(issue.get("labels", ())),
+        issue.get("excused", 0),
     )
 
 
@@ -186,6 +177,7 @@ def _story(answer: Answer) -> orders.Story:
         notes=issue["notes"],
         labels=tuple(issue.get("labels", ())),
         issue_type=issue["issueType"],
+        excused=issue.get("excused", 0),
     )
 
 

@@ -2,7 +2,7 @@
 
     look      job.roster, what is pending for us and what is overdue
     expire    job.expire, before a lapsed job can be claimed again
-    claim     job.claim, and job.show for whoever does the work
+    claim     job.claim, and job.show for the worker
     renew     job.claim again, with the fence
     close     job.complete, with what was produced
     release   job.yield, with the reason
@@ -66,7 +66,7 @@ class Jobs(Dialect):
                 lapsed = {"jobId": job_id, "worker": self.node, "claim": claim_id, "fence": fence}
                 return [named(token, "job.expire", lapsed)]
             case _:
-                raise AssertionError("nobody escalates a job")
+                raise AssertionError("no job is escalated")
 
     def _roster(self, query: str, kind: str | None = None) -> Call:
         page = {"query": query, "limit": limits.ROSTER_PAGE_MAX, "worker": self.node}
@@ -98,7 +98,10 @@ class Jobs(Dialect):
             for job in overdue["jobs"]
             if self.kinds.command_of(job["kind"]) is not None
         ]
-        listings = (orders.Listing(each["jobId"], each["attempts"], "", "") for each in found)
+        listings = (
+            orders.Listing(each["jobId"], each["attempts"], "", "", excused=each.get("excused", 0))
+            for each in found
+        )
         is_whole = not any("cursor" in page for page in pending)
         coming = [
             max(0, page["claimableMs"] - page["stamp"]["wallMs"])
@@ -112,7 +115,8 @@ class Jobs(Dialect):
         held = self.kind.held(job)
         remaining_ms = job["lease"]["deadlineMs"] - answer["stamp"]["wallMs"]
         holder = dataclasses.replace(held, owner=f"{self.node}/{held.fence}")
-        return orders.HeldIssue(holder, job["attempts"], remaining_ms)
+        excused = job.get("excused", 0)
+        return orders.HeldIssue(holder, job["attempts"], remaining_ms, excused=excused)
 
 
 def policy_of(policy: RetryPolicy) -> RetryPolicy:
@@ -141,4 +145,5 @@ def _rank(job: Answer) -> tuple[int, int, str]:
 def _story(job: Answer) -> orders.Story:
     """When it was given back is not told, so that it rests from when we hear of it."""
     status = "open" if job["state"] == "pending" else job["state"]
-    return orders.Story(job["jobId"], status, job["attempts"], quiet_ms=0, is_lapsed=False)
+    known = {"quiet_ms": 0, "is_lapsed": False, "excused": job.get("excused", 0)}
+    return orders.Story(job["jobId"], status, job["attempts"], **known)

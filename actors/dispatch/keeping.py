@@ -20,16 +20,21 @@ class Keeping:
         self._out, self._settings, self._timing = out, settings, settings.timing
 
     def take_up(
-        self, holder: HeldLease, attempt: int, asked_ms: int, labels: tuple[str, ...] = ()
+        self,
+        holder: HeldLease,
+        attempt: int,
+        asked_ms: int,
+        labels: tuple[str, ...] = (),
+        excused: int = 0,
     ) -> Assignment:
         now = self._out.now
-        more = {"attempt": attempt, "started_ms": now.ms, "labels": labels}
+        more = {"attempt": attempt, "started_ms": now.ms, "labels": labels, "excused": excused}
         term = Assignment.granted(holder, self._timing, asked_ms, now, **more)
         self.terms[holder.fence] = term
         return term
 
     def forget(self, term: Assignment) -> None:
-        """Nothing of it is left, and nobody waits for an answer about it."""
+        """Nothing of it is left, and no answer about it is awaited."""
         del self.terms[term.lease.fence]
         self.renewals.drop(term)
         self._out.requests.drop(lambda request: request.term is term)

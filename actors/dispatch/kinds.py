@@ -5,7 +5,7 @@
     *            all kinds
 
 An exact kind goes before a prefix and a longer prefix before a shorter one, as among routes. A job
-of a kind that nobody here handles is left alone.
+of a kind without a handler here is left alone.
 """
 
 from collections.abc import Iterable, Iterator

@@ -89,11 +89,12 @@ class Release:
     token: str
     holder: HeldLease
     reason: str = ""  # only jobs remember it
+    handed_back: bool = False  # nothing has failed
 
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """A job that somebody let lapse can be claimed again: `Settled` or `RequestRefused`."""
+    """A job whose claim has lapsed can be claimed again: `Settled` or `RequestRefused`."""
 
     token: str
     issue_id: str
@@ -179,7 +180,7 @@ class Report:
 class Stopped:
     """The last effect: no worker lives. The issues that are named keep their lease till it lapses.
 
-    `is_failure` where nobody asked for the stop.
+    `is_failure` where the stop was not asked for.
     """
 
     reason: str
@@ -194,10 +195,10 @@ Effect = Ask | StartWorker | StopWorker | ExtendWorkers | Report | Stopped
 
 @dataclass(frozen=True, slots=True)
 class DispatcherStarted:
-    """The first event: the workers that an earlier dispatcher started, and nobody has buried.
+    """The first event: the workers that an earlier dispatcher started and did not bury.
 
     One that has ended is followed by its `WorkerExited`. Leases of ours without a worker were held
-    by somebody who is dead: `dead` are owners' names, or beginnings of them, that count as ours
+    by one that is dead: `dead` are owners' names, or beginnings of them, that count as ours
     beside our own.
     """
 
@@ -217,7 +218,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Somebody may have taken this issue's lease away: ask for more time at once, and see."""
+    """This issue's lease may have been taken away: ask for more time at once, and see."""
 
     issue_id: str
 
@@ -238,6 +239,7 @@ class Listing:
     assignee: str
     issue_type: str
     labels: tuple[str, ...] = ()
+    excused: int = 0  # of the attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +273,12 @@ class Story:
     notes: str = ""
     labels: tuple[str, ...] = ()
     issue_type: str = "task"
+    excused: int = 0  # of the attempts
+
+    @property
+    def tries(self) -> int:
+        """As the retry policy counts them."""
+        return self.attempts - self.excused
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +295,7 @@ class HeldIssue:
     attempts: int
     remaining_ms: int  # of the lease, when the authority looked
     labels: tuple[str, ...] = ()
+    excused: int = 0  # of the attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +334,7 @@ class RequestRefused:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """Nobody could be asked, or whoever was asked could not decide; it may be asked again."""
+    """No authority was there, or it could not decide; it may be asked again."""
 
     token: str
 

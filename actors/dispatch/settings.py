@@ -10,6 +10,7 @@ from .worklist import Wanted
 SLOTS_MAX = 4_096
 TTL_SECONDS_DEFAULT = 60
 GRACE_MS_DEFAULT = 5_000
+STOP_AFTER_DEFAULT = 5
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -18,7 +19,7 @@ class Settings:
     """Raises `ValueError` for what cannot work.
 
     Of all dispatchers that are alive on one authority only one has this `name`: leases under it
-    that nobody tends are taken for those of a dead one. `run` is new at every start.
+    that no dispatcher tends are taken for those of a dead one. `run` is new at every start.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Settings:
     grace_ms: int = GRACE_MS_DEFAULT  # for a worker to end by itself when it is told to
     job_ms: int | None = None  # how long a worker may work
     wanted: Wanted = field(default_factory=Wanted)
+    stop_after: int = STOP_AFTER_DEFAULT  # issues that fail in one way, in a row; 0: never
 
     def __post_init__(self) -> None:
         for name in (self.name, self.run):
@@ -42,6 +44,8 @@ class Settings:
             raise ValueError(f"a grace of {self.grace_ms} ms: at most a third of the lease")
         if self.job_ms is not None and self.job_ms <= 0:
             raise ValueError(f"{self.job_ms} ms to work: there must be some")
+        if self.stop_after < 0:
+            raise ValueError(f"a stop after {self.stop_after} failures: 0 is for never")
 
     @property
     def timing(self) -> Timing:

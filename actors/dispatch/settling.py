@@ -1,15 +1,17 @@
 """Sees work that no worker has any more to its end at the authority, step by step."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from ...contracts import Reason, RetryPolicy, backoff_ms, ends_lease, retry_decision
 from . import escalation, orders
 from .assignment import Assignment, EndStep, Phase
+from .breaker import Breaker
 from .effects import Effects
 from .escalation import FailedAttempt
 from .keeping import Keeping
 from .verdict import Verdict, effect_of, failed, judge, lost
-from .worklist import Worklist
+from .worklist import RETRY, Pause, Worklist
 
 _UNPROVEN = frozenset(
     each.wire
@@ -32,30 +34,45 @@ class Settling:
         keeping: Keeping,
         worklist: Worklist,
         policy: RetryPolicy,
+        *,
+        breaker: Breaker,
         fail: Callable[[str], None],
     ) -> None:
+        self.tally = Counter[str]()  # how work has ended
         self._out, self._keeping, self._worklist = out, keeping, worklist
-        self._policy, self._fail = policy, fail
+        self._policy, self._breaker, self._fail = policy, breaker, fail
 
     def ended(self, term: Assignment, event: orders.WorkerExited) -> None:
         """Its worker is gone, with all its descendants."""
         term.artifacts = event.artifacts
-        attempt = max(1, term.attempt)
-        self.carry_out(term, judge(term.why, event, attempt, term.labels, self._policy))
+        known = (term.tries, term.labels, self._policy)
+        verdict = judge(term.why, event, *known, excused=term.excused)
+        self._conclude(term, verdict, event.code)
+
+    def _conclude(self, term: Assignment, verdict: Verdict, code: int | None) -> None:
+        """As it was judged, unless the tree is at fault."""
+        if self._breaker.trips(term.lease, verdict.failure, code):
+            self._out.report("no fault of the work", verdict.said, term.name)
+            verdict = Verdict((EndStep.RELEASE,), reason=verdict.said, handed_back=True)
+        self.carry_out(term, verdict)
 
     def lay_down(self, term: Assignment, detail: str, attempt: int) -> None:
-        """Nobody works under this lease, and nobody will: that attempt has failed."""
+        """No worker is under this lease, and none will be: that attempt has failed.
+
+        The policy counts it as its `attempt`th.
+        """
         failure = lost(term.worker, detail, attempt, self._policy)
         self.carry_out(term, failed(failure, term.labels))
 
     def give_back(self, term: Assignment) -> None:
-        self.carry_out(term, Verdict((EndStep.RELEASE,)))
+        """Nobody has worked on it."""
+        self.carry_out(term, Verdict((EndStep.RELEASE,), handed_back=True))
 
     def carry_out(self, term: Assignment, verdict: Verdict) -> None:
         """The authority hears what became of it."""
         self._keeping.renewals.drop(term)
         term.phase, term.exit, term.failure = Phase.SETTLING, None, verdict.failure
-        term.reason = verdict.said
+        term.reason, term.handed_back = verdict.said, verdict.handed_back
         if verdict.failure is not None:
             decision, detail = verdict.failure.decision, verdict.failure.detail
             said = f"attempt {decision.attempt} of {decision.max_attempts}"
@@ -64,8 +81,12 @@ class Settling:
             self._out.report(what, said, term.name)
         if verdict.rests is not None:
             now_ms, dice = self._out.now.ms, self._out.now.dice()
-            pause_ms = backoff_ms(self._policy, verdict.rests, max(1, term.attempt), dice)
-            self._worklist.put_off(term.name, term.attempt, now_ms + pause_ms)
+            # Hand-backs are no tries; still, the more of them, the longer it rests.
+            count = max(1, term.attempt) if verdict.handed_back else term.tries
+            due_ms = now_ms + backoff_ms(self._policy, verdict.rests, count, dice)
+            excused = term.excused + verdict.handed_back
+            pause = Pause(term.attempt, excused, due_ms, verdict.reason or RETRY)
+            self._worklist.put_off(term.name, pause)
         term.steps.clear()
         term.steps.extend(verdict.steps)
         self._next_step(term)
@@ -76,6 +97,7 @@ class Settling:
 
     def _next_step(self, term: Assignment) -> None:
         if not term.steps:
+            self._count(term)
             self._keeping.forget(term)
             self._worklist.polling.stir(self._out.now.ms)
             return
@@ -91,6 +113,20 @@ class Settling:
             token = self._out.new_token(step.value)
         self._out.send(token, effect_of(step, term, token, self._policy), term=term)
 
+    def _count(self, term: Assignment) -> None:
+        """What became of it, for people."""
+        decision = None if term.failure is None else term.failure.decision
+        if decision is not None and not decision.retry:
+            action = escalation.escalation_of(decision, term.labels)
+            self.tally["blocked"] += action != "stop"
+            self.tally["escalated"] += action == "issue_discover"
+        elif term.handed_back:
+            self.tally["handedBack"] += 1
+        elif decision is None and not term.reason:
+            self.tally["done"] += 1
+            self._breaker.works(term.lease)
+            self._out.report("done", f"attempt {term.tries}", term.name)
+
     def step_refused(self, term: Assignment, failure_class: str, said: str) -> None:
         step = term.steps[0]
         if step is EndStep.FILE and failure_class == "issue_id_exists":
@@ -100,11 +136,13 @@ class Settling:
             self._keeping.forget(term)
         elif failure_class in _UNPROVEN:
             # It says that it is done, and has no witness of that: the attempt has failed.
-            decision = retry_decision(self._policy, [failure_class], max(1, term.attempt))
-            self.carry_out(term, failed(FailedAttempt(term.worker, decision, said), term.labels))
+            decision = retry_decision(self._policy, [failure_class], term.tries)
+            verdict = failed(FailedAttempt(term.worker, decision, said), term.labels)
+            self._conclude(term, verdict, 0)
         else:
-            # It cannot end as it should, so somebody else may have it.
+            # It cannot end as it should, so another holder may have it.
             self._out.report(f"{step.value} refused", said, term.name)
+            term.reason = said
             term.steps.clear()
             term.steps.append(EndStep.RELEASE)
             self._next_step(term)

@@ -3,16 +3,18 @@
 | stopped because        | ended with      | verdict                                            |
 | ---------------------- | --------------- | -------------------------------------------------- |
 | it lost its lease      | anything        | nothing: the issue is not ours                     |
-| nobody confirmed it    | anything        | handed back: the lease may still be ours           |
+| it was not confirmed   | anything        | given back: the lease may still be ours            |
 | the dispatcher stops   | anything        | handed back                                        |
 | its time was up        | anything        | failed: `job_timeout`                              |
-| we do not know why     | anything        | handed back: an earlier dispatcher knew            |
+| we do not know why     | anything        | given back: an earlier dispatcher knew             |
 | not at all             | 0               | done                                               |
 | not at all             | 0, and rubbish  | failed: what it leaves cannot be taken             |
 | not at all             | 75              | handed back, and left alone for a while            |
+| not at all             | 75, too often   | failed: `job_failed`                               |
 | not at all             | another code    | failed: `job_failed`                               |
 | not at all             | signal, or lost | failed: `job_worker_lost`                          |
 
+An attempt that is handed back is excused; what is given back counts, since its work may be why.
 Classes that a worker names itself come first; of all, the first that the policy knows decides.
 """
 
@@ -37,10 +39,11 @@ class Verdict:
     rests: str | None = None
     failure: FailedAttempt | None = None
     reason: str = ""  # why it is given back, where it has not failed
+    handed_back: bool = False  # the attempt is excused
 
     @property
     def said(self) -> str:
-        """What whoever holds it next is told, in one line."""
+        """What its next holder is told, in one line."""
         if self.failure is None:
             return self.reason
         name = escalation.matched(self.failure.decision)
@@ -49,15 +52,22 @@ class Verdict:
 
 
 def judge(
-    why: Why | None, event: WorkerExited, attempt: int, labels: tuple[str, ...], policy: RetryPolicy
+    why: Why | None,
+    event: WorkerExited,
+    attempt: int,
+    labels: tuple[str, ...],
+    policy: RetryPolicy,
+    *,
+    excused: int = 0,
 ) -> Verdict:
-    """What becomes of an issue whose worker has ended."""
+    """What becomes of an issue whose worker has ended; attempts that are excused come on top."""
     said = escalation.sound_classes(event.failure_classes)
     match why:
         case Why.LOST:
             return Verdict()
         case Why.UNCONFIRMED | Why.LEAVING:
-            return Verdict((EndStep.RELEASE,), reason=why.value)
+            is_leaving = why is Why.LEAVING
+            return Verdict((EndStep.RELEASE,), reason=why.value, handed_back=is_leaving)
         case Why.TIMEOUT:
             failure = _failure(event, (*said, "job_timeout"), "time was up", attempt, policy)
         case None if event.was_stopped:
@@ -66,9 +76,9 @@ def judge(
             failure = _failure(event, (*said, "job_failed"), event.unsound, attempt, policy)
         case None if event.code == 0:
             return Verdict((EndStep.CLOSE,))
-        case None if event.code == HAND_BACK:
+        case None if event.code == HAND_BACK and excused < limits.HAND_BACKS_MAX:
             rests = retry_decision(policy, LOST, attempt).backoff_class
-            return Verdict((EndStep.RELEASE,), rests, reason="handed back")
+            return Verdict((EndStep.RELEASE,), rests, reason="handed back", handed_back=True)
         case None if event.code is not None:
             end = f"exit code {event.code}"
             failure = _failure(event, (*said, "job_failed"), end, attempt, policy)
@@ -99,7 +109,7 @@ def failed(failure: FailedAttempt, labels: tuple[str, ...]) -> Verdict:
 
 
 def lost(worker: str, detail: str, attempt: int, policy: RetryPolicy) -> FailedAttempt:
-    """An attempt of which nobody knows more than that it did not come to an end."""
+    """An attempt of which no more is known than that it did not come to an end."""
     return FailedAttempt(worker, retry_decision(policy, LOST, max(1, attempt)), detail)
 
 
@@ -110,7 +120,7 @@ def effect_of(step: EndStep, term: Assignment, token: str, policy: RetryPolicy) 
         case EndStep.CLOSE:
             return CloseWork(token, holder, term.artifacts)
         case EndStep.RELEASE:
-            return Release(token, holder, term.reason)
+            return Release(token, holder, term.reason, term.handed_back)
         case EndStep.READ:
             return AskIssues(token, (holder.name,))
         case EndStep.FILE:
@@ -120,7 +130,7 @@ def effect_of(step: EndStep, term: Assignment, token: str, policy: RetryPolicy) 
         case EndStep.NOTE:
             return Amend(token, holder, None, _noted(term, policy))
         case EndStep.STOP:
-            raise AssertionError("nobody is asked")
+            raise AssertionError("no request is sent")
         case _:
             assert_never(step)
 

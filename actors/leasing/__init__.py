@@ -15,7 +15,7 @@ from .moment import DICE_MAX, Moment
 from .outstanding import OpenRequest, Outstanding
 from .polling import Candidate, Polling
 from .renewing import Renewals, due
-from .work_kind import WORK, Ask, Family, HeldLease, WorkKind, without_work
+from .work_kind import WORK, Ask, Family, HeldLease, WorkKind, for_worker
 
 __all__ = [
     "DICE_MAX",
@@ -33,5 +33,5 @@ __all__ = [
     "Timing",
     "WorkKind",
     "due",
-    "without_work",
+    "for_worker",
 ]

@@ -16,9 +16,9 @@ Answer = dict[str, Any]
 
 _ANSWER_MS = 5_000  # after so long without an answer it is asked again; doubled every time
 _ANSWER_MS_MAX = 60_000
-_UNREACHABLE_MS = 250  # where there was nobody to ask; doubled every time
+_UNREACHABLE_MS = 250  # where no authority was there; doubled every time
 
-# Nothing was decided, or nobody knows: to be asked again, under the same token.
+# Nothing was decided, or that is not known: to be asked again, under the same token.
 UNDECIDED: Final = frozenset(
     {
         Reason.AUTHORITY_BUSY,
@@ -93,7 +93,7 @@ class Outstanding(Generic[R]):
             request.again_ms = 0
 
     def drop(self, is_dropped: Callable[[R], bool]) -> None:
-        """Nobody waits for the answers to these any more."""
+        """The answers to these are not waited for any more."""
         self._open = {key: each for key, each in self._open.items() if not is_dropped(each)}
 
     def __contains__(self, token: str) -> bool:

@@ -45,7 +45,7 @@ class Polling:
     _misses: int = 0
     _troubles: int = 0
     _rest_ms: int = 0  # nothing is claimed before then
-    _is_contended: bool = False  # somebody else was faster at the last list
+    _is_contended: bool = False  # another holder was faster at the last list
     _avoided: dict[str, tuple[int, int]] = field(default_factory=dict)  # name -> times, until when
 
     # --- looking --------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Polling:
         self.candidates = [each for each in self.candidates if each.name != name]
 
     def contended(self, moment: Moment) -> None:
-        """Somebody was faster. The list is old, and others have the same one."""
+        """Another holder was faster. The list is old, and others have the same one."""
         if self._is_contended:
             return  # that is known of this list
         self._is_contended = True

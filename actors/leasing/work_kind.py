@@ -8,7 +8,7 @@
     look         issue.show             job.show       spec.show          job.show
 
 A claim that shows a lease asks for more time. A `WorkKind` is one column of the table: it builds
-requests and reads answers, and asks nobody.
+requests and reads answers, and sends nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +24,7 @@ Ask = tuple[str, dict[str, Any]]  # an action and its payload
 Record = dict[str, Any]  # an issue, a job or a spec, as answers show it
 
 _OWN = ("ISSUE", "ASSIGNEE", "JOB", "KIND", "WORKER", "ARTIFACTS")
+_SECRETS = ("HTTP_TOKEN", "JOURNAL")  # what opens the gateway, and the database with its password
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,13 @@ class HeldLease:
         }
 
 
-def without_work(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what names another piece of work, whose lease is not ours."""
-    foreign = {f"UNDERSTUDY_{name}" for name in _OWN}
-    return {name: value for name, value in env.items() if name not in foreign}
+def for_worker(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what names another piece of work, and without secrets of ours.
+
+    The user's own secrets stay: agents need their keys.
+    """
+    hidden = {f"UNDERSTUDY_{name}" for name in (*_OWN, *_SECRETS)}
+    return {name: value for name, value in env.items() if name not in hidden}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +108,13 @@ class WorkKind:
         produced = {"outputArtifacts": [dict(each) for each in artifacts]}
         return self.completes, self.proof(held) | produced
 
-    def release(self, held: HeldLease, reason: str) -> Ask:
-        """An issue has notes; all others remember the reason."""
-        said = {"reason": reason[: limits.REASON_LENGTH_MAX]} if self.family != "issue" else {}
+    def release(self, held: HeldLease, reason: str, *, handed_back: bool = False) -> Ask:
+        """An issue has notes; all others remember the reason. Issues and jobs have attempts."""
+        said: Record = {}
+        if self.family != "issue":
+            said["reason"] = reason[: limits.REASON_LENGTH_MAX]
+        if handed_back and self.family in ("issue", "job"):
+            said["handedBack"] = True
         return self.gives_back, self.proof(held) | said
 
     def look(self, name: str) -> Ask:

@@ -6,6 +6,7 @@
 `inline` carries cells in one thread, for tests; `troupe` carries each in a process of its own.
 """
 
+from . import identity
 from .calls import Call, Caller, Calls, Cast, Reply
 from .cell import (
     KILL,

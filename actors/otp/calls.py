@@ -5,7 +5,7 @@
      \\--the deadline passes------> then(CallFailed(timeout))
 
 I1  `then` is called once for every question, unless the asker ends or forgets it before.
-I2  A reply that nobody waits for, late or meant for another incarnation, is dropped and counted.
+I2  A reply that no call waits for, late or meant for another incarnation, is dropped and counted.
 I3  A question to a cell that is not there fails with `noproc` at once, not when its time is over.
 """
 

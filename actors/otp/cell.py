@@ -47,7 +47,7 @@ class ExitReason:
 
 NORMAL: Final = ExitReason("normal")
 SHUTDOWN: Final = ExitReason("shutdown")
-KILL: Final = ExitReason("killed", "kill")  # as a signal: nobody can trap it
+KILL: Final = ExitReason("killed", "kill")  # as a signal: no cell can trap it
 KILLED: Final = ExitReason("killed")
 NOPROC: Final = ExitReason("noproc")
 

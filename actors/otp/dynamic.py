@@ -9,7 +9,7 @@ their references. Everything is one step per event, so that a thousand cost a th
 
 I1  There are never more than `max_children`, those included that start, stop or are tried again.
 I2  A child that ends clean or is temporary is forgotten; there are no specs without a child.
-I3  Whoever asked for a start or a stop hears of its end, once.
+I3  The caller of a start or a stop hears of its end, once.
 """
 
 from collections.abc import Iterator
@@ -111,11 +111,11 @@ class DynamicSupervisor(GenServer):
     def handle_info(self, message: object) -> Next:
         match message:
             case Started(ref, pid) if ref in self._by_ref:
-                self._up(self._by_ref[ref], ref, pid)
+                self._record_start(self._by_ref[ref], ref, pid)
             case Exited(ref, reason) if ref in self._by_ref:
-                self._down(self._by_ref.pop(ref), ref, reason)
+                self._record_end(self._by_ref.pop(ref), ref, reason)
             case _StartOverdue(ref):
-                self._late(ref)
+                self._kill_overdue(ref)
             case _TryAgain(key):
                 self._try_again(key)
             case Started() | Exited():
@@ -182,9 +182,9 @@ class DynamicSupervisor(GenServer):
         ref = self.cell.spawn(member.spec.start)
         self._by_ref[ref] = member
         member.late = None
-        self._set(member, ref)
+        self._reset(member, ref)
         member.state = "starting"
-        self._limit(member, ref, member.spec.start_timeout_ms)
+        self._set_timer(member, ref, member.spec.start_timeout_ms)
 
     def _stop(self, member: _Member) -> None:
         ref = member.ref
@@ -196,22 +196,22 @@ class DynamicSupervisor(GenServer):
         member.state = "stopping"
         shutdown = member.spec.shutdown
         self.cell.signal(ref, KILL if shutdown == "brutal_kill" else SHUTDOWN)
-        self._limit(member, ref, shutdown if isinstance(shutdown, int) else None)
+        self._set_timer(member, ref, shutdown if isinstance(shutdown, int) else None)
 
-    def _up(self, member: _Member, ref: Ref, pid: int | None) -> None:
+    def _record_start(self, member: _Member, ref: Ref, pid: int | None) -> None:
         if member.state != "starting":
             return
-        self._limit(member, ref, None)
+        self._set_timer(member, ref, None)
         member.state, member.pid = "running", pid
         member.since_ms = self.cell.now_ms()
         row = report.progress(self.cell.me, member.spec, ref, pid, member.since_ms)
         report.emit(self.cell, row)
         self._answer_starter(member, Done(ref))
 
-    def _down(self, member: _Member, ref: Ref, reason: ExitReason) -> None:
-        self._limit(member, ref, None)
+    def _record_end(self, member: _Member, ref: Ref, reason: ExitReason) -> None:
+        self._set_timer(member, ref, None)
         state = member.state
-        self._set(member, None)
+        self._reset(member, None)
         if state == "stopping":
             if not report.is_expected(member.spec, reason):
                 self._blame("shutdown_error", member, ref, reason)
@@ -220,7 +220,7 @@ class DynamicSupervisor(GenServer):
         elif state == "starting":
             self._not_started(member, ref, member.late or reason)
         else:
-            self._after(member, ref, reason)
+            self._restart_or_forget(member, ref, reason)
 
     def _not_started(self, member: _Member, ref: Ref, reason: ExitReason) -> None:
         if reason == IGNORED:
@@ -235,7 +235,7 @@ class DynamicSupervisor(GenServer):
         member.state = "restarting"
         self.cell.send(self.cell.me, _TryAgain(member.key))
 
-    def _after(self, member: _Member, ref: Ref, reason: ExitReason) -> None:
+    def _restart_or_forget(self, member: _Member, ref: Ref, reason: ExitReason) -> None:
         """A child ended by itself."""
         restart = verdict(member.spec.restart, reason) == "restart"
         if restart or not reason.is_clean:
@@ -261,7 +261,7 @@ class DynamicSupervisor(GenServer):
         if member is not None and member.state == "restarting":
             self._restart(member)
 
-    def _late(self, ref: Ref) -> None:
+    def _kill_overdue(self, ref: Ref) -> None:
         member = self._by_ref.get(ref)
         if member is None or member.timer is None:
             return
@@ -271,12 +271,12 @@ class DynamicSupervisor(GenServer):
 
     # --- bookkeeping ------------------------------------------------------------------------------
 
-    def _set(self, member: _Member, ref: Ref | None) -> None:
+    def _reset(self, member: _Member, ref: Ref | None) -> None:
         member.ref, member.pid = ref, None
         member.state = "undefined"
         member.since_ms = self.cell.now_ms()
 
-    def _limit(self, member: _Member, ref: Ref, limit_ms: int | None) -> None:
+    def _set_timer(self, member: _Member, ref: Ref, limit_ms: int | None) -> None:
         """One timer per child: what it does next must happen in this time."""
         if member.timer is not None:
             self.cell.cancel(member.timer)

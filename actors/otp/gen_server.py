@@ -13,7 +13,7 @@ A server is a class; `Start(Counter, (5,))` makes one. It fills in what it needs
     [init] --ready--> [handle_*]* --Stop, exception, exit of the parent--> [terminate]
 
 I1  Inspection comes before the server's own code, also while that is suspended.
-I2  A call whose deadline is over when its turn comes is not run: nobody waits for it.
+I2  A call whose deadline is over when its turn comes is not run: its caller waits no more.
 I3  An exception is reported once, with the message at hand, and ends the server.
 
 What begins with two underscores is this module's own, so that a subclass may use any other name.

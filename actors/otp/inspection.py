@@ -3,7 +3,7 @@
     call(server, GetState())     what it holds
     call(server, GetStatus())    who it is, whether it is suspended, what it waits for
     call(server, Suspend())      hold all messages but these, until Resume()
-    call(server, Trace(...))     keep what happens, and tell somebody; Untrace() ends it
+    call(server, Trace(...))     keep what happens, and tell a cell; Untrace() ends it
     call(server, Statistics())   how often what happened
     call(server, Leave(reason))  end in good order
 
@@ -91,7 +91,7 @@ class Traced:
 
 @dataclass(slots=True)
 class Observer:
-    """What one cell knows about itself: counts, and a trace where somebody wants one."""
+    """What one cell knows about itself: counts, and a trace where one is wanted."""
 
     started_ms: int = 0
     counts: Counter[str] = field(default_factory=Counter)

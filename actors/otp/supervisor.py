@@ -97,7 +97,7 @@ class Supervisor(GenServer):
             if self._awaited is not None and message.wait == self._crew.waits:
                 self._go_on(message)
         elif isinstance(message, Started | Exited):
-            self._heard(message)
+            self._take(message)
         else:
             return super().handle_info(message)
         return None
@@ -142,12 +142,12 @@ class Supervisor(GenServer):
             except StopIteration:
                 self._work = self._awaited = None
 
-    def _heard(self, event: Started | Exited) -> None:
+    def _take(self, event: Started | Exited) -> None:
         if event.ref == self._awaited:
             self._go_on(event)
         elif isinstance(event, Exited) and event.ref in self._crew:
             self._crew.ended[event.ref] = event.reason
-            self._do(self._after(event.ref))
+            self._do(self._settle_exit(event.ref))
 
     # --- what there is to do ----------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Supervisor(GenServer):
         yield from self._crew.stop_all(reversed(self._crew.names()))
         super().leave(reason)
 
-    def _after(self, ref: Ref) -> Waiting[None]:
+    def _settle_exit(self, ref: Ref) -> Waiting[None]:
         """A child ended by itself."""
         reason = self._crew.ended.pop(ref, None)
         if reason is None:  # it was stopped with others before its end had its turn

@@ -11,7 +11,7 @@ I1  `wait` and `poll` give the end after every descendant is gone and reaped: th
     group, the session or their parent as well, and those that ignore SIGTERM.
 I2  Nothing survives the owner, however it dies, or the death of any one helper.
 I3  A command is ended at `keep_until`, also if the owner is frozen.
-I4  Output is kept within bounds (`ward.spool`), and nobody who reads it holds the command up; who
+I4  Output is kept within bounds (`ward.spool`), and a slow reader does not hold the command up; who
     asks for an echo of it does.
 
 Not promised: what the command had others start (a container, a unit of the system) is none of its
@@ -34,7 +34,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final, Self
 
 from ..otp.cell import NORMAL, ExitReason
@@ -58,7 +57,7 @@ class Command:
     stdin: bytes | int | None = None  # what it reads, or a descriptor; else nothing
     log: Path | None = None  # where its output is kept, within bounds
     echo: tuple[int, int] | None = None  # descriptors that get its output and its errors as well
-    grace_ms: int = GRACE_MS  # between TERM and KILL, whoever ends it
+    grace_ms: int = GRACE_MS  # between TERM and KILL, however it is ended
     until_ms: int | None = None  # when it is ended in any case, on the clock of `now_ms`
 
     def __post_init__(self) -> None:
@@ -105,7 +104,7 @@ class Keeper:
         return self._process.pid if self._process is not None else None
 
     def warm(self) -> None:
-        """Start it now, so that nobody waits for it later."""
+        """Start it now, so that no start waits for it later."""
         with self._lock:
             self._ready()
 
@@ -123,7 +122,7 @@ class Keeper:
         return near
 
     def wake(self) -> None:
-        """Let it go on, if somebody has stopped it."""
+        """Let it go on, if it was stopped."""
         self._send(signal.SIGCONT)
 
     def kill(self) -> None:
@@ -213,12 +212,7 @@ class ProcessGroup:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- looking --------------------------------------------------------------------------------
@@ -263,7 +257,7 @@ class ProcessGroup:
         self._say(f"until {until_ms:d}")
 
     def drain(self, timeout_ms: int | None = None) -> bool:
-        """After the end: wait until whoever the output is echoed to has it all; whether it has."""
+        """After the end: wait until the reader of the echo has it all; whether it has."""
         self._wait(lambda: self._hung_up, timeout_ms)
         return self._hung_up
 
@@ -373,7 +367,7 @@ def _started(command: Command, under: Keeper) -> socket.socket:
 
 
 def _paper(data: bytes) -> IO[bytes]:
-    """A file without a name, to be read from its beginning by whoever gets it."""
+    """A file without a name, to be read from its beginning by its receiver."""
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = open(os.memfd_create("understudy"), "w+b")  # noqa: SIM115, PTH123 - the caller closes it
     else:

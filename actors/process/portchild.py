@@ -5,7 +5,7 @@
                                     \\-unhealthy-------> terminate --all gone--> exit with `crash`
 
 I1  The cell ends after the command and all its descendants have.
-I2  A cell that is killed takes the command along: nobody but its owner holds a group.
+I2  A cell that is killed takes the command along: only its owner holds a group.
 
 A cell is woken by messages alone, so the end of a command is looked for: soon after the start, and
 then every `LOOK_MS`. (Thespian can wake an actor for a descriptor, and `ProcessGroup` has one; a
@@ -91,7 +91,7 @@ class PortChild:
             case Call(caller):
                 cell.send(caller.ref, Reply(caller.question, self.summary()))
             case _:
-                pass  # nobody has anything else to say to a process
+                pass  # a process is told nothing else
 
     def stop(self, cell: Cell, reason: ExitReason) -> None:  # noqa: ARG002 - as the carrier calls it
         for group in (self._examiner, self._group):

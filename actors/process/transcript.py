@@ -5,6 +5,7 @@ It may be read while it is written. Pieces that go while they are read become pa
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,9 +49,9 @@ class Transcript:
         return start + size, start + size - sum(size for _, size, _ in parts)
 
     def is_written(self) -> bool:
-        """Whether somebody still writes. What was read after a no is all there is."""
+        """Whether it is still written. What was read after a no is all there is."""
         try:
-            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return False
         try:
@@ -86,4 +87,6 @@ def _parts(path: Path) -> Iterator[tuple[int, int, Path]]:
                 pieces.append((int(start), each))
     for offset, each in ((0, path), *sorted(pieces)):
         with suppress(FileNotFoundError):
-            yield offset, each.stat().st_size, each
+            found = each.stat()
+            if stat.S_ISREG(found.st_mode):  # a pipe would hold its reader up
+                yield offset, found.st_size, each

@@ -9,9 +9,7 @@ A file that is missing or empty says that there are none. Whatever is wrong with
 the number of the line, and nothing of it counts then.
 """
 
-import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,10 +18,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ...contracts import SNAPSHOT_TYPE, Artifact, canonical, limits, snapshot_id
+from ...contracts import SNAPSHOT_TYPE, Artifact, canonical, limits, regular_file, snapshot_id
 
 VARIABLE: Final = "UNDERSTUDY_ARTIFACTS"
-BYTES_MAX: Final = limits.REQUEST_BYTES_MAX  # they travel in one request
 
 _UNNAMED = "-"  # stands for an id until it is known
 
@@ -93,22 +90,9 @@ def _snapshot(artifact: Artifact, job_id: str) -> Artifact:
 
 
 def _content(path: Path) -> bytes:
-    """All of a regular file, within bounds; a pipe or a device would hold its reader up."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return regular_file.read(path, limits.REQUEST_BYTES_MAX)  # they travel in one request
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise ArtifactsInvalid(f"the file of {VARIABLE} cannot be read: {error}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ArtifactsInvalid(f"{path}, named by {VARIABLE}, is not a regular file")
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            content = file.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise ArtifactsInvalid(f"the file of {VARIABLE} cannot be read: {error}") from None
-    finally:
-        os.close(handle)
-    if len(content) > BYTES_MAX:
-        raise ArtifactsInvalid(f"the file of {VARIABLE} has more than {BYTES_MAX} bytes")
-    return content
+        raise ArtifactsInvalid(f"the file of {VARIABLE}, {path}: {error.strerror}") from None

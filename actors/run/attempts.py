@@ -6,6 +6,7 @@ An attempt that is worked on twice (a lease that was taken over) has a second fi
 so on. Beside each lies `N.json`, with what is known of its end. Old ones make room for new ones.
 
 I1  Whatever an issue's id is made of, its folder lies in `logs`, and is its own.
+I2  Nothing is written through a link that another user has made.
 """
 
 import fcntl
@@ -20,6 +21,9 @@ from typing import Any
 
 import orjson
 
+from ...authority.journal import private
+from ...contracts import limits, regular_file
+from ..process.own_folder import refuse_foreign_link
 from ..process.transcript import Gap, Transcript
 
 __all__ = [
@@ -30,6 +34,7 @@ __all__ = [
     "Transcript",
     "attempts_of",
     "begun",
+    "check_logs",
     "folder_of",
     "write_record",
 ]
@@ -60,7 +65,7 @@ class Attempt:
     def record(self) -> dict[str, Any]:
         """What was written down about it; nothing where its writer was killed or is at work."""
         with suppress(OSError, orjson.JSONDecodeError):
-            found = orjson.loads(self.record_path.read_bytes())
+            found = orjson.loads(regular_file.read(self.record_path, limits.REQUEST_BYTES_MAX))
             if isinstance(found, dict):
                 return found
         return {}
@@ -70,6 +75,11 @@ def folder_of(state_dir: Path, issue_id: str) -> Path:
     return state_dir / LOGS / _encoded(issue_id)
 
 
+def check_logs(state_dir: Path) -> None:
+    """Raises `PermissionError` where output would leave the state directory by another's link."""
+    refuse_foreign_link(state_dir / LOGS)
+
+
 def attempts_of(state_dir: Path, issue_id: str) -> list[Attempt]:
     """What is there, oldest first."""
     return sorted(_found(folder_of(state_dir, issue_id)))
@@ -77,19 +87,21 @@ def attempts_of(state_dir: Path, issue_id: str) -> list[Attempt]:
 
 @contextmanager
 def begun(state_dir: Path, issue_id: str, number: int) -> Iterator[Attempt]:
-    """A new output, whose name nobody else gets; the oldest ones go.
+    """A new output, whose name no other attempt gets; the oldest ones go.
 
-    It counts as being written from here on, so that nobody who follows it leaves too early.
+    It counts as being written from here on, so that a follower does not leave too early.
     """
     folder = folder_of(state_dir, issue_id)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_logs(state_dir)
+    refuse_foreign_link(folder)
+    private.make_folder(folder)
     _make_room(folder)
     run = 1
     while True:
         stem = f"{number}" if run == 1 else f"{number}.{run}"
         path = folder / f"{stem}.log"
         try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            file = private.opener(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
             run += 1
         else:
@@ -104,7 +116,7 @@ def begun(state_dir: Path, issue_id: str, number: int) -> Iterator[Attempt]:
 def write_record(attempt: Attempt, record: dict[str, Any]) -> None:
     """Write down what is known of an attempt, whole or not at all."""
     fresh = attempt.record_path.with_suffix(".json.new")
-    fresh.write_bytes(orjson.dumps(record, option=orjson.OPT_SORT_KEYS))
+    private.write(fresh, orjson.dumps(record, option=orjson.OPT_SORT_KEYS))
     fresh.replace(attempt.record_path)
 
 

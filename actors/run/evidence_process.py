@@ -1,7 +1,7 @@
 """Writes the trajectory for a sidecar that leaves it to others: a process that follows the journal.
 
     sidecar --rows--> journal --read-only--> evidence writer --lines--> trajectory
-                                                    \\--rows--> whoever wants to hear of them
+                                                    \\--rows--> who is to hear of them
 
 I1  One process at a time writes the trajectory; the operating system frees the lock of a dead one.
 I2  A line is written when its row is on disk, in the row's order and as the row's only line.
@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import orjson
@@ -41,7 +40,7 @@ _STIRRING = frozenset(
         "issue.update",
     }
 )
-# Lanes in which all but a claim may make a job claimable, or somebody fit to claim it.
+# Lanes in which all but a claim may make a job claimable, or a worker fit to claim it.
 _JOB_LANES = ("coordinator.", "job.", "limit.", "node.", "route.", "schedule.", "spec.")
 
 # Actions after which there may be a spec to make jobs of, or a job to dispatch.
@@ -85,12 +84,7 @@ class EvidenceWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

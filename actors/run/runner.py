@@ -6,10 +6,10 @@
                |---signal---> passed on, hand back
                \\--lost------> stopped, with all its descendants
 
-I1  Nothing of the command runs after the lease's deadline, whoever can or cannot be reached: the
+I1  Nothing of the command runs after the lease's deadline, whether or not others are reached: the
     warden ends it by our own, earlier clock, also while this process is frozen.
 I2  The lease is given back only when nothing of the command is left.
-I3  A lease that somebody else may be working under is not worked under.
+I3  A lease that another holder may be working under is not worked under.
 """
 
 import os
@@ -32,11 +32,11 @@ from ...authority.service import fence_check
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, ends_lease, limits
 from ..leasing.holding import Holding, Timing
 from ..leasing.moment import DICE_MAX, Moment
-from ..leasing.work_kind import WORK, Family, HeldLease, without_work
+from ..leasing.work_kind import WORK, Family, HeldLease, for_worker
 from ..process.guard.descendants import now_ms
 from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
 from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
-from .attempts import Attempt, begun, write_record
+from .attempts import Attempt, begun, check_logs, write_record
 
 HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its work handed back
 
@@ -149,6 +149,8 @@ class Runner:
         self._artifacts: Path | None = None  # where the command says what it has produced
 
     def run(self) -> Outcome:
+        if self._task.keep_log:
+            check_logs(self._state_dir)  # before a claim is made
         keeper().warm()  # it gets ready while we claim
         taken = self._take()
         if isinstance(taken, Outcome):
@@ -169,7 +171,7 @@ class Runner:
             outcome = self._settle(group.ended)
             self._write_down(outcome)
             while not group.drain(_LOOK_MS) and not self._hear():
-                pass  # somebody reads slowly, and has not had enough
+                pass  # a reader is slow, and has not had enough
         return outcome
 
     # --- the lease ------------------------------------------------------------------------------
@@ -228,7 +230,7 @@ class Runner:
                 self._state_dir, held.resource, held.fence, self._boundary
             )
         except (Unavailable, OSError):
-            return  # the deadline holds, whoever can be asked
+            return  # the deadline holds without the authority
         if standing.failure is not None:
             self._give_up(group, standing.failure, standing.diagnostic)
 
@@ -258,7 +260,7 @@ class Runner:
         if task.record_on_stdin:
             shown = self._kind.shown(self._ask(*self._kind.look(held.name)))
             stdin = orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)
-        env = without_work(os.environ if task.env is None else task.env)
+        env = for_worker(os.environ if task.env is None else task.env)
         if self._artifacts is not None:
             env[VARIABLE] = str(self._artifacts)
         return Command(
@@ -330,13 +332,13 @@ class Runner:
         if self._closed and ended is not None:
             return self._outcome("completed", ended.code, ended)
         if self._signal is not None:
-            return self._told("interrupted", 128 + self._signal, ended)
+            return self._end("interrupted", 128 + self._signal, ended)
         assert ended is not None
         if not ended.began:
-            return self._told("not_started", ended.code, ended, ended.reason.detail)
+            return self._end("not_started", ended.code, ended, ended.reason.detail)
         if ended.code == 0:
             return self._completed(ended)
-        return self._told("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
+        return self._end("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
 
     def _completed(self, ended: Ended) -> Outcome:
         """It has done its work, if what it says of its results can be read."""
@@ -345,14 +347,14 @@ class Runner:
             produced = members(read_artifacts(path, self._holding.lease.name)) if path else []
         except ArtifactsInvalid as error:
             return self._unfit(Reason.JOB_ARTIFACT_INVALID.wire, ended, str(error))
-        return self._told("completed", 0, ended, produced=produced)
+        return self._end("completed", 0, ended, produced=produced)
 
     def _unfit(self, failure: str, ended: Ended | None, words: str) -> Outcome:
         """Done, and not to be completed like that: handed back with the reason why."""
-        handed = self._told("failed", FAILURES[BY_WIRE[failure]].exit, ended, words)
+        handed = self._end("failed", FAILURES[BY_WIRE[failure]].exit, ended, words)
         return replace(handed, failure=handed.failure or failure)
 
-    def _told(
+    def _end(
         self,
         result: Result,
         code: int,
@@ -366,7 +368,8 @@ class Runner:
             action, payload = kind.completion(held, produced or None)
         else:
             reason = words or f"{result}: {_ending(ended, self._signal)}"
-            action, payload = kind.release(held, reason)
+            orderly = result in ("handed_back", "interrupted", "not_started")
+            action, payload = kind.release(held, reason, handed_back=orderly)
         payload |= {"requestId": self._next_id()}
         while True:
             try:

@@ -1,8 +1,8 @@
-"""A job as a file for whoever runs it: written whole or not at all, and the same by whomever.
+"""A job as a file for its worker: written whole or not at all, and the same by every courier.
 
 I1  The bytes follow from the job alone. Who dispatches it, under which fence, at which attempt is
     not in them, so that two dispatchers who both believe in their lease write the same file. The
-    authority's record of the dispatch has the fence, and whoever runs the job gets one of its own.
+    authority's record of the dispatch has the fence, and the worker of the job gets one of its own.
 I2  A file is visible when all of it is on disk, and its name is on disk when we say so: a temporary
     file in the same folder, flushed, renamed, and the folder flushed.
 I3  Nothing is renamed after the deadline of its lease, as our own clock has it.
@@ -32,7 +32,7 @@ _STEM_MAX = 160  # of a name that is cut, before the digest of the whole
 _SUFFIX = ".json"
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,256}")
 _SCRATCH = re.compile(r"\.job-[0-9a-f]{16}\.tmp")
-_LITTER_SECONDS = 3_600  # a temporary file of this age is nobody's
+_LITTER_SECONDS = 3_600  # the courier of a temporary file of this age is gone
 # What one file cannot have while others can; anything else is wrong with the folder or the disk.
 _ITS_OWN = (errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT)
 
@@ -56,7 +56,7 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """It is there, whoever wrote it."""
+    """It is there, by us or by another courier."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The courier: hands every job of a spec that is free to run to whoever runs it, once, as a file.
+"""The courier: hands every job of a spec that is free to run on, once, as a file.
 
     dispatch.roster --dispatch.claim--> [held] --written--> [written] --dispatch.complete--> done
                                            \\--cannot be written--> dispatch.release, later again

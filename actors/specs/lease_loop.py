@@ -2,7 +2,7 @@
 
     [free] --claim--> [held] --done, lost, lapsed or given back--> [free]
 
-A turn is `asks`, the answers to which are `heard` (or `unheard`, where nobody answered). Time and
+A turn is `asks`, the answers to which are `heard` (or `unheard`, where no answer came). Time and
 dice come from outside with every step.
 
 I1  What we hold is either worked on, or given back, or has lapsed; it is never kept idle.
@@ -26,7 +26,7 @@ from ..leasing.polling import Candidate, Polling
 from ..leasing.work_kind import Ask, Record, WorkKind
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-# Somebody holds what was to be claimed, perhaps under our own name.
+# Another holder has what was to be claimed, perhaps under our own name.
 _CONTENDED = frozenset({Reason.LEASE_CONTENDED.wire, Reason.FENCE_MISSING.wire})
 
 Then = Callable[[Answer, int, Moment], None]  # the answer, when it was first asked for, and now
@@ -36,7 +36,7 @@ Then = Callable[[Answer, int, Moment], None]  # the answer, when it was first as
 class Post:
     """Who works, and for how long at a time. Raises `ValueError` for what cannot work.
 
-    Several may have one `name`, which is that of a node; `run` is nobody else's.
+    Several may have one `name`, which is that of a node; `run` is its own.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Rounds(ABC, Generic[T]):
                 question.then(answer, question.asked_ms, moment)
 
     def unheard(self, moment: Moment) -> None:
-        """Nobody answered: the same is asked again later."""
+        """No answer came: the same is asked again later."""
         for token in self._sent:
             self._questions.put_off(token, moment)
 
@@ -150,7 +150,7 @@ class Rounds(ABC, Generic[T]):
 
     @property
     def _again_ms(self) -> int:
-        """While one question has to wait, nobody is asked anything."""
+        """While one question has to wait, nothing is asked."""
         return max((each.again_ms for each in self._questions), default=0)
 
     def summary(self, now_ms: int) -> dict[str, Any]:
@@ -215,7 +215,7 @@ class Rounds(ABC, Generic[T]):
             members = self._members(record)
             self.terms[subject] = self.term.granted(held, timing, asked_ms, moment, **members)
         elif failed in self.kind.settled:
-            pass  # somebody else has done it
+            pass  # another runner has done it
         elif failed in _CONTENDED or ends_lease(failed):
             self._polling.contended(moment)
         else:

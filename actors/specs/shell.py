@@ -7,8 +7,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from ...authority import Unavailable
 from ...authority.service import client
@@ -68,7 +67,7 @@ class Shift:
             try:
                 answers = self._connection().ask_many(calls)
             except Unavailable:
-                self._hang_up()
+                self.close()
                 self.machine.unheard(self._moment())
             else:
                 self.machine.heard(answers, self._moment())
@@ -94,22 +93,14 @@ class Shift:
         while not self.machine.is_over and self._clock() < give_up:
             pause_ms = self.turn()
             if self._client is None:
-                return  # nobody is there to hear it
+                return  # no sidecar is there to hear it
             time.sleep(pause_ms / 1_000)
 
     def close(self) -> None:
-        self._hang_up()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        """Hang up; the next turn connects again."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     def _between(self) -> None:
         """What is to be done outside of the authority."""
@@ -126,11 +117,6 @@ class Shift:
                 silence_seconds=_SILENCE_SECONDS,
             )
         return self._client
-
-    def _hang_up(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
 
 
 class Round(Shift):

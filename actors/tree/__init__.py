@@ -1,6 +1,6 @@
 """The coordinator's supervision tree: what `understudy up` starts.
 
-    coord_sup            rest_for_one: who depends on somebody is started after them
+    coord_sup            rest_for_one: a child starts after those it depends on
       authority_client   owns the sidecar, looks after it, starts it again
       evidence_writer    writes the trajectory behind the journal
       worker_sup         any number of workers, each a process group under one lease
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .plan import Plan as Plan
     from .plan import handler_command as handler_command
     from .plan import shell_command as shell_command
+    from .preflight import problem as problem
 
 _HOMES = {
     "AlreadyRunning": "..otp.carriers.process",
@@ -50,6 +51,7 @@ _HOMES = {
     "handler_command": ".plan",
     "left_of": ".launcher",
     "listing": "..dispatch.issue_calls",
+    "problem": ".preflight",
     "shell_command": ".plan",
 }
 
@@ -69,6 +71,7 @@ __all__ = [
     "handler_command",
     "left_of",
     "listing",
+    "problem",
     "shell_command",
 ]
 

@@ -2,7 +2,7 @@
 
     [starting] --greets--> ready --ends, or is silent--> [starting again] --too often--> gives up
 
-A sidecar that dies takes nobody along: whoever asks it connects again and repeats itself, and
+A sidecar that dies takes no cell along: its clients connect again and repeat themselves, and
 workers go on meanwhile. Only when it cannot be kept alive does this cell end, and its supervisor
 decides.
 

@@ -16,10 +16,6 @@ NAME: Final = "chain_runner"
 class ChainRunnerCell(RoundsCell):
     name = NAME
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__()
-        self._plan = plan
-
     def begin(self) -> Shift:
         post = Post(self._plan.name, secrets.token_hex(4), self._plan.ttl_seconds * 1_000)
         return Shift(ChainRunner(post), self._plan.state_dir, reported=self.tell)

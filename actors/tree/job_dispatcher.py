@@ -16,10 +16,6 @@ NAME: Final = "job_dispatcher"
 class JobDispatcherCell(RoundsCell):
     name = NAME
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__()
-        self._plan = plan
-
     def begin(self) -> Round:
         plan = self._plan
         assert plan.job_files is not None

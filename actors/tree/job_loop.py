@@ -9,7 +9,6 @@ further down the list where others were faster, and yields when a handler fails 
 
 from typing import Final
 
-from ...contracts import retry_policy
 from ..dispatch import orders
 from ..dispatch.dispatcher import Dispatcher
 from ..dispatch.issue_calls import Clerk
@@ -30,7 +29,7 @@ class JobLoop(LeaseDispatcher):
     subject = "job"
 
     def _new_dispatcher(self, run: str) -> Dispatcher:
-        return Dispatcher(self._plan.job_settings(run), policy_of(retry_policy()))
+        return Dispatcher(self._plan.job_settings(run), policy_of(self._plan.policy))
 
     def _new_clerk(self) -> Clerk:
         node = self._plan.job_settings("any").name

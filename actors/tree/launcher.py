@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from ...authority import Unavailable
@@ -28,7 +27,9 @@ from ..otp import (
     Target,
     WhichChildren,
 )
-from ..otp.carriers.process import SystemEnded, Troupe, process_id
+from ..otp.carriers.process import SystemEnded, Troupe, process_id, report_file
+from ..process.own_folder import refuse_foreign_link
+from ..run.attempts import check_logs
 from . import (
     authority_client,
     chain_runner,
@@ -48,10 +49,12 @@ STOP_MS: Final = 60_000
 _START_MS = 60_000
 _LOOK_MS = 2_000
 _LOOKED_AT_MAX = 64  # children of one supervisor that a picture asks how they are
+_TOLD = frozenset({"dispatch", "rounds"})  # the kinds of report that are for people
+_TOLD_MAX = 200
 
 
 class Occupied(OtpError):
-    """Somebody else has the state directory."""
+    """Another sidecar serves the state directory."""
 
 
 class Tree:
@@ -60,6 +63,7 @@ class Tree:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._system = Troupe(plan.run_dir)
+        self._told = report_file.ReportTail(self._system.reports, _TOLD, _TOLD_MAX)
         self._control: control.Server | None = None
         self._ref: Ref | None = None
         self._begun = time.monotonic()
@@ -68,6 +72,8 @@ class Tree:
 
     def start(self) -> Self:
         """Raises `StartFailed`, `Occupied` and the like; then nothing is left."""
+        check_logs(self.plan.state_dir)
+        refuse_foreign_link(self.plan.run_dir)
         _refuse_served(self.plan.state_dir)
         self._system.start()
         try:
@@ -88,7 +94,7 @@ class Tree:
 
     @property
     def is_told_to_stop(self) -> bool:
-        """Whether somebody has said so through the control socket."""
+        """Whether a command said so through the control socket."""
         return self._stop_asked.is_set()
 
     def stop(self) -> None:
@@ -100,6 +106,10 @@ class Tree:
         if self._control is not None:
             self._control.close()
 
+    def reports(self) -> list[dict[str, Any]]:
+        """What the loops have told, also those that have died since; the newest last."""
+        return self._told.rows()
+
     def picture(self) -> dict[str, Any]:
         """What is where, for people and programs."""
         return {
@@ -110,47 +120,43 @@ class Tree:
             "isStopping": self.is_told_to_stop,
             "processes": dict(self._system.pids),
             "tree": self._children(tree.NAME),
-            "authority": self._asked(authority_client.NAME, authority_client.SidecarLook()),
-            "evidence": self._asked(evidence_writer.NAME, evidence_writer.EvidenceTurn()),
+            "authority": self._ask(authority_client.NAME, authority_client.SidecarLook()),
+            "evidence": self._ask(evidence_writer.NAME, evidence_writer.EvidenceTurn()),
             "dispatcher": self._dispatcher(),
             "jobs": self._job_loop(),
             "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
             "specs": self._specs(),
             "schedules": self._schedules(),
+            "reports": self.reports(),  # of the file, which has all that the loops answered with
         }
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _dispatcher(self) -> Any:
         if not self.plan.argv:
             return {"missing": "no workers were asked for"}
-        return self._asked(lease_dispatcher.NAME, lease_dispatcher.DispatchLook())
+        return self._ask(lease_dispatcher.NAME, lease_dispatcher.DispatchLook())
 
     def _job_loop(self) -> Any:
         if not self.plan.kinds:
             return None
-        return self._asked(job_loop.NAME, lease_dispatcher.DispatchLook())
+        return self._ask(job_loop.NAME, lease_dispatcher.DispatchLook())
 
     def _specs(self) -> dict[str, Any] | None:
         """Who makes jobs of specs, and who hands them out, where that was asked for."""
         if self.plan.job_files is None:
             return None
         names = {"runner": chain_runner.NAME, "dispatcher": job_dispatcher.NAME}
-        return {role: self._asked(name, lease_loop_cell.LoopLook()) for role, name in names.items()}
+        return {role: self._ask(name, lease_loop_cell.LoopLook()) for role, name in names.items()}
 
     def _schedules(self) -> Any:
         if not self.plan.schedules:
             return None
-        return self._asked(scheduler.NAME, lease_loop_cell.LoopLook())
+        return self._ask(scheduler.NAME, lease_loop_cell.LoopLook())
 
     def _told_to_stop(self, drain_ms: int | None) -> None:
         self._drain_ms = drain_ms
@@ -175,24 +181,24 @@ class Tree:
             return  # it has ended already
 
     def _children(self, name: str) -> list[dict[str, Any]]:
-        found = self._asked(name, WhichChildren())
+        found = self._ask(name, WhichChildren())
         if not isinstance(found, list):
             return []
         infos = [each for each in found if isinstance(each, ChildInfo)]
         children = [_child(each) for each in infos]
         for info, child in list(zip(infos, children, strict=True))[:_LOOKED_AT_MAX]:
-            known = {} if info.ref is None else self._asked(info.ref, Statistics())
+            known = {} if info.ref is None else self._ask(info.ref, Statistics())
             child |= {"upMs": known.get("up_ms"), "mailbox": known.get("mailbox")}
             if child["type"] == "supervisor":
                 child["children"] = self._children(child["id"])
         return sorted(children, key=lambda child: _ORDER.get(child["id"], 99))
 
-    def _asked(self, target: Target, request: object) -> Any:
+    def _ask(self, target: Target, request: object) -> Any:
         try:
             return self._system.call(target, request, _LOOK_MS)
         except CallFailed as error:
             return {"missing": error.reason.kind}
-        except SystemEnded as error:
+        except OtpError as error:
             return {"missing": str(error)}
 
 
@@ -227,7 +233,7 @@ def _child(info: ChildInfo) -> dict[str, Any]:
 
 
 def _refuse_served(state_dir: Path) -> None:
-    """A sidecar that somebody else started would not let ours in."""
+    """A sidecar of others would not let ours in."""
     try:
         with client.Client(state_dir, "cli", retry_seconds=0, silence_seconds=2) as found:
             pid = found.server["pid"]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ...contracts import Exit, retry_policy
+from ...contracts import Exit
 from ..dispatch import orders
 from ..dispatch.dispatcher import Dispatcher
 from ..dispatch.issue_calls import Clerk
@@ -52,7 +52,7 @@ WORKER_SUP: Final = "worker_sup"
 _ASK_MS = 5_000
 _GONE_MS = 20  # between two looks whether the processes of a dead worker are gone
 _LULL_MS = 5  # between two steps that only time has asked for: mail comes in between
-_TOLD_MAX = 50  # reports that are kept for people
+_TOLD_MAX = 200  # reports that are kept for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class LeaseDispatcher(GenServer):
         return Continue()
 
     def _new_dispatcher(self, run: str) -> Dispatcher:
-        return Dispatcher(self._plan.settings(run), retry_policy())
+        return Dispatcher(self._plan.settings(run), self._plan.policy)
 
     def _new_clerk(self) -> Clerk:
         return Clerk(self._plan.state_dir)
@@ -151,7 +151,7 @@ class LeaseDispatcher(GenServer):
             case _Gone(ref):
                 self._bury(self._posts[ref])
             case Exited():
-                pass  # somebody linked to us
+                pass  # a cell that linked to us
             case _:
                 return super().handle_info(message)
         return None
@@ -170,7 +170,7 @@ class LeaseDispatcher(GenServer):
     # --- taking up what is there ----------------------------------------------------------------
 
     def _found(self, answer: object) -> None:
-        """Whoever works for a dispatcher before us (I2)."""
+        """The workers of a dispatcher before us (I2)."""
         if isinstance(answer, CallFailed):
             raise answer
         assert isinstance(answer, list)
@@ -363,7 +363,12 @@ class LeaseDispatcher(GenServer):
             | {name: value for name, value in term.items() if name != "issue"}
             for term in known["terms"]
         ]
-        return known | {"terms": terms, "cells": len(self._posts), "reports": list(self._told)}
+        rests = [
+            {self.subject: rest["issue"], "restMs": rest["restMs"], "why": rest["why"]}
+            for rest in known["rests"]
+        ]
+        known |= {"terms": terms, "rests": rests}
+        return known | {"cells": len(self._posts), "reports": list(self._told)}
 
     def _pid_of(self, name: str) -> int | None:
         """Of the command that works under this name."""

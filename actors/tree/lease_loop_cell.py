@@ -15,6 +15,7 @@ from ..otp import Caller, Exited, ExitReason, GenServer, Next, Word, report
 from ..process.guard.descendants import now_ms
 from ..specs.lease_loop import RoundsReport
 from ..specs.shell import Shift
+from .plan import Plan
 
 SHUTDOWN_MS: Final = 20_000  # to give back what is held, and for a turn that is under way
 _LULL_MS = 1  # between two turns: mail comes in between
@@ -36,7 +37,8 @@ class _LoopDue:
 class RoundsCell(GenServer):
     """Answers `LoopLook`; takes `Wake` as a cast."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._told: deque[dict[str, Any]] = deque(maxlen=_TOLD_MAX)
         self._timer: str | None = None
         self._alarms = 0
@@ -70,7 +72,7 @@ class RoundsCell(GenServer):
                 if number == self._alarms:
                     self._set_alarm(self._shift.turn())
             case Exited():
-                pass  # somebody linked to us
+                pass  # a cell that linked to us
             case _:
                 return super().handle_info(message)
         return None

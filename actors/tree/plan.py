@@ -4,8 +4,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...contracts import RetryPolicy, retry_policy
 from ..dispatch.kinds import Kinds
-from ..dispatch.settings import GRACE_MS_DEFAULT, TTL_SECONDS_DEFAULT, Settings
+from ..dispatch.settings import GRACE_MS_DEFAULT, STOP_AFTER_DEFAULT, TTL_SECONDS_DEFAULT, Settings
 from ..dispatch.worklist import Wanted
 
 NAME_DEFAULT = "coord"
@@ -32,6 +33,8 @@ class Plan:
     node: str | None = None  # who claims jobs; None: the coordinator's name
     job_files: Path | None = None  # jobs are made of specs, and written there
     schedules: bool = False  # what is due is made
+    stop_after: int = STOP_AFTER_DEFAULT  # pieces of work that fail in one way, in a row
+    policy: RetryPolicy = field(default_factory=retry_policy)
 
     def __post_init__(self) -> None:
         runs = self.argv or self.door or self.kinds or self.job_files or self.schedules
@@ -61,6 +64,7 @@ class Plan:
             grace_ms=self.grace_ms,
             job_ms=self.job_ms,
             wanted=self.wanted,
+            stop_after=self.stop_after,
         )
 
     def job_settings(self, run: str) -> Settings:
@@ -72,14 +76,24 @@ class Plan:
             ttl_seconds=self.ttl_seconds,
             grace_ms=self.grace_ms,
             job_ms=self.job_ms,
+            stop_after=self.stop_after,
         )
+
+
+SHELL = ("/bin/sh", "-c")
+_HANDLERS = (sys.executable, "-m", "understudy.actors.handlers")
 
 
 def shell_command(text: str) -> tuple[str, ...]:
     """A command line as people write it."""
-    return ("/bin/sh", "-c", text)
+    return (*SHELL, text)
 
 
 def handler_command(name: str) -> tuple[str, ...]:
     """A handler in Python, in a process of its own."""
-    return (sys.executable, "-m", "understudy.actors.handlers", name)
+    return (*_HANDLERS, name)
+
+
+def handler_of(words: tuple[str, ...]) -> str | None:
+    """The handler that a command runs; None where it is another command."""
+    return words[-1] if words[:-1] == _HANDLERS else None

@@ -14,10 +14,6 @@ NAME: Final = "scheduler"
 class SchedulerCell(RoundsCell):
     name = NAME
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__()
-        self._plan = plan
-
     def begin(self) -> Shift:
         return Shift(Scheduler(), self._plan.state_dir, reported=self.tell)
 

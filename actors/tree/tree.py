@@ -32,7 +32,7 @@ def coord_sup(plan: Plan) -> Start:
 
 
 def children(plan: Plan) -> tuple[ChildSpec, ...]:
-    """In the order of their start; whoever ends takes along those behind."""
+    """In the order of their start; a child that ends takes along those behind."""
     issues, jobs = lease_dispatcher.LeaseDispatcher, job_loop.JobLoop
     work = _labour(plan, issues, plan.slots) if plan.argv else ()
     if plan.kinds:

@@ -16,17 +16,17 @@ from typing import Final
 import orjson
 
 from ..dispatch.orders import StartWorker, StopWorker, WorkerExited
-from ..leasing.work_kind import HeldLease, without_work
+from ..leasing.work_kind import HeldLease, for_worker
 from ..otp import Caller, Exited, ExitReason, GenServer, Next, Readable, Word
 from ..process.port import Command, Ended, ProcessGroup, keeper
 from ..run.attempts import Attempt, begun, write_record
 from .plan import Plan
 
 UNAVAILABLE: Final = "executor_unavailable"  # as the retry policy knows it
-_LOOK_MS = 25  # between looks whether it has ended, where nobody tells us
-_WATCHED_MS = 1_000  # where somebody does
+_LOOK_MS = 25  # between looks whether it has ended, where its end does not wake us
+_WATCHED_MS = 1_000  # where it does
 _SAY_AGAIN_MS = 1_000
-_TAIL_BYTES = 400  # of what it printed, for whoever reads why it failed
+_TAIL_BYTES = 400  # of what it printed, for a person who reads why it failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Doing:
     holder: HeldLease | None = None
     pid: int | None = None
     warden_pid: int | None = None
-    exited: WorkerExited | None = None  # done, and nobody has heard it
+    exited: WorkerExited | None = None  # done, and the dispatcher has not heard it
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Worker(GenServer):
                 if self._job is not None:
                     self._look(self._job)
             case Exited():
-                pass  # somebody linked to us; our parent is heard elsewhere
+                pass  # a cell that linked to us; our parent is heard elsewhere
             case _:
                 return super().handle_info(message)
         return None
@@ -187,7 +187,7 @@ class Worker(GenServer):
         plan = self._plan
         return Command(
             self._words(order),
-            env=without_work(os.environ) | self._environment(order, attempt),
+            env=for_worker(os.environ) | self._environment(order, attempt),
             cwd=plan.cwd,
             stdin=orjson.dumps(dict(order.issue), option=orjson.OPT_APPEND_NEWLINE),
             log=attempt.path,

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import UNSET
+
 from ...contracts import BLOCKING_TYPES, JobRecord, JobState, Lease, Spec, is_dispatch, is_spec
 from ..journal.journal import SqlTables
 from ..journal.tables import SCHEMA
@@ -93,5 +95,7 @@ def _cell(value: object) -> str | int | None:
         return "\n".join(value)
     if isinstance(value, str):
         return str(value)
+    if value is UNSET:
+        return 0
     assert value is None or isinstance(value, int)
     return None if value is None else int(value)

@@ -199,7 +199,7 @@ def _answer(data: bytes, seen: set[int], *, compared: bool) -> SceneAnswer:
 
 def _import_lines(scene: Mapping[str, Any]) -> Iterator[bytes]:
     text = "".join(json.dumps(line) + "\n" for line in scene.get("import", ()))
-    records, problems = read_issues(text.encode(), _DAWN)
+    records, problems, _ = read_issues(text.encode(), _DAWN)
     if problems:
         raise BadScene(f"import line {problems[0].line}: {problems[0].message}")
     for payload in import_payloads(records):

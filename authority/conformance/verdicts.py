@@ -117,7 +117,7 @@ def evidence(body: Mapping[str, Any]) -> dict[str, Any]:
 def imported(body: Mapping[str, Any]) -> dict[str, Any]:
     """The ids that a file of issues gives, and its bad lines by number."""
     data = base64.b64decode(body["fileBase64"]) if "fileBase64" in body else body["file"].encode()
-    records, problems = read_issues(data, _NOW_TEXT)
+    records, problems, _ = read_issues(data, _NOW_TEXT)
     return {
         "export": _exported(records),
         "failureClasses": sorted({problem.reason.wire for problem in problems}),

@@ -87,6 +87,8 @@ def _effect(
         effect["specId"] = outcome.spec_id
     if context.escalated_from is not None:
         effect["escalatedFrom"] = context.escalated_from
+    if context.agent is not None:
+        effect["agent"] = context.agent.name
     return effect
 
 

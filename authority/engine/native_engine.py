@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ...contracts import (
     DISPATCH_KIND,
+    ESCALATION,
     FAILURES,
     NORMALIZER_ID,
     PROFILE_ID,
@@ -35,6 +36,7 @@ from ...contracts import (
     canonical,
     contract_digest,
     evidence_routes,
+    excused_of,
     host_actions,
     issue_of,
     issue_resource,
@@ -298,7 +300,7 @@ def _put(kernel: Kernel, state: State, issue_id: str) -> None:
     resource = issue_resource(issue_id)
     lease = state.leases.get(resource)
     flags = (
-        _FOREIGN * _is_foreign(state, resource, lease)
+        _FOREIGN * (_is_foreign(state, resource, lease) or issue.issue_type == ESCALATION)
         | _TORN * (resource in state.torn)
         | _WAITING * bool(state.blockers(issue_id))
         | _AWAITED * (_demands_witness(state) or bool(state.blocks.get(issue_id)))
@@ -342,6 +344,8 @@ def _is_foreign(state: State, resource: str, lease: Lease | None) -> bool:
 def _texts(issue: Issue, lease: Lease | None) -> list[bytes]:
     """Id, the three constant parts of `issue_view`, assignee, lease id."""
     front: dict[str, Any] = {"id": issue.id, "issueType": issue.issue_type}
+    if excused := excused_of(issue):
+        front["excused"] = excused
     if issue.labels:
         front["labels"] = list(issue.labels)
     middle = {"owner": issue.owner, "priority": issue.priority}

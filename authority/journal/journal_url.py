@@ -15,7 +15,8 @@ from types import ModuleType
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from ...contracts import Reason
+from ...contracts import Reason, limits, regular_file
+from . import private
 from .journal import Unavailable
 from .state_files import URL_FILE
 
@@ -58,14 +59,21 @@ def parsed(url: str) -> JournalUrl:
 
 def of(state_dir: Path) -> JournalUrl | None:
     """The database that a folder's journal is in; None where it is a file of the folder."""
+    written = _written(state_dir)
+    if written is None:
+        return None
+    refuse_secret(written, URL_FILE)
+    return parsed(os.environ.get(VARIABLE) or written)
+
+
+def _written(state_dir: Path) -> str | None:
+    path = state_dir / URL_FILE
     try:
-        written = (state_dir / URL_FILE).read_text("utf-8")
+        return regular_file.read(path, limits.SETTING_BYTES_MAX).decode()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise Unavailable(Reason.STATE_DIR_DENIED, f"{state_dir / URL_FILE}: {error}") from error
-    refuse_secret(written, URL_FILE)
-    return parsed(os.environ.get(VARIABLE) or written)
+        raise Unavailable(Reason.STATE_DIR_DENIED, f"{path}: {error}") from error
 
 
 def given() -> str | None:
@@ -83,14 +91,15 @@ def completed(url: str) -> JournalUrl:
 def remember(state_dir: Path, url: str) -> None:
     """Write down where a folder's journal is; one that is elsewhere already stays there."""
     refuse_secret(url, "the URL")
-    path = state_dir / URL_FILE
-    if path.exists():
-        if parsed(path.read_text("utf-8")) != parsed(url):
-            detail = f"{state_dir} has its journal in {parsed(path.read_text('utf-8'))}"
+    written = _written(state_dir)
+    if written is not None:
+        if parsed(written) != parsed(url):
+            detail = f"{state_dir} has its journal in {parsed(written)}"
             raise Unavailable(Reason.JOURNAL_URL_INVALID, detail)
         return
+    path = state_dir / URL_FILE
     fresh = path.with_suffix(".new")
-    fresh.write_text(f"{url.strip()}\n", "utf-8")
+    private.write(fresh, f"{url.strip()}\n".encode())
     fresh.replace(path)
 
 

@@ -18,8 +18,8 @@ from . import journal_url
 from .chain import chain_state, is_sound
 from .journal import Head, Row, Snapshot, Storage, Unavailable
 from .sqlite import SqliteJournal, flush_folder
-from .state_dir import locked, open_journal
-from .state_files import JOURNAL, URL_FILE
+from .state_dir import locked, make_folder, open_journal
+from .state_files import IGNORED, JOURNAL, is_state_dir
 
 _LOOK_SECONDS = 0.25
 _PART = f"{JOURNAL}.part"
@@ -106,7 +106,7 @@ def _broken(row: Row, head: Head) -> str | None:
     if row.seq != head.seq + 1:
         return "it is missing"
     if not is_sound(row):
-        return "its digest is not that of its effect"
+        return "its digest or stamp is not that of its effect"
     if orjson.loads(row.response)["effect"]["prev"] != head.digest:
         return "it is chained to another row"
     if chain_state(head.state_digest, row.changes) != row.state_digest:
@@ -116,12 +116,13 @@ def _broken(row: Row, head: Head) -> str | None:
 
 def _fill_folder(folder: Path, load: Load) -> int:
     """A new state directory; a part that a killed move left behind is made anew."""
-    for name in (JOURNAL, URL_FILE):
-        if (folder / name).exists():
-            detail = f"{folder} has a journal already, and a copy needs a place of its own"
-            raise Unavailable(Reason.STATE_DIR_DENIED, detail)
+    if is_state_dir(folder):
+        detail = f"{folder} has a journal already, and a copy needs a place of its own"
+        raise Unavailable(Reason.STATE_DIR_DENIED, detail)
+    fresh = not folder.exists()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         part = folder / _PART
         _remove(part)
         SqliteJournal.fill(part, load)
@@ -133,6 +134,8 @@ def _fill_folder(folder: Path, load: Load) -> int:
     except BaseException:
         _remove(folder / _PART)
         with suppress(OSError):
+            if fresh:
+                (folder / IGNORED).unlink()
             folder.rmdir()  # unless there is more in it
         raise
     return load.epoch

@@ -1,12 +1,14 @@
 """The one decision function: what is, what is asked and when give the answer and the changes.
 
 Pure and total: no clock, no I/O, no randomness, and no exception for anything a caller can send.
-Order: the door, the caller's clock, the evidence, the memory of request ids, then the rule.
+Order: the door, the caller's clock, the agent's name and grants, the evidence, the memory of
+request ids, what an agent may hold, then the rule.
 """
 
 from dataclasses import replace
 
 from ...contracts import Reason, Request, Stamp, shapes
+from . import agents
 from .outcome import Answered, Outcome, Refused, Repeated
 from .rules import LOOKS_BACK, RULES
 from .state import State
@@ -19,7 +21,11 @@ def decide(state: State, request: Request, stamp: Stamp, past: Past = ()) -> Out
 
     The past is for the rules that look back; the others are not shown it.
     """
-    early = _admit(state, request, stamp) or _recall(state, request)
+    early = (
+        _admit(state, request, stamp)
+        or _recall(state, request)
+        or agents.room(state, request, stamp)
+    )
     if early is not None:
         return early
     turn = Turn(
@@ -58,6 +64,9 @@ def _admit(state: State, request: Request, stamp: Stamp) -> Refused | None:
         # The clock merges every stamp within the drift bound, and no other.
         ahead_ms = context.stamp.wall_ms - stamp.wall_ms
         return Refused(Reason.CLOCK_DRIFT, f"{context.stamp.node} is {ahead_ms} ms ahead")
+    refusal = agents.admit(state, request)
+    if refusal is not None:
+        return refusal
     if action.mutates and state.policy.mutation == "instruction-linked":
         return _evidence(request)
     return None

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple, TypeGuard
 from msgspec.structs import replace
 
 from ...contracts import (
+    ESCALATION,
     TRANSITIONS,
     Break,
     ClaimIssue,
     ClaimNext,
     Issue,
+    JobRecord,
     Lease,
     LeaseState,
     Move,
@@ -30,6 +32,8 @@ from ...contracts import (
     Sublease,
     TimedHeld,
     TimedMutation,
+    YieldJob,
+    excused_of,
     is_issue,
     issue_of,
     issue_resource,
@@ -194,10 +198,17 @@ def claim(turn: Turn, request: ClaimIssue) -> Outcome:
         return Refused(Reason.LEASE_NOT_FOUND, f"issue {request.id}", request.id)
     if issue.status == "closed":
         return Refused(Reason.ISSUE_CLOSED, f"issue {request.id}", request.id)
-    obstacle = _obstacle(turn, issue, assignee, request.fence)
+    obstacle = persons(turn, issue) or _obstacle(turn, issue, assignee, request.fence)
     if obstacle is not None:
         return obstacle
     return _lease_out(turn, issue, assignee, request.lease_id, deadline_ms)
+
+
+def persons(turn: Turn, issue: Issue) -> Refused | None:
+    """An escalation waits for a person, who comes through the door of the command line."""
+    if issue.issue_type != ESCALATION or turn.door in ("cli", "local-repl"):
+        return None
+    return Refused(Reason.PERSON_REQUIRED, f"issue {issue.id}", issue.id)
 
 
 def claim_next(turn: Turn, request: ClaimNext) -> Outcome:
@@ -227,6 +238,8 @@ def _waiting(turn: Turn) -> Iterator[Rank]:
 
 
 def _wanted(issue: Issue, request: ClaimNext) -> bool:
+    if issue.issue_type == ESCALATION:  # lapsed: the person who had it is asked again
+        return False
     if request.issue_type is not None and issue.issue_type != request.issue_type:
         return False
     if request.assigned_to is not None and issue.assignee != request.assigned_to:
@@ -313,7 +326,16 @@ def release(turn: Turn, request: ReleaseIssue) -> Outcome:
     if isinstance(lease, Refused):
         return lease
     step(turn, lease.resource, Move.RELEASE)
-    return _drop(turn, turn.state.issues[request.id], lease, lease.fence)
+    issue = turn.state.issues[request.id]
+    return _drop(turn, issue, lease, lease.fence, excuse(issue, request))
+
+
+def excuse(record: Issue | JobRecord, request: ReleaseIssue | YieldJob) -> dict[str, Any]:
+    """What an orderly hand-back changes: its attempt is excused, up to a bound."""
+    excused = excused_of(record)
+    if not request.handed_back or excused >= limits.HAND_BACKS_MAX:
+        return {}
+    return {"excused": excused + 1}
 
 
 def reconcile(turn: Turn, request: Reconcile) -> Outcome:
@@ -362,9 +384,11 @@ def _put(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any] | None 
     return Accepted(tuple(changes), body, issue.id, lease.fence)
 
 
-def _drop(turn: Turn, issue: Issue, lease: Lease, fence: int) -> Accepted:
+def _drop(
+    turn: Turn, issue: Issue, lease: Lease, fence: int, members: dict[str, Any] | None = None
+) -> Accepted:
     now = rfc3339.record_text(turn.stamp.wall_ms)
-    members: dict[str, Any] = {"assignee": "", "updated_at": now}
+    members = {"assignee": "", "updated_at": now} | (members or {})
     if issue.status == "in_progress":
         members["status"] = "open"
     issue = replace(issue, **members)

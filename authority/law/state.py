@@ -3,7 +3,7 @@
     I1  Every lease's resource is an issue, a job or a spec that exists and is not finished.
     I2  A resource has at most one lease; a newer grant has a greater fence.
     I3  Subleases and instances hang on the lease whose fence they were made under.
-    I4  `ready` holds exactly the open issues whose blockers are all closed.
+    I4  `ready` holds exactly the open issues whose blockers are all closed, and no escalations.
     I5  Every lease stands either in `deadlines` or, once filed as lapsed, in `overdue`.
     I6  A fiber runs under the lease whose fence it has, and in a scope that runs; orphans are of
         earlier terms, and closed work has no fibers.
@@ -27,6 +27,7 @@ from sortedcontainers import SortedList
 
 from ...contracts import (
     BLOCKING_TYPES,
+    ESCALATION,
     FIBER_TRANSITIONS,
     CheckPolicy,
     Decision,
@@ -84,6 +85,7 @@ class State:
         "fibers",
         "forgetting",
         "handovers",
+        "held",
         "instances",
         "issues",
         "lane",
@@ -121,6 +123,7 @@ class State:
         self.ready: SortedList[Rank] = SortedList()
         self.deadlines: SortedList[tuple[int, str]] = SortedList()
         self.overdue: SortedList[Rank] = SortedList()
+        self.held: dict[str, set[str]] = {}  # owner -> resources, lapsed ones included
         self.torn: set[str] = set()  # leased resources whose record disagrees with the lease
 
     def blockers(self, issue_id: str) -> list[str]:
@@ -256,6 +259,7 @@ def _move(state: State, old: Rank, new: Rank) -> None:
 
 def _put_lease(state: State, lease: Lease) -> None:
     before = state.leases.get(lease.resource)
+    _file_owner(state, before, lease)
     if not is_issue(lease.resource):
         state.leases[lease.resource] = lease
         state.lane.file_lease(before, lease)
@@ -270,12 +274,22 @@ def _put_lease(state: State, lease: Lease) -> None:
 
 
 def _drop_lease(state: State, resource: str) -> None:
+    _file_owner(state, state.leases[resource], None)
     if not is_issue(resource):
         state.lane.file_lease(state.leases.pop(resource), None)
         return
     _unfile(state, state.leases.pop(resource))
     _drop_dependents(state, resource)
     _refresh_torn(state, resource)
+
+
+def _file_owner(state: State, before: Lease | None, lease: Lease | None) -> None:
+    if before is not None and (lease is None or lease.owner != before.owner):
+        state.held[before.owner].discard(before.resource)
+        if not state.held[before.owner]:
+            del state.held[before.owner]
+    if lease is not None:
+        state.held.setdefault(lease.owner, set()).add(lease.resource)
 
 
 def _unfile(state: State, lease: Lease) -> None:
@@ -337,11 +351,15 @@ def _refresh_ready(state: State, issue_id: str) -> None:
     if issue is None:
         return
     place = state.ranks[issue_id]
-    is_ready = issue.status == "open" and not state.blockers(issue_id)
+    is_ready = _may_be_ready(issue) and not state.blockers(issue_id)
     if is_ready and place not in state.ready:
         state.ready.add(place)
     elif not is_ready:
         state.ready.discard(place)
+
+
+def _may_be_ready(issue: Issue) -> bool:
+    return issue.status == "open" and issue.issue_type != ESCALATION
 
 
 def _refresh_torn(state: State, resource: str) -> None:
@@ -373,10 +391,13 @@ def check_invariants(state: State) -> None:
         issue = state.issues[issue_of(resource)]
         assert issue.status != "closed", f"I1: {resource} is closed and leased"
         assert lease.resource == resource, f"I2: {resource} is filed under another name"
+    owned = sorted((each.owner, each.resource) for each in state.leases.values())
+    held = sorted((owner, key) for owner, keys in state.held.items() for key in keys)
+    assert held == owned, "I2: a lease is filed under another owner"
     for nested in (state.subleases, state.instances):
         for resource, inner in nested.items():
             assert not inner or resource in state.leases, f"I3: orphans on {resource}"
-    ready = [_rank(i) for i in state.issues.values() if i.status == "open"]
+    ready = [_rank(i) for i in state.issues.values() if _may_be_ready(i)]
     ready = sorted(place for place in ready if not state.blockers(place.issue_id))
     assert list(state.ready) == ready, "I4: the ready index differs from the records"
     filed = [key for _, key in state.deadlines]

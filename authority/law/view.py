@@ -14,6 +14,7 @@ from ...contracts import (
     Lease,
     Sublease,
     WorkerSession,
+    excused_of,
     issue_of,
     limits,
     rfc3339,
@@ -46,6 +47,8 @@ def issue_view(issue: Issue, lease: Lease | None, wall_ms: int) -> dict[str, Any
         "owner": issue.owner,
         "attempts": issue.attempts,
     }
+    if excused := excused_of(issue):
+        view["excused"] = excused
     if issue.labels:
         view["labels"] = list(issue.labels)
     if lease is not None:

@@ -39,7 +39,7 @@ _Answer = TypeVar("_Answer")
 
 
 class ClientCall(NamedTuple):
-    """What to ask."""
+    """What to ask: a host action such as "issue.show", its payload, and evidence as context."""
 
     action: str
     payload: dict[str, Any]
@@ -77,9 +77,19 @@ def _mutating() -> frozenset[str]:
 
 
 class Client:
-    """A connection for one thread."""
+    """A connection to the sidecar of a state directory, for one thread.
+
+        with Client(Path(".premath"), "mcp") as client:
+            answer = client.ask("issue.claim_next", {"assignee": "alice"})
+
+    The transport is the door that requests come through: "mcp" may do all that agents may, "cli"
+    neither renews nor releases leases. Given several state directories that share a journal, the
+    client asks the one whose sidecar is active. `Unavailable` is raised where no sidecar answers; a
+    refusal is an answer. Changes get a `requestId`, and are sent again when the connection breaks.
+    """
 
     garbage_count = 0  # of lines that are no requests; the sidecar counts them
+    left_behind = None  # the sidecar sees to its evidence
 
     def __init__(
         self,
@@ -178,7 +188,8 @@ class Client:
         self._socket.settimeout(self._silence_seconds)
         self._file = self._socket.makefile("rb", _READ_BYTES)
         try:
-            self._socket.sendall(self._hello)
+            with suppress(BrokenPipeError):  # it may have said why it hangs up
+                self._socket.sendall(self._hello)
             self.server = _greeted(self._read())
         except (OSError, EOFError) as error:
             self.close()
@@ -206,7 +217,13 @@ class Client:
 
 
 class AsyncClient:
-    """A connection for one event loop; any number of tasks may ask at the same time."""
+    """A connection for one event loop; any number of tasks may ask at the same time.
+
+        async with AsyncClient(Path(".premath"), "mcp") as client:
+            answer = await client.ask("issue.claim_next", {"assignee": "alice"})
+
+    Transport, state directories, errors and repetition are as with `Client`.
+    """
 
     def __init__(
         self,
@@ -367,6 +384,13 @@ class Unreachable(Unavailable):
         super().__init__(Reason.SIDECAR_UNREACHABLE, detail)
 
 
+class Crowded(Unreachable):
+    """The sidecar has as many connections as it may have."""
+
+    def __init__(self, detail: str) -> None:
+        Unavailable.__init__(self, Reason.AUTHORITY_OVERLOADED, detail)
+
+
 def _is_too_long(line: bytes) -> bool:
     return len(line) > limits.REQUEST_BYTES_MAX + 1  # and a line break
 
@@ -395,6 +419,8 @@ def _greeted(line: bytes) -> dict[str, Any]:
     if not line:
         raise EOFError("the sidecar hung up")
     value = orjson.loads(line)
+    if value.get("failureClasses") == [Reason.AUTHORITY_OVERLOADED.wire]:
+        raise Crowded("it has no room for another connection")
     if "hello" not in value:
         raise Unavailable(Reason.PROTOCOL_MISMATCH, value.get("diagnostic", "no greeting"))
     hello: dict[str, Any] = value["hello"]

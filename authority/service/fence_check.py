@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import time
 
+from ..journal import private
 from ..journal.state_files import JOURNAL, SOCKET
 from .open import decider
 
@@ -83,6 +84,16 @@ def own_resources() -> list[str]:
     return [f"{family}/{name}" for family, name in named if name]
 
 
+def is_at_home(state_dir: str | os.PathLike[str]) -> bool:
+    """Whether the lease in our environment is of this state directory; a fence of another authority
+    says nothing, and may by chance be current here."""
+    socket = os.environ.get("UNDERSTUDY_SOCKET")
+    if not socket:
+        return True  # a person has set the rest
+    home = os.path.dirname(socket)
+    return os.path.realpath(home) == os.path.realpath(state_dir)
+
+
 def certain(state_dir: str, resource: str, fence: int) -> FenceStanding | None:
     """A yes, or nothing: whether it is a no, `glance` finds out."""
     return _looked(state_dir, resource, fence, None)[0]
@@ -103,6 +114,10 @@ def _looked(
 ) -> tuple[FenceStanding | None, int]:
     """A yes if there is one, and the time that a sidecar goes by."""
     assert is_resource(resource), "the caller has looked"
+    try:
+        private.refuse_exposed(folder)
+    except OSError:  # who opens it to judge says what is wrong
+        return None, 0
     if decider(boundary, is_served=True) == "sidecar":
         answer = _asked(folder, resource)
         if answer is not None:

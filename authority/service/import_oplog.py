@@ -13,7 +13,17 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from ...contracts import Door, JobMove, JobState, Operation, build, job_step, limits, step_job
+from ...contracts import (
+    Door,
+    JobMove,
+    JobState,
+    Operation,
+    build,
+    canonical,
+    job_step,
+    limits,
+    step_job,
+)
 from ..law.jobs.oplog import fold
 from ..law.jobs.routes import directive_view
 from .local import Office
@@ -188,18 +198,18 @@ def _given(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_log(data: bytes) -> list[Operation]:
-    """The operations of a file, a JSON object a line. Raises `msgspec.MsgspecError` for others."""
-    decoder, log = msgspec.json.Decoder(Operation), list[Operation]()
-    for number, line in enumerate(data.splitlines(), 1):
+    """The operations of a file, a JSON object a line. Raises `ValueError` for others."""
+    log = list[Operation]()
+    for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            operation = decoder.decode(line)
+            operation = msgspec.convert(canonical.decode(line), Operation)
             msgspec.convert(operation.body, _BODIES[operation.kind])
         except KeyError as error:
-            raise msgspec.ValidationError(f"line {number}: unknown kind {error}") from None
-        except msgspec.MsgspecError as error:
-            raise msgspec.ValidationError(f"line {number}: {error}") from error
+            raise ValueError(f"line {number}: unknown kind {error}") from None
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
         log.append(operation)
     return log
 

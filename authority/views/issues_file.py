@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,10 @@ from ...contracts import (
     limits,
     rfc3339,
 )
+from ..journal import private
 from ..law.state import State
+
+FOREIGN_TYPES = ("bug", "feature", "chore")  # of other tools; a task here, with a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,15 @@ class Problem:
     message: str
 
 
+class IssuesRead(NamedTuple):
+    """A file: records as payloads of `issue.import`, the lines that are none, and by id the types
+    that became a task with a label."""
+
+    records: list[dict[str, Any]]
+    problems: list[Problem]
+    retyped: dict[str, str]
+
+
 class BadLine(ValueError):
     """The line is no issue record; the message says why."""
 
@@ -44,8 +56,8 @@ class BadLine(ValueError):
 # --- in -----------------------------------------------------------------------------------------
 
 
-def read_issues(data: bytes, now_text: str) -> tuple[list[dict[str, Any]], list[Problem]]:
-    """The records of a file, as payloads of `issue.import`, and every line that is none.
+def read_issues(data: bytes, now_text: str) -> IssuesRead:
+    """Read a whole file.
 
     Records without `created_at` get `now_text`. Of two records with one id the last is kept.
     """
@@ -53,6 +65,7 @@ def read_issues(data: bytes, now_text: str) -> tuple[list[dict[str, Any]], list[
     lines_of: dict[str, int] = {}
     problems: list[Problem] = []
     comments: list[str] = []
+    retyped: dict[str, str | None] = {}
     lines = data.split(b"\n")
     for number, line in enumerate(lines, start=1):
         text = line.strip()
@@ -61,7 +74,7 @@ def read_issues(data: bytes, now_text: str) -> tuple[list[dict[str, Any]], list[
                 comments.append(_comment(text))
             if not text or text.startswith(b"#"):
                 continue
-            record = _record(text, now_text)
+            record, foreign = _record(text, now_text)
         except (ValueError, TypeError) as error:
             torn = number == len(lines)  # no LF behind it
             reason = Reason.IMPORT_LINE_TORN if torn else Reason.IMPORT_LINE_INVALID
@@ -72,11 +85,13 @@ def read_issues(data: bytes, now_text: str) -> tuple[list[dict[str, Any]], list[
             message = f"{key} stands in line {lines_of[key]} too"
             problems.append(Problem(number, Reason.IMPORT_ID_DUPLICATE, message))
             comments = records.pop(key)["comments"] + comments
+        retyped[key] = foreign
         record["comments"], comments = comments, []
         records[key], lines_of[key] = record, number
     if comments and records:
         records[next(reversed(records))]["comments"] += comments
-    return list(records.values()), problems
+    foreign_types = {key: word for key, word in retyped.items() if word}
+    return IssuesRead(list(records.values()), problems, foreign_types)
 
 
 def import_payloads(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -105,8 +120,9 @@ def _comment(text: bytes) -> str:
     return comment
 
 
-def _record(text: bytes, now_text: str) -> dict[str, Any]:
-    """One line as a record; raises `ValueError` with what is wrong."""
+def _record(text: bytes, now_text: str) -> tuple[dict[str, Any], str | None]:
+    """One line as a record, and its type if it is not one of ours; raises `ValueError` with what is
+    wrong."""
     value = jsonl.parse_text(text.decode())
     if not isinstance(value, dict):
         raise BadLine("the line is not an object")
@@ -116,6 +132,7 @@ def _record(text: bytes, now_text: str) -> dict[str, Any]:
         record["metadata"] = jsonl.json_text(record["metadata"])
     if isinstance(record.get("issue_type"), str):
         record["issue_type"] = record["issue_type"].strip().lower()
+    foreign = _retyped(record)
     if "lease" in record:
         record["lease"], unknown = _lease(record["lease"])
         extra |= {"lease": unknown} if unknown else {}
@@ -134,7 +151,17 @@ def _record(text: bytes, now_text: str) -> dict[str, Any]:
     canonical.decode(data)  # NUL and numbers out of range
     if len(data) > limits.IMPORT_BYTES_MAX:
         raise BadLine(f"the record is longer than {limits.IMPORT_BYTES_MAX} bytes")
-    return record
+    return record, foreign
+
+
+def _retyped(record: dict[str, Any]) -> str | None:
+    """Make a task of another tool's type, and keep the word as a label; the word, if it was one."""
+    word, labels = record.get("issue_type"), record.get("labels", [])
+    if word not in FOREIGN_TYPES or not isinstance(labels, list):
+        return None
+    record["issue_type"] = "task"
+    record["labels"] = labels if word in labels else [*labels, word]
+    return str(word)
 
 
 def _lease(value: object) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -187,10 +214,12 @@ def export_issues(state: State) -> bytes:
     return "".join(line + "\n" for line in lines).encode()
 
 
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes, *, is_private: bool = False) -> None:
     """Put the file in its place whole, or leave what is there."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if is_private:
+            private.touch(fresh)
         with fresh.open("wb") as file:
             file.write(data)
             file.flush()

@@ -13,8 +13,9 @@ from enum import StrEnum
 
 from msgspec import UNSET, Struct, UnsetType
 
-from .. import canonical
+from .. import canonical, limits
 from ..requests.shapes import Artifact, CallerStamp
+from .records import Issue
 from .spec import Dispatched
 
 
@@ -99,12 +100,22 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     spec_id: str = ""  # of the step that it was made of, if any
     step_key: str = ""
     dispatched: Dispatched | None = None
-    # Left out where nothing was said, so that rows from before there were any stay as they were.
-    order: JobOrder | UnsetType = UNSET
+    excused: int | UnsetType = UNSET  # of the attempts; rows of before have it not
+    order: JobOrder | UnsetType = UNSET  # and this neither, where nothing was said about it
 
     @property
     def ordered(self) -> JobOrder:
         return _PLAIN if self.order is UNSET else self.order
+
+
+def excused_of(record: Issue | JobRecord) -> int:
+    """How many of its attempts count for nothing: handed back in order, or forgiven by a person."""
+    return 0 if record.excused is UNSET else record.excused
+
+
+def is_spent(job: JobRecord) -> bool:
+    """Whether it was tried as often as it may be."""
+    return job.attempts - excused_of(job) >= limits.JOB_ATTEMPTS_MAX
 
 
 class Directive(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ authority's clock. Times of an issue stay the text they came as, since other wri
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from .fiber import FiberState
 from .transitions import LeaseState
@@ -46,6 +46,7 @@ class Issue(Struct, frozen=True, kw_only=True):
     extra: str = ""  # JSON text of members that we do not know
     comments: tuple[str, ...] = ()  # comment lines that stood above the record
     attempts: int = 0  # grants so far; counted at the claim
+    excused: int | UnsetType = UNSET  # of those; rows of before have it not
 
 
 class Dependency(Struct, frozen=True):
@@ -157,6 +158,7 @@ BLOCKING_TYPES = frozenset({"blocks", "parent-child", "conditional-blocks", "wai
 DEPENDENCY_TYPES = BLOCKING_TYPES | {
     "related", "discovered-from", "relates-to", "duplicates", "supersedes", "replies-to",
 }  # fmt: skip
+ESCALATION = "escalation"  # the type of what waits for a person
 
 
 def issue_resource(issue_id: str) -> str:

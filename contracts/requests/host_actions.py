@@ -17,6 +17,13 @@ from ..registry import documents
 PROFILE_ID = "transport.issue_lease.v1"
 DISPATCH_KIND = "premath.transport_dispatch.v1"
 
+# What operators do; an agent is refused it, unless an operator has granted it.
+OPERATORS_ACTIONS = frozenset(
+    {"coordinator.designate", "issue.import", "issue.lease_break", "job.admit", "limit.clear"}
+    | {"limit.set", "node.register", "node.unregister", "policy.set", "route.set"}
+    | {"schedule.clear", "schedule.set"}
+)
+
 
 class HostAction(Struct, frozen=True):
     """One thing that can be asked of the authority, and what it is bound to."""
@@ -35,6 +42,7 @@ class HostAction(Struct, frozen=True):
     canonical_cli: str | None
     semantic_digest: str
     resolver_ref: str | None  # None where no world route is needed
+    is_operators: bool
 
 
 @cache
@@ -120,4 +128,5 @@ def _host_action(
         canonical_cli=row["canonicalCli"],
         semantic_digest=semantic_digest(action, action_id(action)),
         resolver_ref=resolver,
+        is_operators=action in OPERATORS_ACTIONS,
     )

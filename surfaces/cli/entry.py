@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ...authority.service import fence_check
 
 _OPTIONS = ("--resource", "--fence", "--state-dir")
-_MCP_OPTIONS = ("--name", "--state-dir")
+_HELLO_OPTIONS = ("--name", "--tools")
+_MCP_OPTIONS = (*_HELLO_OPTIONS, "--state-dir")
 _DIGITS_MAX = 16  # of the greatest fence
 
 
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words[:1] == ["mcp"] and (given := _plain(words[1:], _MCP_OPTIONS)) is not None:
         from ..mcp import pump  # where an agent launches it
 
-        hello = {"name": given["--name"]} if "--name" in given else {}
+        hello = {word[2:]: given[word] for word in _HELLO_OPTIONS if word in given}
         sys.exit(pump.run(_folder(given), hello))
     from .main import main as run  # click, for everything else
 
@@ -48,7 +49,8 @@ def _say_current(words: list[str]) -> bool:
     resource, fence = given.get("--resource", ""), given.get("--fence", "")
     if not given.keys() & {"--resource", "--fence"}:
         resource, *more = fence_check.own_resources() or [""]
-        fence = "" if more else os.environ.get("UNDERSTUDY_FENCE", "")
+        is_clear = not more and fence_check.is_at_home(_folder(given))
+        fence = os.environ.get("UNDERSTUDY_FENCE", "") if is_clear else ""
     plain = fence.isascii() and fence.isdecimal() and len(fence) <= _DIGITS_MAX
     if not plain or not fence_check.is_resource(resource):
         return False
@@ -59,7 +61,7 @@ def _say_current(words: list[str]) -> bool:
         try:
             os.write(1, yes(standing, as_json=as_json))
         except OSError:
-            return True  # nobody reads it; the exit code says the same
+            return True  # it is not read; the exit code says the same
     return True
 
 
@@ -75,7 +77,9 @@ def _plain(words: list[str], known: Sequence[str]) -> dict[str, str] | None:
 
 
 def _folder(given: dict[str, str]) -> str:
-    return given.get("--state-dir") or os.environ.get("UNDERSTUDY_STATE_DIR") or ".premath"
+    from . import state_place
+
+    return state_place.chosen(given.get("--state-dir")).path
 
 
 def yes(standing: fence_check.FenceStanding, *, as_json: bool) -> bytes:

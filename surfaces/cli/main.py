@@ -13,6 +13,7 @@ from ... import __version__
 # command -> module below `commands`, attribute, one line for `--help`
 _COMMANDS = {
     "init": ("init", "init", "Make a state directory."),
+    "where": ("where", "where", "Say which state directory is used here, and why."),
     "up": ("up", "up", "Start the supervision tree: claim, run, renew, retry, escalate."),
     "down": ("running", "down", "Stop the tree, and prove that nothing is left."),
     "status": ("running", "status", "Say in a line how the tree is."),
@@ -50,12 +51,13 @@ _COMMANDS = {
     "sql": ("sql", "sql", "Ask the SQL tables: jobs, specs, leases, issues. Read-only."),
     "journal": ("journal", "journal", "Say where the journal is; copy it to another engine."),
     "replay": ("replay", "replay", "Decide the whole journal again and compare the bytes."),
-    "verify": ("replay", "verify", "Hold the trajectory's chain against the journal."),
+    "verify": ("replay", "verify", "Hold the trajectory against the journal, and replay it."),
     "rebuild": ("replay", "rebuild", "Make the tables and the trajectory anew."),
     "check": ("check", "check", "Check the contract: schemas, digests, routes, worlds."),
     "world-registry-check": ("check", "check", "The same as check."),
     "doctor": ("doctor", "doctor", "Say which mode is in use, and what is wrong."),
     "vectors": ("vectors", "vectors", "Run the conformance vectors."),
+    "completion": ("completion", "completion", "Print what makes a shell complete our words."),
     "demo": ("demo", "demo", "A tree at work: a worker killed, one frozen, a zombie refused."),
 }
 
@@ -90,9 +92,8 @@ class _Lazy(click.Group):
 @click.version_option(__version__, prog_name="understudy")
 @click.option(
     "--state-dir",
-    envvar="UNDERSTUDY_STATE_DIR",
     metavar="DIR",
-    help="Where the journal lives.  [default: .premath]",
+    help="Where the journal lives.  [default: UNDERSTUDY_STATE_DIR, or the nearest .premath]",
 )
 @click.option(
     "--boundary",
@@ -113,7 +114,7 @@ def cli(ctx: click.Context, /, **root: Any) -> None:
     \b
     Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict,
       6 fence or lease lost, 7 unreachable, 8 frozen, 9 check failed,
-      75 try later, 78 configuration.
+      10 nothing ready, 75 try later, 78 configuration.
     Every command takes --json and then prints one JSON object.
     """
     ctx.obj = root

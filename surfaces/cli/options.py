@@ -3,16 +3,19 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...contracts import canonical
+from ...contracts import canonical, limits, regular_file
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+FILE = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
 
 
@@ -40,10 +43,18 @@ mutation = stack(
     evidence,
 )
 
+
+def lease_by(role: str, what: str) -> Decorator:
+    """The lease of a holder in this role on such a thing."""
+    return stack(
+        click.option(f"--{role}", help=f"Who holds the {what}."),
+        click.option("--lease-id", help="The lease's id, from the claim."),
+        click.option("--fence", type=int, help="The fence, from the claim."),
+    )
+
+
 holder = stack(
-    click.option("--assignee", help="Who holds the lease."),
-    click.option("--lease-id", help="The lease's id, from the claim."),
-    click.option("--fence", type=int, help="The fence, from the claim."),
+    lease_by("assignee", "lease"),
     click.option("--sublease-id", help="Act under this sublease."),
 )
 
@@ -62,15 +73,39 @@ duration = stack(
 )
 
 
-_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
 def span_ms(text: str) -> int:
-    """A time as people write it, in milliseconds: `500ms`, `90s`, `10m`, `1h` or `2d`."""
-    found = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h|d)", text)
-    if found is None:
-        raise click.BadParameter(f"{text!r} is no time; write 90s, 10m or 1h")
-    return int(found[1]) * _UNITS[found[2]]
+    """The type of an option that is a time: 90, 90s, 10m, 1h or 2d, in milliseconds."""
+    found_ms = _time_ms(text)
+    if found_ms is None:
+        raise click.BadParameter(f"`{text}` is no time such as 90s, 10m or 1h")
+    return found_ms
+
+
+def seconds_up_to(seconds_max: int) -> Callable[[str], int]:
+    """The type of an option that is a time: 90, 90s, 10m or 1h, and no longer than that."""
+
+    def seconds(text: str) -> int:
+        found_ms = span_ms(text)
+        if found_ms > seconds_max * 1_000:
+            raise click.BadParameter(f"{text} is longer than {seconds_max} s")
+        return found_ms // 1_000
+
+    return seconds
+
+
+def pauses(text: str) -> tuple[int, int]:
+    """The type of an option `5s`, or `5s..5m`: the first pause and the longest, in milliseconds."""
+    first, _, last = text.partition("..")
+    low, high = _time_ms(first), _time_ms(last or first)
+    if low is None or high is None or low > high:
+        raise click.BadParameter(f"{text!r} is no pause: say 5s, or 5s..5m")
+    return low, high
+
+
+def _time_ms(text: str) -> int | None:
+    """A time such as 90s, 10m or 1h; a number alone is seconds."""
+    match = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h|d)?", text.strip())
+    return int(match[1]) * _UNITS_MS[match[2] or "s"] if match else None
 
 
 def payload(options: dict[str, Any]) -> dict[str, Any]:
@@ -110,10 +145,29 @@ def with_holder(options: dict[str, Any]) -> dict[str, Any]:
     return known | given
 
 
+def read_file(path: Path, bytes_max: int = limits.REQUEST_BYTES_MAX) -> bytes:
+    """What is in a file that a caller names."""
+    try:
+        return regular_file.read(path, bytes_max)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from None
+
+
+def read_stdin() -> bytes:
+    """What stands on standard input, which may be closed."""
+    try:
+        stdin = sys.stdin
+        return regular_file.read_stream(stdin.buffer, limits.REQUEST_BYTES_MAX) if stdin else b""
+    except OSError as error:
+        raise click.UsageError(f"standard input: {error.strerror}") from None
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """A JSON object from a file."""
     try:
-        document = canonical.decode(path.read_bytes())
+        document = canonical.decode(read_file(path))
     except canonical.NotCanonical as error:
         raise click.UsageError(f"{path}: {error}") from None
     if not isinstance(document, dict):
@@ -121,14 +175,14 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def json_object(text: str) -> dict[str, Any]:
-    """A JSON object from an option or a line."""
+def json_object(text: str | bytes, place: str = "") -> dict[str, Any]:
+    """A JSON object from an option, or from a line at such a place."""
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise click.UsageError(f"not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{place}not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise click.UsageError("a JSON object is wanted")
+        raise click.UsageError(f"{place}a JSON object is wanted")
     return value
 
 

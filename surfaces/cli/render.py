@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from ...contracts import BLOCKING_TYPES
+
 _COLOURS = {"open": "green", "in_progress": "yellow", "blocked": "red", "closed": "bright_black"}
 _TITLE_WIDTH = 60
 
@@ -66,7 +68,9 @@ def detail(issue: dict[str, Any]) -> str:
         lines.append(f"  {'fence':<10}{lease['fence']}, until {lease['expiresAt']}")
     if running := [each["fiberId"] for each in issue["fibers"] if each["state"] == "running"]:
         lines.append(f"  {'fibers':<10}{', '.join(running)}")
-    lines += [f"  {link['type']:<10}{link['dependsOnId']}" for link in issue["dependencies"]]
+    for link in issue["dependencies"]:
+        name = "after" if link["type"] in BLOCKING_TYPES else link["type"]
+        lines.append(f"  {name:<10}{link['dependsOnId']}")
     for key in ("description", "design", "acceptanceCriteria", "notes"):
         if issue[key]:
             lines += ["", issue[key]]

@@ -19,6 +19,8 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _PATH = re.compile(r"\.(\w+)|\[(\d+)\]")
+_DIGITS_MAX = 17  # of an integer that may be within bounds, and its sign
+_SHOWN_MAX = 64  # characters of what is wrong
 _GUESSES = {
     "float": "a number that is no integer",
     "timestamp": "a moment",
@@ -31,8 +33,6 @@ def read_spec(text: bytes, name: str, given: dict[str, Any]) -> dict[str, Any]:
 
     Raises `click.UsageError` for what cannot be one.
     """
-    if len(text) > limits.REQUEST_BYTES_MAX:
-        raise click.UsageError(f"{name}: longer than {limits.REQUEST_BYTES_MAX} bytes")
     if name.endswith(".json") or _is_json(text):
         node, document = None, _from_json(text, name)
     else:
@@ -55,7 +55,7 @@ def read_spec(text: bytes, name: str, given: dict[str, Any]) -> dict[str, Any]:
 def _is_json(text: bytes) -> bool:
     try:
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -76,7 +76,7 @@ def _json_step(text: bytes) -> str:
                 canonical.decode(msgspec.json.encode(step))
             except canonical.NotCanonical:
                 return f", step {step['stepKey']}"
-    except (msgspec.MsgspecError, LookupError, TypeError):
+    except (ValueError, RecursionError, LookupError, TypeError):
         pass
     return ""
 
@@ -93,7 +93,7 @@ def _composed(text: bytes, name: str) -> yaml.Node:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
         raise click.UsageError(f"{name}{line}: {error.problem or error.context}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise click.UsageError(f"{name}: this is neither YAML nor JSON: {first}") from None
     if node is None:
@@ -141,13 +141,14 @@ class _Reading:
         members: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if key_node.tag != f"{_TAG}str":
-                problem = f"the key `{key_node.value}` is not read as text; put it in quotes"
+                shown = _short(str(key_node.value))
+                problem = f"the key `{shown}` is not read as text; put it in quotes"
                 raise self._wrong(key_node, path, problem)
             key = key_node.value
             if key in members:
-                raise self._wrong(key_node, path, f"the key `{key}` comes twice")
+                raise self._wrong(key_node, path, f"the key `{_short(key)}` comes twice")
             if not key.isascii() or "\0" in key:
-                raise self._wrong(key_node, path, f"the key {key!r} is not plain ASCII")
+                raise self._wrong(key_node, path, f"the key {_short(key)!r} is not plain ASCII")
             members[key] = self.value(value_node, [*path, f".{key}"])
         return members
 
@@ -164,17 +165,22 @@ class _Reading:
                 node, path, f"`{text}` is true or false to YAML; write that, or quote it"
             )
         if tag == "int" and _INTEGER.fullmatch(text):
-            if abs(int(text)) <= limits.INTEGER_MAX:
+            if len(text) <= _DIGITS_MAX and abs(int(text)) <= limits.INTEGER_MAX:
                 return int(text)
-            raise self._wrong(node, path, f"{text} is beyond 2^53 - 1; put it in quotes")
+            raise self._wrong(node, path, f"{_short(text)} is beyond 2^53 - 1; put it in quotes")
         guess = "a number in another notation" if tag == "int" else _GUESSES.get(tag, node.tag)
-        raise self._wrong(node, path, f"{text!r} is {guess}; write an integer, or put it in quotes")
+        problem = f"{_short(text)!r} is {guess}; write an integer, or put it in quotes"
+        raise self._wrong(node, path, problem)
 
     def _wrong(self, node: yaml.Node, path: Sequence[str], problem: str) -> click.UsageError:
         step = f", step {self._step}" if self._step and path[:1] == [".steps"] else ""
         where = "".join(path[2:] if step else path).lstrip(".")
         place = f"{self._name}, line {node.start_mark.line + 1}{step}"
         return click.UsageError(f"{place}: {f'{where}: ' if where else ''}{problem}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
 
 
 def _key_of_step(node: yaml.Node) -> str:

@@ -1,5 +1,6 @@
 """A running tree as lines of text, for `up`, `status`, `tree` and `top`."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ import click
 
 _STATE_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow"}
 _REPORTS = 6  # newest last
+_RESTS = 8
 
 
 def summary(picture: dict[str, Any]) -> str:
@@ -39,11 +41,23 @@ def terms(picture: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found + [(f"job/{each['job']}", each) for each in jobs.get("terms", [])]
 
 
+def rests(picture: dict[str, Any]) -> Iterator[str]:
+    """What is left alone for a while, and why."""
+    jobs = picture.get("jobs") or {}
+    found = [(each["issue"], each) for each in picture["dispatcher"].get("rests", [])]
+    found += [(f"job/{each['job']}", each) for each in jobs.get("rests", [])]
+    for name, rest in found:
+        yield f"{name} rests {_duration(-(-rest['restMs'] // 1000))}: {rest['why']}"
+
+
 def reports(picture: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the loops have told, the newest last."""
+    """What the loops have told, the newest last: by the file of reports, which remembers loops that
+    died, and by the loops themselves, which remember what a full disk did not take."""
     others = [picture.get(name) or {} for name in ("jobs", "schedules")]
     others += (picture.get("specs") or {}).values()
-    found = [row for loop in (picture["dispatcher"], *others) for row in loop.get("reports", [])]
+    found = list(picture.get("reports", ()))
+    for loop in (picture["dispatcher"], *others):
+        found += [row for row in loop.get("reports", []) if row not in found]
     return sorted(found, key=lambda row: row.get("at_ms", 0))
 
 
@@ -71,6 +85,13 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         line = f"{name:<16.16} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
         colour = None if term["phase"] == "running" else "yellow"
         yield f"{line}  {term['phase']:<9} {term['worker']}", colour
+    resting = list(rests(picture))
+    if resting:
+        yield "", None
+    for line in resting[:_RESTS]:
+        yield line, "yellow"
+    if len(resting) > _RESTS:
+        yield f"and {len(resting) - _RESTS} more rest", "yellow"
     told = reports(picture)[-_REPORTS:]
     if told:
         yield "", None
@@ -82,7 +103,24 @@ def _busy(loop: dict[str, Any]) -> str:
     return f"{len(loop.get('terms', []))} of {loop.get('slots', '?')}"
 
 
-def painted(line: str, colour: str | None) -> str:
+def painted(picture: dict[str, Any], size: tuple[int, int] | None = None) -> str:
+    """The tree as it is drawn on a terminal, of this many columns and lines where it must fit."""
+    lines = drawn(picture) if size is None else fitted(picture, *size)
+    return "\n".join(paint(line, colour) for line, colour in lines)
+
+
+def fitted(
+    picture: dict[str, Any], columns: int, lines_max: int
+) -> Iterator[tuple[str, str | None]]:
+    """The same on a screen of this size: no line wraps, and the head stays; the end may be cut."""
+    lines = list(drawn(picture))
+    for line, colour in lines[:lines_max]:
+        yield line if len(line) <= columns else f"{line[: max(0, columns - 1)]}…", colour
+
+
+def paint(line: str, colour: str | None) -> str:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return line
     if colour in ("bold", "dim"):
         return click.style(line, bold=colour == "bold", dim=colour == "dim")
     return click.style(line, fg=colour)

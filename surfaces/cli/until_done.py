@@ -1,5 +1,6 @@
-"""Whether nothing is left to do for a tree, so that it may end."""
+"""Whether nothing is left to do for a tree, so that it may end, and what came of its work."""
 
+import time
 from typing import Any
 
 from ...actors import tree as trees
@@ -9,7 +10,7 @@ from .session import Session
 
 
 def is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
-    """Whether nothing is worked on, and nothing can be without somebody's help.
+    """Whether nothing is worked on, and nothing can be without a person's help.
 
     What others hold counts as not done either: they may have died with it.
     """
@@ -21,6 +22,64 @@ def is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
     if plan.job_files is not None and not _specs_are_done(session):
         return False
     return _labour_is_done(session, plan)
+
+
+class Tally:
+    """How work has ended since a tree began, over all runs of its dispatchers.
+
+    A dispatcher that dies takes its last counts along; so where the exit code hangs on it, what is
+    blocked is asked as well.
+    """
+
+    def __init__(self, session: Session, plan: Plan, *, asks: bool) -> None:
+        self.fault: dict[str, Any] | None = None  # of the tree itself
+        self._session, self._plan, self._asks = session, plan, asks
+        self._runs: dict[str, dict[str, int]] = {}
+        self._begun = time.monotonic()
+        self._blocked_before = self._blocked()
+
+    def take(self, found: dict[str, Any]) -> bool:
+        """Take a picture in; whether a loop is at fault, and has nothing in hand any more."""
+        over = False
+        for loop in (found["dispatcher"], found["jobs"] or {}):
+            if "tally" in loop:
+                self._runs[loop["run"]] = loop["tally"]
+            if loop.get("fault") is not None:
+                self.fault = self.fault or loop["fault"]
+                over = over or not (loop["terms"] or loop["claiming"])
+        return over
+
+    def total(self) -> dict[str, int]:
+        runs = self._runs.values()
+        names = ("done", "blocked", "escalated", "handedBack", "attempts")
+        total = {name: sum(each.get(name, 0) for each in runs) for name in names}
+        fresh = self._blocked() - self._blocked_before
+        total["blocked"] = max(total["blocked"], len(fresh))
+        return total | {"seconds": int(time.monotonic() - self._begun)}
+
+    def _blocked(self) -> set[str]:
+        return _blocked(self._session, self._plan) if self._asks else set()
+
+
+def tally_text(total: dict[str, int]) -> str:
+    """One line."""
+    words = f"{total['done']} done, {total['blocked']} blocked, {total['escalated']} escalated"
+    return f"{words}, {total['attempts']} attempts, {total['seconds']} s"
+
+
+def _blocked(session: Session, plan: Plan) -> set[str]:
+    """What a person must look at; nothing where it cannot be asked just now."""
+    found: set[str] = set()
+    if plan.argv:
+        answer = session.ask("issue.list", {"status": "blocked"}, writable=False)
+        listed = [trees.listing(each) for each in answer.get("issues", [])]
+        found |= {each.issue_id for each in listed if plan.wanted.fits(each)}
+    if plan.kinds:
+        page = {"query": "waiting", "limit": limits.ROSTER_PAGE_MAX}
+        for job in session.ask("job.roster", page, writable=False).get("jobs", []):
+            if job["state"] == "blocked" and plan.kinds.command_of(job["kind"]) is not None:
+                found.add(f"job/{job['jobId']}")
+    return found
 
 
 # --- issues and jobs ------------------------------------------------------------------------------
@@ -56,7 +115,7 @@ def _has_issues(plan: Plan, *answers: dict[str, Any]) -> bool:
 
 def _has_jobs(plan: Plan, page: dict[str, Any]) -> bool:
     """Jobs of ours on a page, or room for them behind it, or some that a limit holds back. A job
-    that waits is freed by one that is pending or held; if there is none, it waits for somebody's
+    that waits is freed by one that is pending or held; if there is none, it waits for a person's
     help."""
     kinds = [each["kind"] for each in page["jobs"]] + page.get("limited", [])
     return "cursor" in page or any(plan.kinds.command_of(each) is not None for each in kinds)
@@ -77,7 +136,7 @@ def _specs_are_done(session: Session) -> bool:
 def _is_any_undispatched(session: Session) -> bool:
     free = session.ask("dispatch.roster", {"limit": 1}, writable=False)
     if free["result"] != "accepted" or free["count"]:
-        return True  # or nobody knows
+        return True  # or that is not known
     page: dict[str, Any] = {"query": "pending", "limit": limits.ROSTER_PAGE_MAX}
     while True:
         found = session.ask("job.roster", page, writable=False)

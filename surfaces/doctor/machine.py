@@ -111,7 +111,7 @@ def disk(folder: Path) -> Iterator[DoctorFinding]:
     free = found.f_bavail * found.f_frsize
     facts = {"freeBytes": free, "freeFiles": found.f_favail, "path": str(place)}
     words = f"{free / 1024**3:.1f} GiB are free"
-    remedy = "make room: an authority whose disk is full answers nobody"
+    remedy = "make room: an authority whose disk is full answers nothing"
     if free < FREE_BYTES_MIN or (found.f_files and not found.f_favail):
         if found.f_files and not found.f_favail:
             words += ", and no inode is"

@@ -8,7 +8,7 @@ I1  A request is remembered until it is answered. When the gateway is lost, the 
 I2  A request is sent again under its number, so that nothing is done twice.
 I3  A request gets an answer: if not the gateway's, then an error that says what is wrong.
 
-A gateway that is not there is started, and shared with whoever comes next. One that belonged to a
+A gateway that is not there is started, and shared with later agents. One that belonged to a
 tree is waited for first: the tree starts it again.
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import importlib.util
 import json
 import os
 import select
@@ -24,7 +25,7 @@ import socket
 import sys
 import time
 
-from ...authority.journal import state_files
+from ...authority.journal import private, state_files
 from ...authority.service import sockets
 from . import wire
 
@@ -46,7 +47,7 @@ _LINGER_SECONDS = 30  # that a gateway started here waits for the next client
 _ASIDE_MAX = 64
 _LOG_BYTES_MAX = 1024 * 1024
 _UNREACHABLE, _CONFIG = 7, 78  # exit codes
-_REFUSED, _INVALID = -32_000, -32_600  # JSON-RPC's: a server's own, and no request
+_REFUSED, _INVALID, _PARSE = -32_000, -32_600, -32_700  # JSON-RPC's: a server's own; no request
 
 
 class Pump:
@@ -65,7 +66,7 @@ class Pump:
         self._asked: dict[bytes, tuple[Any, bytes, str]] = {}  # number: id, line, method
         self._aside: list[bytes] = []  # what is no request, while there is no gateway
         self._standing: dict[str, bytes] = {}  # what a connection has to be told again
-        self._unheard: set[bytes] = set()  # numbers whose second answers are nobody's business
+        self._unheard: set[bytes] = set()  # numbers whose second answers are dropped
         self._holds: dict[bytes, bytes] = {}
         self._gateway: socket.socket | None = None
         self._heard = b""  # of the gateway, an unfinished line
@@ -79,12 +80,16 @@ class Pump:
         self._end_at: float | None = None
 
     def run(self) -> int:
-        if not _is_state_dir(self._folder):
+        if not state_files.is_state_dir(self._folder):
             self._trouble = f"no state directory {self._folder}; make one with `understudy init`"
             _say(self._trouble)
             self._code = _CONFIG
             if os.isatty(0):
                 return self._code
+        elif importlib.util.find_spec("mcp") is None:
+            self._trouble = "the MCP SDK is missing: pip install 'understudy[mcp]'"
+            _say(self._trouble)
+            self._code = _CONFIG
         while not self._is_done():
             if self._gateway is None and not self._trouble:
                 self._try()
@@ -102,10 +107,10 @@ class Pump:
         return not (waiting or self._out) or time.monotonic() >= self._end_at
 
     def _turn(self) -> None:
-        """Wait until somebody has something to say or can take something, and carry it."""
+        """Wait until the agent or the gateway says or can take something, and carry it."""
         ready = dict(self._poll().poll(self._wait_ms()))
         if ready.get(1, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
-            sys.exit(0)  # nobody listens any more
+            sys.exit(0)  # the agent listens no more
         if ready.get(1):
             del self._out[: os.write(1, self._out[:_WRITE_BYTES])]
         if ready.get(0):
@@ -163,6 +168,9 @@ class Pump:
 
     def _ask(self, line: bytes) -> None:
         """Pass a line on, and remember what the next gateway would have to hear of it."""
+        if line.startswith(wire.MARK):  # that is ours to say, and no JSON
+            self._answer(None, "not JSON", _PARSE)
+            return
         message = _decoded(line)
         method, mark = message.get("method"), message.get("id")
         if not isinstance(method, str) or not isinstance(mark, str | int):
@@ -191,7 +199,7 @@ class Pump:
             params = message.get("params")
             uri = f"subscribe {params.get('uri')}" if isinstance(params, dict) else ""
             self._standing.pop(uri, None)
-            if method == "resources/subscribe":
+            if method == "resources/subscribe" and len(self._standing) < wire.ASKED_MAX:
                 self._standing[uri] = line
 
     def _note(self, method: object, message: dict[str, Any], line: bytes) -> bool:
@@ -221,11 +229,11 @@ class Pump:
         *lines, self._heard = (self._heard + data).split(b"\n")
         for line in lines:
             if line.startswith(wire.MARK):
-                self._told(*line.split(b" ", 2))
+                self._take_word(*line.split(b" ", 2))
             else:
                 self._out += line + b"\n"
 
-    def _told(self, word: bytes, *rest: bytes) -> None:
+    def _take_word(self, word: bytes, *rest: bytes) -> None:
         if word[1:2].isdigit():
             self._asked.pop(word, None)
             self._was_answered = True
@@ -257,7 +265,7 @@ class Pump:
         self._next_try = self._lost_at + self._pause
 
     def _try(self) -> None:
-        """Connect, if it is time; start a gateway, if somebody needs one; or give up on it."""
+        """Connect, if it is time; start a gateway, if the agent needs one; or give up on it."""
         now = time.monotonic()
         if now < self._next_try:
             return
@@ -327,12 +335,6 @@ def _read() -> bytes:
         return b""
 
 
-def _is_state_dir(folder: str) -> bool:
-    """Whether a journal lies there, or the name of the place where it lies."""
-    names = (state_files.JOURNAL, state_files.URL_FILE)
-    return any(os.path.exists(f"{folder}/{name}") for name in names)
-
-
 def _decoded(line: bytes) -> dict[str, Any]:
     """What the gateway cannot read either is passed on, and refused by it."""
     try:
@@ -354,11 +356,11 @@ def _connected(folder: str) -> socket.socket | None:
 
 
 def _spawn(folder: str) -> bool:
-    """Start a gateway in a session of its own, unless somebody begins, serves or ends.
+    """Start a gateway in a session of its own, unless another begins, serves or ends.
 
     It gets the lock from us, so that of many pumps that miss one, one starts one.
     """
-    lock = os.open(f"{folder}/{wire.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = private.opener(f"{folder}/{wire.LOCK}", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -372,15 +374,15 @@ def _spawn(folder: str) -> bool:
         return True
     try:
         os.setsid()
-        if os.fork() == 0:  # so that nobody has to wait for it
+        if os.fork() == 0:  # so that the agent need not wait for it
             _become_gateway(folder, lock)
     finally:
         os._exit(0)
 
 
 def _become_gateway(folder: str, lock: int) -> NoReturn:
-    os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)
-    log = os.open(f"{folder}/run/{wire.LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    private.make_folder(f"{folder}/run")
+    log = private.opener(f"{folder}/run/{wire.LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     if os.fstat(log).st_size > _LOG_BYTES_MAX:
         os.ftruncate(log, 0)
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -1,11 +1,16 @@
 """Finds what a test has left behind: processes that carry a mark in their environment or words."""
 
 import os
+import signal
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.patience import eventually
 
+TROUBLE = Path(__file__).with_name("trouble.py")
 _NAME = "UNDERSTUDY_TEST_MARK"
 
 
@@ -20,7 +25,7 @@ class Mark:
         return dict(os.environ) | {_NAME: self.word}
 
     def alive(self) -> list[int]:
-        """Who carries it, but for the dead that nobody has reaped."""
+        """Who carries it, but for the dead that are not reaped."""
         return [pid for pid in _everybody() if self._is_on(pid)]
 
     def zombies(self) -> list[int]:
@@ -28,7 +33,7 @@ class Mark:
         return [pid for pid in _everybody() if _state(pid) == ("Z", os.getpid())]
 
     def gone(self) -> None:
-        """Wait until nobody carries it any more."""
+        """Wait until no process carries it any more."""
         eventually(lambda: not self.alive())
 
     def _is_on(self, pid: int) -> bool:
@@ -38,6 +43,17 @@ class Mark:
         except OSError:
             return False
         return self.word.encode() in said
+
+
+@pytest.fixture
+def mark() -> Iterator[Mark]:
+    """Whatever a test does, nothing with its mark is left at the end."""
+    mark = Mark()
+    yield mark
+    left = mark.alive()
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
 
 
 def _everybody() -> list[int]:

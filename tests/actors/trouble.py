@@ -31,7 +31,7 @@ def daemon(*, deaf: bool) -> None:
 
 
 def runner() -> None:
-    """Each process makes the next one and ends: whoever looks finds another number."""
+    """Each process makes the next one and ends: a look finds another number each time."""
     if os.fork():
         return
     os.setsid()

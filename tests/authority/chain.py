@@ -10,12 +10,12 @@ STEPS = ("root", "step:2", "step:3", "leaf")
 
 
 class Chain:
-    """Whoever asks reads no refusals: what cannot be done is part of the history."""
+    """The caller reads no refusals: what cannot be done is part of the history."""
 
     def __init__(self, desk: Desk, random: Random) -> None:
         self.desk, self.random = desk, random
         self.specs: list[str] = []
-        self.held: list[dict[str, Any]] = []  # what somebody was granted, now or once
+        self.held: list[dict[str, Any]] = []  # what was granted, now or once
 
     def wander(self, steps: int) -> None:
         moves = (

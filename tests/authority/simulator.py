@@ -158,7 +158,7 @@ class Auditor:
     def _holder_only(self, issue: str, payload: dict[str, Any], row: Row) -> None:
         term = self.terms.get(issue)
         if term is None:
-            must(payload.get("fence") is None, f"row {row.seq}: a fence where nobody holds")
+            must(payload.get("fence") is None, f"row {row.seq}: a fence where there is no holder")
             return
         must(payload.get("fence") == term.fence, f"row {row.seq}: a deposed holder was heard")
         must(row.wall_ms <= term.deadline_ms, f"row {row.seq}: a late holder was heard")
@@ -357,7 +357,7 @@ class World:
             self.process = None
 
     def _submit(self, process: Authority, batch: list[Message]) -> bool:
-        """Whether the process lives on. Nobody hears anything of a batch that was not committed."""
+        """Whether the process lives on. No caller hears of a batch that was not committed."""
         requests = [asked(each.action, each.payload) for each in batch]
         try:
             answers, _ = process.submit(requests)
@@ -481,7 +481,7 @@ class World:
     def _one_safe_holder(self) -> None:
         """Even by their own clocks, no two clients think at once that an issue is theirs.
 
-        An operator's break takes a lease from somebody who does not know; the fence takes care.
+        An operator's break takes a lease from a holder that does not know; the fence takes care.
         """
         holders: dict[str, list[str]] = {}
         for client in self.clients:

@@ -64,7 +64,7 @@ def test_everything_that_is_left_survives_a_snapshot(desk: Desk) -> None:
     desk.prove()
 
 
-def test_step_ids_never_repeat_whoever_reports_what(desk: Desk) -> None:
+def test_step_ids_never_repeat_whichever_worker_reports_what(desk: Desk) -> None:
     ids = [desk.grant("harness.trajectory.append", **STEP)["step"]["stepId"] for _ in range(5)]
     desk.restart()
     ids += [desk.grant("harness.trajectory.append", **STEP)["step"]["stepId"] for _ in range(5)]

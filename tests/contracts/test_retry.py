@@ -16,6 +16,7 @@ from understudy.contracts.retry import (
     Backoff,
     PolicyRefused,
     RetryPolicy,
+    adjusted,
     backoff_ms,
     load_policy,
     parse_policy,
@@ -53,6 +54,21 @@ def test_the_published_policy_is_proven_and_bound_by_the_contract() -> None:
 def test_the_order_of_members_does_not_change_the_digest() -> None:
     document = dict(reversed(published().items()))
     assert isinstance(parse_policy(orjson.dumps(document)), RetryPolicy)
+
+
+def test_other_numbers_make_another_policy_that_is_sealed() -> None:
+    data = sealed(published())
+    policy = adjusted(data, attempts=7, pause_ms=(5_000, 300_000))
+    assert isinstance(policy, RetryPolicy)
+    assert policy.policy_digest != retry_policy().policy_digest
+    assert policy.rules["job_failed"].max_attempts == 7
+    assert policy.rules["check_failed"] == retry_policy().rules["check_failed"], "never tried again"
+    pauses = [backoff_ms(policy, "exponential_long", attempt, 0) for attempt in (1, 2, 20)]
+    assert pauses[0] == 5_000 < pauses[1]
+    assert pauses[2] == 300_000
+    assert backoff_ms(policy, "none", 1, 0) == 0
+    assert adjusted(data) == retry_policy()
+    assert isinstance(adjusted(b"{}"), PolicyRefused)
 
 
 def test_a_missing_file_is_told_from_an_unreadable_one(tmp_path: Path) -> None:

@@ -35,5 +35,5 @@ def test_the_name_of_a_job_leads_back_to_its_step(spec_id: str, step_key: str) -
     job_id = step_job(spec_id, step_key)
     assert job_step(job_id) == (spec_id, step_key)
     assert re.search(shapes.JOB_ID_PATTERN, job_id)
-    assert not re.search(shapes.ID_PATTERN, job_id), "nobody can schedule it by hand"
+    assert not re.search(shapes.ID_PATTERN, job_id), "it cannot be scheduled by hand"
     assert job_step(spec_id) is None

@@ -2,7 +2,8 @@
 
 A block behind `<!-- run -->` is run, command by command, and compared; one of Python is just run.
 The blocks of a page share a folder: `<!-- run: anew -->` begins in an empty one, `<!-- run: in NAME
--->` goes on in a folder below, and a block behind `<!-- file: NAME -->` is written there. In what a
+-->` goes on in a folder below, and a block behind `<!-- file: NAME -->` is written there. A block
+of Python behind `<!-- run: beside COMMAND -->` is run while that command of ours serves. In what a
 page shows, `...` stands for any text, and alone on a line for any lines. Moments, digests, seconds
 and names with a random part count as equal.
 """
@@ -13,11 +14,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.patience import eventually
 from understudy.surfaces.cli.main import cli
 from understudy.surfaces.cli.session import run
 
@@ -83,6 +86,10 @@ def test_a_page_shows_what_its_commands_print(
         if block.what == "file":
             Path(block.where).write_text(block.text)
             continue
+        if block.where.startswith("beside "):
+            with _served(block.where.split()[1:]):
+                exec(compile(block.text, page.name, "exec"), {})
+            continue
         if block.where:
             below = block.where.removeprefix("in ")
             _enter(next(folders) if block.where == "anew" else Path(below), monkeypatch)
@@ -104,6 +111,17 @@ def test_what_is_shown_stands_for_what_differs_from_run_to_run() -> None:
     assert _matches("error: it is blocked; wait\n", "error: it is ...\n")
     assert not _matches("fence 5\n", "fence 4\n")
     assert not _matches("a\nb\n", "a\n")
+
+
+@contextmanager
+def _served(words: list[str]) -> Iterator[None]:
+    """While a sidecar answers, and no longer."""
+    with subprocess.Popen(["understudy", *words], stderr=subprocess.DEVNULL) as process:
+        try:
+            eventually(lambda: run(cli, ["authority", "status", *words[2:]]) == 0)
+            yield
+        finally:
+            process.terminate()
 
 
 def _enter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

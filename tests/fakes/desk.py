@@ -54,6 +54,16 @@ def asked(
     return parse(canonical.encode(value), Door(door, frozen_clock=now is not None))
 
 
+def fits(action: str, payload: dict[str, Any], context: dict[str, Any] | None = None) -> bool:
+    """Whether the shapes take it; a refusal of a shape names the payload or the request."""
+    request = asked(action, payload, context=context)
+    if isinstance(request, Garbage):
+        endings = ("_invalid_payload", "_invalid_request", "_invalid_shape")
+        assert request.reason.wire.endswith(endings)
+        return False
+    return True
+
+
 def records(state: State) -> dict[str, Any]:
     """All that a state remembers but the ids of requests."""
     members: dict[str, Any] = orjson.loads(dump(state))

@@ -57,7 +57,7 @@ class MemoryJournal:
             raise Crash
 
     def confirm(self) -> None:
-        """Nobody else has this disk."""
+        """No other journal has this disk."""
 
     def read(self, after_seq: int = 0) -> Iterator[Row]:
         yield from self.disk.rows[after_seq:]

@@ -74,7 +74,7 @@ def _prove_whole(rows: Sequence[tuple[Any, ...]], steps: Sequence[Step]) -> None
 
 
 def _prove_evidence(state_dir: Path, rows: Sequence[tuple[Any, ...]], heard: int) -> None:
-    """Whoever heard an answer finds its evidence; there is none without a row."""
+    """A caller that heard an answer finds its evidence; there is none without a row."""
     path = state_dir / _TRAJECTORY
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     assert heard <= len(lines) <= len(rows)

@@ -1,7 +1,7 @@
 """A command whose two clocks are a file: `python -m tests.faults.clockwork FILE authority serve`.
 
 The file holds the wall clock and the steady one, in nanoseconds. They are read whenever the process
-asks for the time, so a clock can be set while it runs, and stands still while nobody moves it.
+asks for the time, so a clock can be set while it runs, and stands still while it is not moved.
 """
 
 import os

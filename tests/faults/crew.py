@@ -2,7 +2,7 @@
 
 A call is written down before it is sent, and its answer after it was heard. Several workers share
 a process and a connection, so that many calls are in flight. Some bring their own time along: it
-runs a hundred times faster than ours, so that leases lapse while somebody watches.
+runs a hundred times faster than ours, so that leases lapse while the test watches.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ def career(name: str, seed: str) -> Career:
             yield call("issue.lease_release", issue, **holder)
         elif end < 0.803:
             yield call("issue.close", issue, **holder)
-        if end < 0.9:  # once too often: it is not ours any more, and may be somebody else's
+        if end < 0.9:  # once too often: it is not ours any more, and may be another's
             yield call("issue.lease_renew", issue, **holder, **ttl)
 
 

@@ -18,10 +18,10 @@ _TURN_SECONDS = 0.02
 
 
 def schedule(state_dir: Path) -> None:
-    with Shift(Scheduler(), state_dir, retry_seconds=float(PATIENCE_SECONDS)) as shift:
-        while True:
-            shift.wake()  # the clock of the test moves as it likes
-            time.sleep(min(shift.turn() / 1_000, _TURN_SECONDS))
+    shift = Shift(Scheduler(), state_dir, retry_seconds=float(PATIENCE_SECONDS))
+    while True:
+        shift.wake()  # the clock of the test moves as it likes
+        time.sleep(min(shift.turn() / 1_000, _TURN_SECONDS))
 
 
 def work(state_dir: Path) -> None:

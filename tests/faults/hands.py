@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -27,14 +27,14 @@ from understudy.authority.service.client import Client, ClientCall
 TTL_MS = 30_000
 ROLES = ("runner", "dispatcher", "completer")
 _PAUSE_SECONDS = 0.02
-_TURN_MS_MAX = 200  # nobody tells these hands that there is news
+_TURN_MS_MAX = 200  # these hands are not told that there is news
 
 
 # --- in each process ------------------------------------------------------------------------------
 
 
 def work(role: str, name: str, state_dir: Path, folder: Path) -> None:
-    """Until somebody says stop."""
+    """Until the test says stop."""
     told: list[int] = []
 
     def hear(number: int, _: FrameType | None) -> None:
@@ -56,7 +56,7 @@ def work(role: str, name: str, state_dir: Path, folder: Path) -> None:
         if role == "runner"
         else Round(Courier(post), state_dir, folder, retry_seconds=patience)
     )
-    with shift:
+    with closing(shift):
         while not is_over():
             time.sleep(min(shift.turn(), _TURN_MS_MAX) / 1_000)
         shift.stop("told to")
@@ -84,7 +84,7 @@ def _held(name: str, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ended(pids: list[int]) -> list[int]:
-    """How they ended; where whoever started us is gone, so are they."""
+    """How they ended; where the process that started us is gone, so are they."""
     parent, left, ends = os.getppid(), set(pids), []
     while left:
         for pid in sorted(left):

@@ -24,7 +24,7 @@ _KINDS: dict[str, Kind] = {
     "issue.lease_break": "break",
     "issue.show": "show",
 }
-UNDECIDED = "authority_overloaded"  # refused at the door; nobody has thought about it
+UNDECIDED = "authority_overloaded"  # refused at the door; it was not decided
 Call = Mapping[str, Any]
 Told = Callable[[float], float]  # what a client's watch shows, in the authority's milliseconds
 
@@ -86,7 +86,7 @@ def _judged(ops: Sequence[Op], told: Told) -> Iterator[str]:
 def _shared(ops: Sequence[Op], told: Told) -> Iterator[str]:
     """Terms that two holders would both swear by. No time but that of their own watches counts."""
     if any(op.kind == "break" for op in ops):
-        return  # an operator tells nobody
+        return  # an operator tells no holder
     terms: dict[int, tuple[float, float]] = {}
     for op in sorted(ops, key=lambda op: op.end):  # a shorter time may follow a longer one
         answer = op.answer

@@ -2,7 +2,7 @@
 
 Wing and Gong's search with Lowe's memory: take any call that may come first, since none of the
 others had ended before it began, let the model take it, and go on with the rest. A place that was
-reached before with the same calls done is not searched again. A call that nobody heard the end of
+reached before with the same calls done is not searched again. A call whose end was not heard
 may come at any time after its beginning, or never.
 """
 

@@ -1,7 +1,7 @@
 """A lease as clients see it: one register for each issue, written from the rules alone.
 
 It holds who has the issue, under which fence and until when. Answers carry the authority's time,
-so deadlines can be told; what nobody heard the answer of happened at some time, which narrows down
+so deadlines can be told; a call without an answer happened at some time, which narrows down
 with what is heard later.
 """
 
@@ -48,10 +48,10 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Somebody's hold on the issue."""
+    """A caller's hold on the issue."""
 
     owner: str
-    fence: int | None  # None: nobody heard it; it is `Register.fence` or more
+    fence: int | None  # None: it was not heard; it is `Register.fence` or more
     earliest_ms: float  # the deadline lies from here
     latest_ms: float  # to here
     ttl_ms: int | None = None  # set: it began before the next call, so it ends so long after
@@ -126,7 +126,7 @@ def _failure(register: Register, view: _View, op: Op) -> str | None:
     shown, current = op.fence or 0, term.fence or register.fence
     if shown > current:
         return "lease_fence_unknown"
-    if shown < current or term.fence is None:  # whoever was not told a fence cannot show it
+    if shown < current or term.fence is None:  # a holder that was not told a fence cannot show it
         return "lease_fence_stale"
     if not view.live:
         return "lease_stale"

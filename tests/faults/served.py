@@ -34,7 +34,12 @@ class Caller:
         self._socket.settimeout(PATIENCE_SECONDS)
         self._file = self._socket.makefile("rb")
         self.send(HELLO)
-        self.line()
+        self.greeting = self.line()
+
+    @property
+    def greeted(self) -> bool:
+        """Whether it was let in."""
+        return b'"hello"' in self.greeting
 
     def __enter__(self) -> Self:
         return self
@@ -45,6 +50,9 @@ class Caller:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._file.close()
         self._socket.close()
 
@@ -69,7 +77,7 @@ class Caller:
 
 
 class Callers:
-    """Several at once, each with so many requests in flight, until nobody answers any more."""
+    """Several at once, each with so many requests in flight, until no answer comes any more."""
 
     def __init__(self, count: int, window: int, notes: int = 0) -> None:
         self.sent: list[list[dict[str, Any]]] = [[] for _ in range(count)]
@@ -78,7 +86,7 @@ class Callers:
         self._notes = "n" * notes
 
     def call(self, state_dir: Path, rounds: int) -> None:
-        """Go on with new requests; returns when all have been answered, or nobody answers."""
+        """Go on with new requests; returns when all have been answered, or no answer comes."""
         places = range(len(self.sent))
         threads = [
             threading.Thread(target=self._call, args=(state_dir, place, rounds)) for place in places

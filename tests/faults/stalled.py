@@ -11,6 +11,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def stop_once(number: signal.Signals) -> Callable[[], None]:
 
 
 def arm(moment: str) -> None:
-    """Have it happen the first time that somebody gets there."""
+    """Have it happen the first time that a thread gets there."""
     fsync, rename, ask_many = os.fsync, os.rename, Client.ask_many
     stop, kill = stop_once(signal.SIGSTOP), stop_once(signal.SIGKILL)
 
@@ -95,7 +96,7 @@ def main(state_dir: str, folder: str, clocks: str, moment: str) -> None:
     clock = (lambda: 0) if moment == "unaware" else steady(Path(clocks))
     arm(moment)
     role = "runner" if moment == "claimed" else "dispatcher"
-    with shift_of(role, "zombie", Path(state_dir), Path(folder), clock) as shift:
+    with closing(shift_of(role, "zombie", Path(state_dir), Path(folder), clock)) as shift:
         work(shift)
 
 

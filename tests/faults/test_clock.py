@@ -46,7 +46,7 @@ def _in_the_end(state_dir: Path) -> Iterator[None]:
 
 
 class Desk:
-    """A sidecar with these clocks, and somebody who asks it."""
+    """A sidecar with these clocks, and a caller that asks it."""
 
     def __init__(self, state_dir: Path, clocks: Clocks) -> None:
         self._served = Served(

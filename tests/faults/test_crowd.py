@@ -89,7 +89,7 @@ def test_a_sidecar_that_runs_out_of_files_serves_on_and_recovers(
         finally:
             for peer in hoard:
                 peer.close()
-        eventually(lambda: served_by(state_dir) == running.pid)  # as soon as somebody has left
+        eventually(lambda: served_by(state_dir) == running.pid)  # as soon as one has left
         assert running.terminate() == 0, running.complaint()
     assert report_of("replay", "--state-dir", state_dir)["rows"] == 200 + wrote
     assert report_of("verify", "--state-dir", state_dir)["rows"] == 200 + wrote

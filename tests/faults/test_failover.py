@@ -90,7 +90,7 @@ class Fleet:
     frozen: frozenset[int] = frozenset()
 
     def mend(self) -> None:
-        """Whoever was so slow that it was deposed says so, and is started again."""
+        """An authority so slow that it was deposed says so, and is started again."""
         for place, running in enumerate(self.running):
             if running.process.poll() is not None:
                 assert running.wait() == Exit.TRY_LATER, running.complaint()
@@ -134,7 +134,7 @@ def stopped_and_woken(fleet: Fleet) -> None:
 
 
 def cut_off(fleet: Fleet) -> None:
-    """Nothing reaches the database from there, and nobody says so."""
+    """Nothing reaches the database from there, and no error says so."""
     place = fleet.active()
     fleet.wires[place].cut()
     fleet.frozen = frozenset({place})

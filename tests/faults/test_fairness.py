@@ -1,4 +1,4 @@
-"""Whoever asks gets a turn: nobody gets much more than others, and no renewal comes too late.
+"""Every caller gets a turn: none gets much more than others, and no renewal comes too late.
 
 `UNDERSTUDY_FAIR_SECONDS=10` runs for that long.
 """

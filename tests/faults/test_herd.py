@@ -124,7 +124,7 @@ def test_a_holder_that_comes_behind_its_rescue_changes_nothing(
 
 
 @pytest.mark.parametrize("office", OFFICES, ids=lambda office: office.boundary)
-def test_a_lapsed_lease_that_nobody_took_is_over_all_the_same(
+def test_a_lapsed_lease_that_was_not_taken_is_over_all_the_same(
     state_dir: Path, office: type[Office]
 ) -> None:
     with office(state_dir) as opened:
@@ -153,7 +153,7 @@ def test_an_operator_who_breaks_what_was_just_finished_breaks_nothing(
 
 
 def test_of_a_holder_and_its_rescuer_at_the_same_time_one_wins(state_dir: Path) -> None:
-    """Two connections, and whoever is heard first; a rescue moves the time, a close does not."""
+    """Two connections, and one is heard first; a rescue moves the time, a close does not."""
     won: Counter[str] = Counter()
     ttl = {"leaseTtlSeconds": limits.TTL_SECONDS_MIN}
     with (

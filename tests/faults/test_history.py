@@ -35,7 +35,7 @@ def no(
 
 
 def lost(kind: Kind, who: str, start: float, fence: int | None = None) -> Op:
-    """Nobody heard what became of it."""
+    """It was not heard what became of it."""
     return Op(kind, who, start, inf, None, fence, TTL_MS)
 
 

@@ -24,7 +24,7 @@ from understudy.authority.views.replay import replay
 from understudy.authority.views.trajectory import verify
 
 LOG, JOURNAL = "journal.db-wal", "journal.db"
-ROUNDS = 10  # of requests of each caller; those whom nobody answers leave earlier
+ROUNDS = 10  # of requests of each caller; those that get no answer leave earlier
 EIO, ENOSPC = errno.EIO, errno.ENOSPC
 Fault = tuple[str, int, int]  # what fails, from which time on, and with which error
 

@@ -83,7 +83,7 @@ class Siege:
 
 
 def prove_heard(rows: Sequence[tuple[Any, ...]], calls: Sequence[dict[str, Any]]) -> None:
-    """Each answer is that of its row; each row is somebody's call, and nobody's twice."""
+    """Each answer is that of its row; each row is of one call, and no call has two."""
     assert [row[0] for row in rows] == list(range(1, len(rows) + 1))
     by_request: dict[str, dict[str, Any]] = {}
     for _, _, request, response in rows[len(ISSUES) :]:
@@ -93,7 +93,7 @@ def prove_heard(rows: Sequence[tuple[Any, ...]], calls: Sequence[dict[str, Any]]
     changes = {
         call["payload"]["requestId"]: call for call in calls if call["action"] != "issue.show"
     }
-    assert by_request.keys() <= changes.keys(), "nobody asked for it"
+    assert by_request.keys() <= changes.keys(), "it was not asked for"
     for name, call in changes.items():
         if call.get("answer", {}).get("failureClasses", [UNDECIDED]) != [UNDECIDED]:
             assert by_request[name] == call["answer"]
@@ -130,7 +130,7 @@ def test_kills_of_a_sidecar_under_the_load_of_many_clients_lose_nothing(
     assert report_of("verify", "--state-dir", state_dir)["rows"] == rows
 
 
-def test_what_a_killed_sidecar_left_behind_is_in_nobody_s_way(state_dir: Path) -> None:
+def test_what_a_killed_sidecar_left_behind_is_in_no_one_s_way(state_dir: Path) -> None:
     with Serve(state_dir) as first:
         first.ready()
         with Peer(state_dir) as peer:

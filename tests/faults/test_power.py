@@ -306,7 +306,7 @@ def _losses(folder: Path, run: Run, log: Sequence[Event]) -> int:
 def test_what_a_killed_authority_did_not_flush_is_safe_before_anybody_hears_of_it(
     folder: Path,
 ) -> None:
-    """The row is in the log and in nobody's hands; the next authority finds it, and is asked."""
+    """The row is in the log and not answered; the next authority finds it, and is asked."""
     run = recorded(folder / "state", SMALL)
     for place in _flushes(run):
         before = run.log[:place]
@@ -323,7 +323,7 @@ def test_what_a_killed_authority_did_not_flush_is_safe_before_anybody_hears_of_i
 
 
 def test_what_a_failed_flush_left_behind_takes_no_later_answer_away(folder: Path) -> None:
-    """Whoever reads the log finds the row that never got to the disk, and rows behind it."""
+    """A reader of the log finds the row that never got to the disk, and rows behind it."""
     run = recorded(folder / "state", SMALL)
     for place in _flushes(run):
         before = [*run.log[:place], Failed(_number(run.log, LOG))]

@@ -31,7 +31,7 @@ STEPS = int(os.environ.get("UNDERSTUDY_RACE_STEPS", "100"))
 HANDS = int(os.environ.get("UNDERSTUDY_RACE_HANDS", "3"))
 IS_FULL = STEPS >= 1_000
 SPECS = 6
-BLOWS = 4  # times that somebody is killed, somebody frozen, and every lease lapses
+BLOWS = 4  # times that one hand is killed, one frozen, and every lease lapses
 START_MS = 1_800_000_000_000
 
 pytestmark = pytest.mark.timeout(300)
@@ -135,7 +135,7 @@ def _job(client: Client, job_id: str) -> dict[str, Any]:
 
 
 def _is_done(client: Client, clocks: Clocks) -> bool:
-    """Whether all are dispatched; time goes by, as somebody may have died with a lease."""
+    """Whether all are dispatched; time goes by, as a hand may have died with a lease."""
     clocks.passes(200)
     shown = [client.ask("spec.show", {"specId": f"spec{place}"})["spec"] for place in range(SPECS)]
     return all("dispatched" in step for each in shown for step in each["steps"])
@@ -169,7 +169,7 @@ def _prove_rows(home: Path, tmp_path: Path) -> None:
             elif action == "dispatch.complete" and answer["changed"]:
                 done[effect["jobId"]] += 1
     assert made == done == Counter(_ids())
-    assert lost or not IS_FULL, "nobody was too late, so this has shown nothing"
+    assert lost or not IS_FULL, "no hand was too late, so this has shown nothing"
     assert report_of("replay", "--state-dir", home)["result"] == "accepted"
     log = tmp_path / "log.jsonl"
     report_of("job", "log", "export", log, "--state-dir", home)

@@ -153,7 +153,7 @@ def test_a_sidecar_that_meets_a_page_of_nonsense_names_it_and_ends(
             file.seek(4096)
             file.write(bytes(size - 4096))
         caller.send(*callers.sent[0])
-        assert caller.line() == b"", "nobody is told what cannot be read"
+        assert caller.line() == b"", "no caller is told what cannot be read"
         assert running.wait() == 9
         assert "(journal_corrupt)" in running.complaint()
         assert "Traceback" not in running.complaint()

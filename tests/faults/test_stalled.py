@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,9 @@ class World:
         return f"{spec_id}:root"
 
     def work(self, role: str) -> None:
-        """What somebody does who is awake."""
+        """What a caller does that is awake."""
         clock = steady(self.clocks.path)
-        with shift_of(role, "heir", self.state_dir, self.folder, clock) as shift:
+        with closing(shift_of(role, "heir", self.state_dir, self.folder, clock)) as shift:
             work(shift)
 
     def job(self, job_id: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def test_a_stopped_sidecar_keeps_everybody_waiting_and_goes_on(
         for thread in asking:
             thread.start()
         with pytest.raises(Unavailable, match=f"process {running.pid}"):
-            Office(state_dir)  # nobody takes its place while it lives
+            Office(state_dir)  # no other takes its place while it lives
         asking[0].join(0.2)
         assert answers == []
         running.wake()
@@ -79,7 +79,9 @@ def test_a_holder_that_was_stopped_past_its_lease_is_refused_when_it_wakes_up(
     assert report_of("replay", "--state-dir", state_dir)["rows"] == 5
 
 
-def test_a_sidecar_that_was_stopped_past_a_lease_gives_it_to_nobody_twice(state_dir: Path) -> None:
+def test_a_sidecar_that_was_stopped_past_a_lease_gives_it_to_no_two_holders(
+    state_dir: Path,
+) -> None:
     """Who comes first when it wakes up is chance; the lease is over for both."""
     with Office(state_dir) as office:
         office.ask("issue.add", {"id": "x", "title": "t"})

@@ -1,4 +1,4 @@
-"""SQLite's way to its files, with somebody in the middle: to write down what happens, or to fail.
+"""SQLite's way to its files, with a layer in the middle: to write down what happens, or to fail.
 
 A `Tapped` system is the default of its process while it is installed, so the code under test opens
 its files as ever. Shared memory is not passed on: a crash leaves none of it.

@@ -54,5 +54,5 @@ async def test_an_agent_renews_what_the_weak_doors_could_not(
     with Client(sidecar.state_dir, "local-repl") as door:
         held = _claimed(door, "a")
         assert door.ask("issue.lease_renew", held)["failureClasses"] == [MCP_REQUIRED]
-    async with connect(desk, Guest()) as client:
+    async with connect(desk, Guest(held["assignee"])) as client:
         assert said(await client.call_tool("issue_lease_renew", held))["result"] == "accepted"

@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import CallToolResult
 
+from tests.limits import stands_on
 from tests.mcp.stand import Stand, standing
 from tests.surfaces.process import room_for_files, understudy
 from understudy.contracts import limits
@@ -47,7 +48,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with standing(tmp_path_factory.mktemp("http")) as each:
+    with standing(tmp_path_factory.mktemp("http"), "--max-held", "48") as each:
         yield each
 
 
@@ -141,7 +142,7 @@ def test_a_page_of_this_machine_is_let_in(stand: Stand, origin: str) -> None:
     "given",
     [None, "", "Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer é"],
 )
-def test_without_the_token_nobody_is_let_in(guarded: Stand, given: str | None) -> None:
+def test_without_the_token_no_request_is_let_in(guarded: Stand, given: str | None) -> None:
     status, headers, _ = send(guarded, authorization=given)
     assert (status, headers["www-authenticate"]) == (401, "Bearer")
 
@@ -201,6 +202,7 @@ def test_a_name_that_others_know_us_by_needs_a_token(guarded: Stand) -> None:
     assert send(guarded, authorization=f"Bearer {TOKEN}", host=f"{NAME.upper()}:443")[0] == 200
 
 
+@stands_on("HTTP_TOKEN_LENGTH_MIN")
 def test_a_short_token_is_none() -> None:
     least = limits.HTTP_TOKEN_LENGTH_MIN
     Address("0.0.0.0", token="x" * least)
@@ -254,7 +256,7 @@ def test_a_body_in_pieces_is_bounded_too(stand: Stand) -> None:
     ],
     ids=range(9),
 )
-def test_garbage_gets_an_answer_and_harms_nobody(stand: Stand, body: bytes) -> None:
+def test_garbage_gets_an_answer_and_harms_nothing(stand: Stand, body: bytes) -> None:
     for version in (MODERN, LEGACY, "1999-01-01"):
         status, _, _ = send(stand, "POST", body, mcp_protocol_version=version)
         assert 400 <= status < 500
@@ -368,7 +370,7 @@ async def test_the_same_call_of_a_session_is_done_once(stand: Stand) -> None:
     assert ids[0]["structuredContent"]["issue"]["id"] == ids[1]["structuredContent"]["issue"]["id"]
 
 
-async def test_leases_are_renewed_for_whoever_can_be_met_again(stand: Stand) -> None:
+async def test_leases_are_renewed_for_agents_that_can_be_met_again(stand: Stand) -> None:
     async def claim(client: Client) -> str:
         issue = said(await client.call_tool("issue_add", {"title": "kept"}))["issue"]["id"]
         said(await client.call_tool("issue_claim", {"id": issue, "leaseTtlSeconds": 30}))

@@ -18,7 +18,7 @@ AGENTS, ISSUES = 8, 200
 
 @pytest.mark.parametrize("road", few(["http", "stdio"]))
 def test_nothing_is_won_twice_and_nothing_is_lost(road: str, tmp_path: Path) -> None:
-    with standing(tmp_path) as stand, ExitStack() as crowd:
+    with standing(tmp_path, "--max-held", str(ISSUES)) as stand, ExitStack() as crowd:
         lines = "".join(
             json.dumps({"action": "issue.add", "payload": {"title": f"piece {number}"}}) + "\n"
             for number in range(ISSUES)

@@ -57,7 +57,7 @@ async def test_everything_can_be_read_by_name(desk: AuthorityLink, era: str) -> 
     await desk.ask("issue.close", proof | {"fence": 0})
     async with connect(desk, Guest(), era) as client:
         assert (await _read(client, "issue://a"))["lease"]["owner"] == "bob"
-        assert (await _read(client, "lease://a"))["lease"]["fence"] == proof["fence"]
+        assert (await _read(client, "lease://a"))["lease"].keys() >= {"owner", "expiresAt"}
         ready = await _read(client, "mesh://ready")
         assert [each["id"] for each in ready["issues"]] == ["c"]
         status = await _read(client, "mesh://status")
@@ -241,7 +241,7 @@ async def test_what_others_do_beside_us_is_heard_of(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_nobody_is_told_of_what_they_did_not_ask_for(desk: AuthorityLink, era: str) -> None:
+async def test_no_client_is_told_of_what_it_did_not_ask_for(desk: AuthorityLink, era: str) -> None:
     await _add(desk, "a", "b")
     async with _hearing(desk, era, "issue://b") as until:
         await desk.ask("issue.update", {"id": "a", "notes": "x"})
@@ -251,7 +251,7 @@ async def test_nobody_is_told_of_what_they_did_not_ask_for(desk: AuthorityLink, 
             await until("issue://a")
 
 
-async def test_the_journal_is_followed_while_somebody_listens_and_no_longer(
+async def test_the_journal_is_followed_while_a_client_listens_and_no_longer(
     desk: AuthorityLink,
 ) -> None:
     changes = desk.changes
@@ -280,7 +280,7 @@ async def test_a_watch_can_be_given_up(desk: AuthorityLink) -> None:
         assert not desk.changes._listeners
 
 
-async def test_nobody_watches_more_than_may_be_watched(
+async def test_no_client_watches_more_than_may_be_watched(
     desk: AuthorityLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MCP_WATCHES_MAX", 2)

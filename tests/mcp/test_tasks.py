@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.limits import stands_on
 from tests.mcp.stand import Stand, standing
 from tests.patience import eventually
 from understudy.contracts import limits
@@ -93,7 +94,7 @@ def test_a_client_that_knows_no_tasks_waits_for_its_answer(stand: Stand) -> None
     assert (told["resultType"], told["isError"]) == ("complete", False)
 
 
-def test_nobody_else_finds_a_task(stand: Stand) -> None:
+def test_no_other_agent_finds_a_task(stand: Stand) -> None:
     task_id = begun(stand)
     for method in ("tasks/get", "tasks/cancel"):
         told = ask(stand, method, {"taskId": task_id}, agent="bob")
@@ -171,12 +172,17 @@ def test_another_agent_hears_nothing_of_a_task(stand: Stand) -> None:
     ask(stand, "tasks/cancel", {"taskId": task_id})
 
 
+@stands_on("TASK_WATCHED_MAX")
 def test_one_listener_follows_so_many_tasks(stand: Stand) -> None:
     ids = ["x"] * (limits.TASK_WATCHED_MAX + 1)
+    listen = request("subscriptions/listen", {"notifications": {"taskIds": ids[1:]}})
+    with sent(stand, listen, "ada") as stream:
+        assert next(events(stream))["method"] == "notifications/subscriptions/acknowledged"
     told = ask(stand, "subscriptions/listen", {"notifications": {"taskIds": ids}})
     assert told["error"]["code"] == UNKNOWN
 
 
+@stands_on("TASK_QUESTIONS_MAX")
 def test_one_update_answers_so_many_questions(stand: Stand) -> None:
     task_id = begun(stand)
 

@@ -50,6 +50,7 @@ _STEPS = [
     {"stepKey": "one", "kind": "test.one"},
     {"stepKey": "two", "kind": "test.one", "dependsOn": ["one"]},
 ]
+_GRANTED = {"grants": ["issue.lease_break"]}
 _SCOPE = {"holder": "sub", "capabilityScope": ["issue.update"]}
 
 
@@ -133,7 +134,7 @@ CASES: dict[str, Case] = {
     ),
     "issue_lease_release": (lambda w: w.held(), lambda w: w.stale(), "lease_fence_stale"),
     "issue_lease_renew": (
-        lambda w: w.held(), lambda w: w.held(assignee="bob"), "lease_owner_mismatch",
+        lambda w: w.held(), lambda w: w.held(assignee="bob"), "agent_name_mismatch",
     ),
     "issue_list": (
         lambda w: {"status": "open"}, lambda w: {"colour": "red"}, "issue_invalid_payload",
@@ -159,9 +160,9 @@ CASES: dict[str, Case] = {
         "job_exists",
     ),
     "job_claim": (
-        lambda w: {"jobId": w.i, "worker": "bob", "leaseDurationMs": 60_000},
+        lambda w: {"jobId": w.i, "leaseDurationMs": 60_000},
         lambda w: {"jobId": w.j, "worker": "bob", "leaseDurationMs": 60_000},
-        "lease_contention_active",
+        "agent_name_mismatch",
     ),
     "job_complete": (
         lambda w: w.job, lambda w: w.job | {"fence": 0}, "lease_fence_stale",
@@ -172,8 +173,8 @@ CASES: dict[str, Case] = {
         "lease_fence_stale",
     ),
     "job_expire": (
-        lambda w: {"jobId": w.j, "worker": "bob", "claim": "claim/old/1", "fence": 1},
-        lambda w: {"jobId": w.none, "worker": "bob", "claim": "claim/old/1", "fence": 1},
+        lambda w: {"jobId": w.j, "claim": "claim/old/1", "fence": 1},
+        lambda w: {"jobId": w.none, "claim": "claim/old/1", "fence": 1},
         "lease_not_found",
     ),
     "job_show": (
@@ -188,9 +189,9 @@ CASES: dict[str, Case] = {
         "spec_step_dependency_invalid",
     ),
     "spec_claim": (
-        lambda w: {"specId": w.t, "runner": "bob"},
+        lambda w: {"specId": w.t},
         lambda w: {"specId": w.s, "runner": "bob"},
-        "lease_contention_active",
+        "agent_name_mismatch",
     ),
     "spec_materialize": (
         lambda w: w.run | {"stepKeys": ["one", "two"]},
@@ -208,7 +209,7 @@ CASES: dict[str, Case] = {
     ),
     "dispatch_claim": (
         lambda w: {"jobId": f"{w.s}:one", "dispatcher": "ada-1", "fence": w.hand["fence"]},
-        lambda w: {"jobId": w.i, "dispatcher": "bob"},
+        lambda w: {"jobId": w.i},
         "job_not_dispatchable",
     ),
     "dispatch_complete": (
@@ -274,9 +275,9 @@ async def test_a_tool_is_granted_and_its_answer_is_what_it_declares(
     desk: AuthorityLink, tool: str
 ) -> None:
     world = await _world(desk, tool)
-    async with connect(desk, Guest()) as client:
+    async with connect(desk, Guest(terms=_GRANTED)) as client:
         await client.list_tools()  # from now on the client holds answers against their schemas
-        answer = said(await client.call_tool(tool, CASES[tool][0](world)))
+        answer = said(await client.call_tool(tool, CASES[tool][0](world) | {"verbose": True}))
     entry = entries()[tool]
     declared = entry.tool["outputSchema"]["properties"].keys()
     hidden = {"schema", "dispatchKind", "profileId", "actionId", "semanticDigest"}
@@ -292,9 +293,9 @@ async def test_a_tool_refuses_with_a_class_and_says_what_to_do(
     desk: AuthorityLink, tool: str
 ) -> None:
     world = await _world(desk, tool)
-    async with connect(desk, Guest()) as client:
+    async with connect(desk, Guest(terms=_GRANTED)) as client:
         await client.list_tools()
-        result = await client.call_tool(tool, CASES[tool][1](world))
+        result = await client.call_tool(tool, CASES[tool][1](world) | {"verbose": True})
     wire = refused(result)
     assert wire == CASES[tool][2]
     assert wire in text(result)
@@ -310,7 +311,7 @@ async def test_unknown_arguments_are_refused_before_anything_happens(
     before = (await desk.ask("issue.backend_status", {}))["seq"]
     arguments = CASES[tool][0](world) if tool in CASES else {}
     async with connect(desk, Guest()) as client:
-        result = await client.call_tool(tool, arguments | {"verbose": True})
+        result = await client.call_tool(tool, arguments | {"deep": True})
     assert refused(result).endswith("_payload" if tool in CASES else "")
     assert (await desk.ask("issue.backend_status", {}))["seq"] == before
 

@@ -26,7 +26,9 @@ class Guest:
     name: str = "ada-1"
     key: str = field(default_factory=lambda: uuid.uuid4().hex)  # of this connection
     kept: list[HeldLease] = field(default_factory=list)
-    terms: list[tuple[int, int]] = field(default_factory=list)  # ttl_ms and asked_ms of each
+    spans: list[tuple[int, int]] = field(default_factory=list)  # ttl_ms and asked_ms of each
+    is_named: bool = True
+    terms: dict[str, Any] = field(default_factory=dict)  # what its operator granted it
     dropped: list[tuple[str, int]] = field(default_factory=list)
 
     def request_id(self, rpc_id: str | int) -> str:
@@ -36,7 +38,7 @@ class Guest:
         self, lease: HeldLease, ttl_ms: int, asked_ms: int, instruction: str | None = None
     ) -> None:
         self.kept.append(lease)
-        self.terms.append((ttl_ms, asked_ms))
+        self.spans.append((ttl_ms, asked_ms))
 
     def drop(
         self, resource: str, fence: int, owner: str | None = None, lease_id: str | None = None
@@ -48,9 +50,11 @@ class Guest:
                 return
 
 
-def connect(desk: AuthorityLink, guest: Guest, era: str = "modern", **options: Any) -> Client:
+def connect(
+    desk: AuthorityLink, guest: Guest, era: str = "modern", *, tools: str = "all", **options: Any
+) -> Client:
     """A client of a server of its own."""
-    server = build(desk, guest)
+    server = build(desk, guest, tools=tools)
     match era:
         case "modern":
             return Client(server, **options)

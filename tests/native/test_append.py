@@ -28,7 +28,7 @@ def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
 
 @pytest.fixture
 def packed(journal: SqliteJournal) -> Packed:
-    """Three claims that nobody has committed yet, of issues that are there."""
+    """Three claims that are not committed yet, of issues that are there."""
     authority = NativeAuthority(journal)
     door = Door("mcp")
     names = ["a-1", "a-2", "a-3"]
@@ -92,7 +92,7 @@ def test_an_error_of_sqlite_is_named_and_no_row_stays(
 
 
 def test_a_database_cannot_call_it_by_itself(journal: SqliteJournal, packed: Packed) -> None:
-    """A view in a journal that somebody else wrote must not reach C."""
+    """A view in a journal of another writer must not reach C."""
     journal.append([packed], 3, packed.epoch)
     journal._db.execute("CREATE VIEW trap AS SELECT us_append('', x'', x'', 0, '')")
     with pytest.raises(apsw.SQLError, match="unsafe use"):

@@ -105,7 +105,7 @@ def test_without_the_library_the_border_says_why(monkeypatch: pytest.MonkeyPatch
     assert ffi.why_not() is None
 
 
-def test_a_slab_that_somebody_looks_at_is_not_written_over() -> None:
+def test_a_slab_that_is_looked_at_is_not_written_over() -> None:
     slabs = ffi.Slabs(1_000_000)
     first = slabs.slab
     first[0] = 7
@@ -122,7 +122,7 @@ def test_a_slab_that_somebody_looks_at_is_not_written_over() -> None:
     assert slabs.slab is not second
 
 
-def test_a_slab_that_nobody_looks_at_is_used_again() -> None:
+def test_a_slab_that_is_not_looked_at_is_used_again() -> None:
     slabs = ffi.Slabs(1_000_000)
     first = slabs.slab
     part = slabs.lend(100_000)[50:60]

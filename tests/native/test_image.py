@@ -162,7 +162,7 @@ def test_every_length_but_its_own_is_damage(pair: Pair) -> None:
 
 @tried(300)
 @given(data=st.data())
-def test_whoever_can_sign_can_write_states_but_no_nonsense(data: st.DataObject) -> None:
+def test_a_signer_can_write_states_but_no_nonsense(data: st.DataObject) -> None:
     """What is taken with a sound checksum is given back as it is; the rest is refused."""
     image = bytearray(data.draw(st.sampled_from(walked_images())))
     for _ in range(data.draw(st.integers(1, 4))):

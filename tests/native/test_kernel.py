@@ -209,6 +209,7 @@ def test_on_the_tick_of_its_deadline_a_lease_holds_and_one_later_it_does_not(pai
             {"id": "free", "assignee": "ada", "leaseTtlSeconds": "9"},
         ),
         (KernelStop.MEMBER, "issue.lease_release", HOLDER | {"leaseTtlSeconds": 60}),
+        (KernelStop.MEMBER, "issue.lease_release", HOLDER | {"handedBack": True}),
         (KernelStop.TEXT, "issue.claim", {"id": "-free", "assignee": "ada"}),
         (KernelStop.TEXT, "issue.claim", {"id": "x" * 129, "assignee": "ada"}),
         (KernelStop.TEXT, "issue.claim", {"id": "free", "assignee": "x" * 65}),
@@ -347,7 +348,7 @@ def test_a_start_from_a_journal_goes_on_where_it_ended(pair: Pair) -> None:
     pair.hot("issue.close", id="late")
     pair.law = Authority(pair.law_journal, pair.time.clock())
     pair.native = NativeAuthority(pair.native_journal, pair.time.clock())
-    pair.ask("issue.add", "cli", id="new", title="t")  # whoever writes first takes over
+    pair.ask("issue.add", "cli", id="new", title="t")  # the first writer takes over
     pair.hot("issue.lease_renew", **HOLDER)
     pair.hot("issue.close", id="new")
     pair.cold(KernelStop.REPEAT, "issue.claim", id="free", assignee="bob", requestId="r")

@@ -99,6 +99,8 @@ class Walk:
             payload = self._shown()
         if action in ("issue.claim", "issue.lease_renew"):
             self._timed(payload)
+        if action == "issue.lease_release" and rng.random() < 0.2:
+            payload["handedBack"] = rng.choice((True, False, None))
         if action == "issue.close" and rng.random() < 0.2:
             payload["reason"] = rng.choice(REASONS)
         return self._line(action, payload)

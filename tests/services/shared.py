@@ -1,4 +1,4 @@
-"""One PostgreSQL for all tests of a run, and an empty journal in it for whoever asks.
+"""One PostgreSQL for all tests of a run, and an empty journal in it for each test that asks.
 
 Nothing that these tests show hangs on a disk, so the server does not wait for it.
 """
@@ -46,7 +46,7 @@ def excused() -> Iterator[None]:
 
 
 class Database:
-    """Gives out URLs of journals that nobody has made yet."""
+    """Gives out URLs of journals that are not made yet."""
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo

@@ -72,7 +72,7 @@ class Wire:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """Nothing goes through any more, and nobody is told."""
+        """Nothing goes through any more, and neither end is told."""
         self._is_cut = True
         for strand in self.strands:
             strand.hold()

@@ -45,7 +45,7 @@ def state_dir(tmp_path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Work in every situation: `a` waits for nobody, `b` for `a`, `w` is held, `t` is contended."""
+    """Work in every situation: `a` is free, `b` for `a`, `w` is held, `t` is contended."""
 
     run: Run
     holder: tuple[str, ...]  # of `w`, as options
@@ -55,7 +55,7 @@ class Scene:
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No setting of whoever runs the tests, and no state directory but the test's own."""
+    """No setting of the user who runs the tests, and no state directory but the test's own."""
     for name in ("ASSIGNEE", "FENCE", "ISSUE", "JOB", "LEASE", "STATE_DIR", "FAILPOINT", "WORKER"):
         monkeypatch.delenv(f"UNDERSTUDY_{name}", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -137,7 +137,7 @@ def _nursery(room: str) -> Nursery:
 
 
 def main(line: socket.socket, room: str) -> None:
-    """Fork what is asked for, and tell how it ended, until nobody asks any more."""
+    """Fork what is asked for, and tell how it ended, until the pipe closes."""
     command = _imported({"cli", room})
     woken, waker = os.pipe()
     os.set_blocking(waker, False)

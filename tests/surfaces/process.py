@@ -89,7 +89,7 @@ def launched(
 
 
 def commanded(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
-    """As `understudy`, in this process: for whoever asks what is so, and not how a process ends.
+    """As `understudy`, in this process: for tests that ask what is so, and not how a process ends.
 
     What a command does not catch reaches the test.
     """

@@ -36,7 +36,7 @@ def sidecar(state_dir: Path) -> Iterator[Serve]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever wants the lock in this process does not wait for it."""
+    """A writer that wants the lock in this process does not wait for it."""
     monkeypatch.setattr(limits, "LOCK_WAIT_MS", 10)
 
 
@@ -88,6 +88,8 @@ def test_status_leaves_with_7_where_none_serves(call: Run, bare: Run, tmp_path: 
     to_people = call("authority", "status")
     assert (to_people.code, to_people.out) == (7, "")
     assert "sidecar_unreachable" in to_people.err
+    assert "authority serve" in to_people.err
+    assert "authority status" not in to_people.err, "that is where the reader is"
     to_programs = call("authority", "status", "--json")
     assert (to_programs.code, to_programs.json["failureClasses"]) == (7, ["sidecar_unreachable"])
     nowhere = bare("authority", "status", "--state-dir", tmp_path / "nowhere", "--json")
@@ -173,7 +175,7 @@ def test_a_number_that_is_too_great_is_refused_as_without_a_sidecar(
     assert (served.code, served.json) == (direct.code, direct.json)
 
 
-def test_a_socket_that_nobody_serves_is_no_obstacle(
+def test_a_socket_that_is_not_served_is_no_obstacle(
     sidecar: Serve, state_dir: Path, call: Run
 ) -> None:
     assert call("issue", "add", "before").code == 0
@@ -295,5 +297,5 @@ def test_what_only_reads_the_journal_works_beside_a_sidecar(
     assert call("replay", "--json").json["rows"] == 1
     assert call("export", "--json").json["issues"] == 1
     eventually(lambda: call("verify").code == 0)  # the evidence is a little behind
-    with socket.socket(socket.AF_UNIX) as probe:  # and nobody disturbed the socket
+    with socket.socket(socket.AF_UNIX) as probe:  # and the socket is undisturbed
         probe.connect(f"/proc/self/cwd/{state_dir.name}/{SOCKET}")

@@ -221,6 +221,23 @@ def test_an_issue_is_closed_with_its_witness_and_not_without(
     assert ask("replay").code == 0
 
 
+def test_checks_do_not_run_for_a_witness_that_will_be_refused(
+    ask: Run, tree: Path, state_dir: Path
+) -> None:
+    lease = ask("issue", "claim", "w", "--assignee", "ann", "--json").json["issue"]["lease"]
+    held = ("--assignee", "ann", "--lease-id", lease["leaseId"])
+    for words, code in (
+        (["--issue", "nowhere"], 3),
+        (["--issue", "w"], 6),
+        (["--issue", "w", *held, "--fence", "999"], 6),
+    ):
+        assert ask("required", "witness", "--cwd", tree, *words).code == code
+    assert not (state_dir / "ciwitness" / "logs").exists()
+    fence = ("--fence", str(lease["fence"]))
+    assert ask("required", "witness", "--cwd", tree, "--issue", "w", *held, *fence).code == 0
+    assert (state_dir / "ciwitness" / "logs").exists()
+
+
 def test_exec_hands_back_what_is_done_without_a_witness(ask: Run, state_dir: Path) -> None:
     done = understudy("exec", "w", "--state-dir", state_dir, "--json", "--", "true")
     report = orjson.loads(done.stdout)

@@ -4,6 +4,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from understudy.surfaces.cli.main import cli
 # Leaf command -> what it is given in the scene, and what it then says to people.
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "init": ([], "exists: "),
+    "where": ([], "the option --state-dir names it"),
     "issue add": (["new", "--type", "epic", "--label", "x", "--owner", "o"], "added us-"),
     "issue list": ([], "a  P1  open"),
     "issue ready": ([], "a  P1  open"),
@@ -37,8 +39,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "resume": (["t"], "left by tim, fence 1"),
     "issue close": (["w", "HOLDER", "--reason", "done"], "closed w"),
     "dep add": (["a", "w", "--type", "related"], "a related w"),
-    "dep remove": (["b", "a"], "no longer: b blocks a"),
-    "dep replace": (["b", "a", "w"], "b blocks w"),
+    "dep remove": (["b", "a"], "no longer: b waits for a"),
+    "dep replace": (["b", "a", "w"], "b waits for w"),
     "dep diagnostics": ([], "no cycles, nothing missing"),
     "sublease grant": (["w", "HOLDER", "--holder", "s", "--scope", "issue.close"], "of s: issue"),
     "sublease revoke": (["w", "s1", "HOLDER"], "revoked s1"),
@@ -126,6 +128,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "required delta": (["b.py", "a.py", "b.py"], "a.py\nb.py\n2 paths  delta1_"),
     "world-registry-check": ([], "contract: accepted"),
     "doctor": ([], "0 wrong"),
+    "completion": (["fish"], "_UNDERSTUDY_COMPLETE=fish_complete"),
 }
 # They need no state directory, take their time, or print what others say; most have own files.
 APART = {
@@ -136,8 +139,8 @@ APART = {
 }  # fmt: skip
 EXIT_CODES = (
     "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",
-    "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed", "75 try later",
-    "78 configuration",
+    "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed",
+    "10 nothing ready", "75 try later", "78 configuration",
 )  # fmt: skip
 
 
@@ -271,8 +274,9 @@ def test_the_first_help_names_commands_exit_codes_and_a_beginning(bare: Run) -> 
 def test_a_command_that_needs_no_state_directory_speaks_to_people_and_programs(
     tmp_path: Path, words: list[str]
 ) -> None:
-    to_people = understudy(*words, cwd=tmp_path)
-    to_programs = understudy(*words, "--json", cwd=tmp_path)
+    with ThreadPoolExecutor() as pool:  # a demo mostly waits
+        said = pool.map(lambda more: understudy(*words, *more, cwd=tmp_path), ([], ["--json"]))
+        to_people, to_programs = said
     assert to_people.returncode == to_programs.returncode == 0, to_people.stderr.decode()
     assert to_people.stdout.decode().count("\n") > 1
     assert isinstance(orjson.loads(to_programs.stdout), dict)
@@ -312,10 +316,13 @@ def test_nothing_is_said_as_nothing(call: Run) -> None:
     for words, text in (
         (["issue", "list"], "nothing\n"),
         (["issue", "leases"], "no leases\n"),
-        (["issue", "next", "--assignee", "ada"], "nothing is ready\n"),
     ):
         said = call(*words)
         assert (said.code, said.out) == (0, text)
+    said = call("issue", "next", "--assignee", "ada")
+    assert (said.code, said.out) == (10, "nothing is ready\n")
+    to_programs = call("issue", "next", "--assignee", "ada", "--json")
+    assert (to_programs.code, to_programs.json["result"]) == (10, "accepted")
 
 
 def test_a_read_leaves_no_row_unless_reads_are_evidence(scene: Scene, state_dir: Path) -> None:
@@ -396,7 +403,7 @@ def test_init_makes_a_directory_once(bare: Run, tmp_path: Path) -> None:
     first = bare("init", "--state-dir", folder, "--node", "n1", "--json").json
     second = bare("init", "--state-dir", folder, "--node", "n2", "--json").json
     assert (first["created"], second["created"]) == (True, False)
-    assert folder.stat().st_mode & 0o077 == 0, "nobody else reads it"
+    assert folder.stat().st_mode & 0o077 == 0, "no other user reads it"
     stamp = bare("issue", "add", "x", "--state-dir", folder, "--json").json["stamp"]
     assert stamp["node"] == "n1"
 
@@ -497,3 +504,16 @@ def _cpu_seconds(command: list[str]) -> float:
 def _children() -> float:
     usage: Any = resource.getrusage(resource.RUSAGE_CHILDREN)
     return float(usage.ru_utime + usage.ru_stime)
+
+
+def test_a_dependency_is_said_the_way_it_works(scene: Scene) -> None:
+    assert scene.run("dep", "add", "a", "w").out == "a waits for w\n"
+    assert "waits for w" in scene.run("issue", "blocked").out
+    assert scene.run("dep", "add", "a", "t", "--type", "waits-for").out == (
+        "a waits for t (waits-for)\n"
+    )
+    assert scene.run("dep", "add", "a", "b", "--type", "related").out == "a related b\n"
+    shown = scene.run("issue", "show", "a").out
+    assert "  after     w\n" in shown
+    assert "  related   b\n" in shown
+    assert "blocks" not in shown

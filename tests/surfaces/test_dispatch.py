@@ -13,6 +13,7 @@ import pytest
 
 from tests.faults.aftermath import prove, pump
 from tests.faults.load import Load
+from tests.long import LONG
 from tests.patience import PATIENCE_SECONDS
 from tests.surfaces.conftest import Run
 from tests.surfaces.process import (
@@ -99,7 +100,7 @@ def test_a_line_may_arrive_in_pieces(state_dir: Path) -> None:
     with Dispatch(state_dir) as running:
         for cut in range(1, len(second), 11):
             running.write(encoded([{"action": "issue.list"}]) + second[:cut])
-            assert running.answer()["action"] == "issue.list", "whole lines wait for nobody"
+            assert running.answer()["action"] == "issue.list", "whole lines do not wait"
             running.write(second[cut:])
             assert running.answer()["action"] == "issue.add"
         for place in range(len(first)):
@@ -276,6 +277,7 @@ def test_a_second_dispatch_waits_for_the_first_and_goes_on_behind_it(state_dir: 
     assert [row[1] for row in journal_rows(state_dir)] == [1, 1, 2], "each took its own epoch"
 
 
+@LONG  # it waits for the lock as long as commands do
 def test_a_second_dispatch_that_waited_long_enough_is_told_who_is_busy(state_dir: Path) -> None:
     with Dispatch(state_dir) as first:
         first.ask("issue.list")

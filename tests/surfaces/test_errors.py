@@ -55,7 +55,7 @@ def _edited(_: Scene, state_dir: Path, __: pytest.MonkeyPatch) -> list[str]:
 
 def _busy(_: Scene, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     handle = os.open(state_dir / "lock", os.O_RDWR)
-    fcntl.flock(handle, fcntl.LOCK_EX)  # nobody else needs this one again
+    fcntl.flock(handle, fcntl.LOCK_EX)  # no other test needs this one again
     monkeypatch.setattr(limits, "LOCK_WAIT_MS", 20)
     return ["issue", "add", "x"]
 
@@ -295,3 +295,11 @@ def _assert_os_error(said: Said) -> None:
 def _assert_calm(done: subprocess.CompletedProcess[bytes]) -> None:
     assert b"Traceback" not in done.stderr, done.stderr.decode(errors="replace")
     assert done.returncode >= 0
+
+
+@pytest.mark.parametrize("words", [("--json", "issue", "list"), ("issue", "--json", "list")])
+def test_json_before_the_command_is_told_its_place(bare: Run, words: tuple[str, ...]) -> None:
+    said = bare(*words)
+    assert (said.code, said.err) == (2, "")
+    assert "behind the command" in said.json["diagnostic"]
+    assert "--version" not in said.json["diagnostic"]

@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.actors.litter import Mark
-from tests.actors.test_port import TROUBLE
-from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
+from tests.actors.litter import TROUBLE, Mark
+from tests.actors.litter import mark as mark  # noqa: PLC0414 - a fixture
 from tests.long import pairs
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.surfaces.conftest import Run
@@ -143,6 +142,13 @@ def test_a_command_learns_what_it_works_on(folder: Path) -> None:
     assert done.stderr == b""
 
 
+def test_a_command_gets_no_secret_of_ours(folder: Path) -> None:
+    secrets = {"UNDERSTUDY_HTTP_TOKEN": "t" * 32}
+    done = understudy("exec", "x", "--state-dir", folder, "-q", "--", "env", env=secrets)
+    assert done.returncode == 0
+    assert b"t" * 32 not in done.stdout
+
+
 def test_a_command_can_speak_for_its_lease(folder: Path) -> None:
     script = '"$0" guard && "$0" issue update x --notes half && "$0" issue renew x'
     done = executed(folder, "sh", "-c", script, str(UNDERSTUDY))
@@ -181,6 +187,21 @@ def test_a_command_that_cannot_begin_after_all_is_handed_back(folder: Path, tmp_
 
 
 # --- who may ------------------------------------------------------------------------------------
+
+
+def test_where_output_would_leave_by_a_link_of_another_user_nothing_is_claimed(
+    folder: Path, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link for another user")
+    (tmp_path / "outside").mkdir()
+    (folder / "logs").symlink_to(tmp_path / "outside")
+    os.lchown(folder / "logs", 65_534, 65_534)
+    done = executed(folder, "true")
+    assert done.returncode == 1
+    assert b"a link that user 65534 has made; remove it" in done.stderr
+    assert shown(folder) == ("open", False)
+    assert list((tmp_path / "outside").iterdir()) == []
 
 
 def test_what_cannot_be_claimed_is_not_run(folder: Path, tmp_path: Path) -> None:
@@ -384,7 +405,7 @@ def test_without_a_state_directory_nothing_is_run(tmp_path: Path) -> None:
 
 
 def test_much_output_costs_little(folder: Path) -> None:
-    """50 MB, of which nobody but the log reads anything."""
+    """50 MB, which only the log reads."""
     words = ("head", "-c", "50000000", "/dev/zero")
     with Path(os.devnull).open("wb") as nowhere:
         done = subprocess.run(
@@ -419,7 +440,7 @@ def test_a_reader_that_leaves_does_not_end_the_work(folder: Path) -> None:
     assert shown(folder) == ("closed", False)
 
 
-def test_streams_that_are_closed_are_nobody_s_trouble(folder: Path) -> None:
+def test_streams_that_are_closed_are_no_trouble(folder: Path) -> None:
     script = f'exec "{UNDERSTUDY}" exec x --state-dir "{folder}" -- sh -c "echo hello" <&- >&- 2>&-'
     assert subprocess.run(["sh", "-c", script], check=False).returncode == 0
     assert (folder / "logs" / "x" / "1.log").read_text() == "hello\n"

@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.actors.litter import Mark
-from tests.actors.test_port import TROUBLE
-from tests.actors.test_port import mark as mark  # noqa: PLC0414 - a fixture
+from tests.actors.litter import TROUBLE, Mark
+from tests.actors.litter import mark as mark  # noqa: PLC0414 - a fixture
 from tests.patience import eventually
 from tests.surfaces.conftest import Run
 from tests.surfaces.process import UNDERSTUDY, Program, Serve, understudy

@@ -27,7 +27,7 @@ def test_a_fiber_lives_and_ends_on_the_command_line(scene: Scene) -> None:
     assert scene.run("fiber", "list", "w").out == "no fibers\n"
 
 
-def test_whoever_takes_over_is_told_what_was_running(scene: Scene) -> None:
+def test_a_holder_that_takes_over_is_told_what_was_running(scene: Scene) -> None:
     assert scene.run("issue", "break", "t", "--reason", "gone").code == 0
     assert scene.run("fiber", "list", "t").out == "f1  orphaned  lint\n  f2  orphaned  one file\n"
     claimed = scene.run("issue", "claim", "t", "--assignee", "bob", "--lease-id", "b", "--json")

@@ -218,6 +218,19 @@ def test_a_worker_s_environment_names_what_to_guard(held: int, state_dir: Path) 
     assert explicit.returncode == 6
 
 
+def test_a_lease_of_another_authority_says_nothing_here(
+    held: int, state_dir: Path, tmp_path: Path
+) -> None:
+    """Issue and fence are by chance the same in both; only one of them has granted it."""
+    env = {"UNDERSTUDY_ISSUE": "x", "UNDERSTUDY_FENCE": str(held)}
+    here, elsewhere = state_dir / "authority.sock", tmp_path / "elsewhere" / "authority.sock"
+    words = ("guard", "--state-dir", state_dir)
+    assert understudy(*words, env=env | {"UNDERSTUDY_SOCKET": str(here)}).returncode == 0
+    found = understudy(*words, env=env | {"UNDERSTUDY_SOCKET": str(elsewhere)})
+    assert found.returncode == 2
+    assert b"of another authority" in found.stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -260,7 +273,7 @@ def test_without_a_journal_there_is_no_yes(tmp_path: Path) -> None:
 
 def test_it_leaves_no_row_and_takes_no_lock(call: Run, held: int, state_dir: Path) -> None:
     rows = len(journal_rows(state_dir))
-    with Office(state_dir):  # somebody writes, for long
+    with Office(state_dir):  # an office writes, for long
         assert guarded(state_dir, "issue/x", held)[0] == 0
         assert guarded(state_dir, "issue/x", held + 1)[0] == 6
     assert call("policy", "set", "--evidence-reads").code == 0
@@ -269,7 +282,7 @@ def test_it_leaves_no_row_and_takes_no_lock(call: Run, held: int, state_dir: Pat
     assert len(journal_rows(state_dir)) == rows + 1
 
 
-def test_a_sidecar_that_is_stopped_holds_nobody_up(held: int, state_dir: Path) -> None:
+def test_a_sidecar_that_is_stopped_holds_no_guard_up(held: int, state_dir: Path) -> None:
     with Serve(state_dir) as running:
         running.ready()
         running.halt()

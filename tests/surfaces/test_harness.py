@@ -9,7 +9,7 @@ from .conftest import Run, Scene
 SECTIONS = {"sections": [{"ref": "a", "changedPaths": ["x"]}, {"ref": "b", "changedPaths": ["x"]}]}
 
 
-def test_whoever_takes_over_reads_what_was_left(scene: Scene) -> None:
+def test_a_worker_that_takes_over_reads_what_was_left(scene: Scene) -> None:
     said = scene.run(
         "issue", "handover", "w", *scene.holder, "--summary", "half", "--done", "lexer",
         "--next", "parser", "--artifact", "branch:x", "--notes", "mind the gap",
@@ -19,7 +19,7 @@ def test_whoever_takes_over_reads_what_was_left(scene: Scene) -> None:
     told = scene.run("resume", "w").out
     for text in ("half", "done:\n  - lexer", "next:\n  - parser", "  - branch:x", "mind the gap"):
         assert text in told
-    assert "nobody left anything" in scene.run("resume", "a").out
+    assert "no holder left anything" in scene.run("resume", "a").out
     late = scene.run("issue", "handover", "w", *scene.holder, "--summary", "mine")
     assert (late.code, "lease_missing" in late.err) == (6, True)
 

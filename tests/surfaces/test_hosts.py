@@ -85,7 +85,7 @@ def test_a_password_is_not_written_down(tmp_path: Path, url: str) -> None:
     assert not home.exists()
 
 
-def test_a_password_that_somebody_wrote_down_is_refused(homes: list[Path]) -> None:
+def test_a_password_that_was_written_down_is_refused(homes: list[Path]) -> None:
     (homes[0] / "journal.url").write_text("postgresql://ada:secret@db/x\n")
     words = refusal("issue", "list", "--state-dir", homes[0], code=Exit.CONFIG)
     assert "secret" not in words
@@ -209,7 +209,7 @@ def test_a_tree_works_while_another_host_is_active(homes: list[Path]) -> None:
     assert [each["status"] for each in issues] == ["closed"] * 3
 
 
-def test_whoever_is_started_again_on_its_own_folder_need_not_wait(homes: list[Path]) -> None:
+def test_a_host_that_is_started_again_on_its_own_folder_need_not_wait(homes: list[Path]) -> None:
     with Serve(homes[0]).ready() as first:
         first.kill()
     with Serve(homes[0]).ready():

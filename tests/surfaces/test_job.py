@@ -123,7 +123,7 @@ def test_a_log_is_taken_over_with_its_nodes(call: Run, bare: Run, tmp_path: Path
         ("PourTea", {}, "line 2: unknown kind 'PourTea'"),
     ],
 )
-def test_a_log_with_operations_that_nobody_can_have_written_is_refused(
+def test_a_log_with_operations_that_no_node_can_have_written_is_refused(
     call: Run, tmp_path: Path, kind: str, body: dict[str, object], said: str
 ) -> None:
     stamp = {"wallMs": 1, "counter": 0, "node": "n"}

@@ -1,4 +1,4 @@
-"""One journal, whoever writes it: C or Python, in this process or behind a socket, in any order.
+"""One journal, whatever writes it: C or Python, in this process or behind a socket, in any order.
 
 The same lines are taken by one mode, and by others that take turns; whatever is on disk in the end
 is the same to the byte.

@@ -22,7 +22,7 @@ BINDINGS = tuple(
 # --- issues.jsonl -------------------------------------------------------------------------------
 
 
-def test_what_was_imported_comes_out_again_with_members_that_nobody_knows(
+def test_what_was_imported_comes_out_again_with_members_that_are_unknown(
     call: Run, tmp_path: Path
 ) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
@@ -303,3 +303,18 @@ def test_a_document_of_another_shape_fails_the_world_check(
 def test_everything_that_is_shipped_passes_its_own_check(bare: Run) -> None:
     report = bare("check", "--json").json
     assert (report["result"], report["issues"], report["failureClasses"]) == ("accepted", [], [])
+
+
+def test_an_import_says_what_became_of_types_that_are_not_ours(call: Run, tmp_path: Path) -> None:
+    words = ("bug", "bug", "chore", "task")
+    rows = [{"id": f"x-{at}", "title": "t", "issue_type": word} for at, word in enumerate(words)]
+    (tmp_path / "b.jsonl").write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in rows))
+    said = call("import", tmp_path / "b.jsonl")
+    assert said.out.splitlines() == [
+        "imported 4, skipped 0",
+        "2 of type bug: a task with the label bug",
+        "1 of type chore: a task with the label chore",
+    ]
+    assert len(call("issue", "list", "--label", "bug", "--json").json["issues"]) == 2
+    again = call("import", tmp_path / "b.jsonl", "--skip-existing", "--json").json
+    assert (again["skipped"], again["retyped"]) == (4, {})

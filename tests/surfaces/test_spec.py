@@ -163,7 +163,6 @@ def test_what_yaml_guesses_is_refused_by_line_and_step(text: str, problem: str) 
         ("f.yaml", b"a: \xff", "neither YAML nor JSON"),
         ("f.yaml", b"a: \x00", "neither YAML nor JSON"),
         ("f.yaml", b"specId: x\nsteps: []\n", "f.yaml, line 2: steps: Expected `array` of length"),
-        ("f.yaml", b"#" * (limits.REQUEST_BYTES_MAX + 1), "longer than"),
     ],
 )  # fmt: skip
 def test_what_is_no_spec_is_a_usage_error(name: str, text: bytes, problem: str) -> None:

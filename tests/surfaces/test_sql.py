@@ -45,7 +45,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def home(
     request: pytest.FixtureRequest, homes: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A state directory with work in it; whoever only asks leaves it as it is."""
+    """A state directory with work in it; a question leaves it as it is."""
     engine: str = request.param
     if engine not in homes:
         folder = tmp_path_factory.mktemp(engine) / "state"
@@ -286,7 +286,7 @@ def test_an_endless_answer_is_streamed_and_can_be_interrupted(home: Path) -> Non
 
 
 @both
-def test_whoever_reads_no_further_is_left_in_peace(home: Path) -> None:
+def test_a_reader_that_reads_no_further_is_left_in_peace(home: Path) -> None:
     words = (UNDERSTUDY, "sql", f"{ENDLESS} SELECT x FROM c", "--state-dir", home)
     with Program(words, pipes=True) as running:
         assert running.process.stdin is not None
@@ -432,7 +432,7 @@ def _until(terminal: int, wanted: bytes) -> bytes:
     while wanted not in seen:
         try:
             part = os.read(terminal, 65_536)
-        except OSError:  # whoever had the other end is gone
+        except OSError:  # the other end is gone
             part = b""
         assert part, seen.decode(errors="replace")
         seen += part

@@ -32,7 +32,7 @@ class Up(Program):
         return found is not None and found["pid"] == self.pid
 
     def look(self) -> dict[str, Any] | None:
-        """The picture, or None where nobody draws one just now."""
+        """The picture, or None where no tree draws one just now."""
         try:
             return control.ask(self.state_dir / RUN_FOLDER, {"ask": "picture"}, 10.0)
         except control.NoTree:

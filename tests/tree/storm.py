@@ -119,7 +119,7 @@ def _victims(kind: str, picture: dict[str, Any], program: int) -> Iterator[Ident
         ],
     }
     for pid in pids[kind]():
-        if pid is not None:  # else it is being started; and `identity` of nobody is our own
+        if pid is not None:  # else it is being started; and `identity` of None is our own
             with suppress(OSError):
                 yield identity(pid)
 

@@ -57,7 +57,7 @@ def test_jobs_are_done_in_order_by_kind_and_with_what_they_leave(
         "x": "pending",
     }  # fmt: skip
     assert {each.get("completedBy") for name, each in found.items() if name != "x"} == {"gpu"}
-    assert found["x"]["attempts"] == 0, "nobody handles it"
+    assert found["x"]["attempts"] == 0, "it has no handler"
     assert found["b"]["attempts"] == 2
     assert "job/b: attempt 1 of 16: job_artifact_invalid, line 1 of UNDERSTUDY_ARTIFACTS" in said
     assert [each["artifactType"] for each in found["d"]["artifacts"]] == [
@@ -73,7 +73,7 @@ def test_jobs_are_done_in_order_by_kind_and_with_what_they_leave(
     prove(state_dir)
 
 
-def test_whoever_dies_a_job_is_gone_on_with_and_down_gives_it_back(
+def test_whatever_dies_a_job_is_gone_on_with_and_down_gives_it_back(
     state_dir: Path, tmp_path: Path
 ) -> None:
     add(state_dir, "an-issue")

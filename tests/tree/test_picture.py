@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from understudy.surfaces.cli.tree_text import drawn, summary
+import pytest
+
+from understudy.surfaces.cli.tree_text import drawn, fitted, paint, rests, summary
 
 
 def picture(**changes: Any) -> dict[str, Any]:
@@ -60,6 +62,33 @@ def test_jobs_are_shown_beside_issues() -> None:
 def test_a_tree_that_stops_says_why() -> None:
     stopping = picture()["dispatcher"] | {"stopping": "asked to"}
     assert "stopping: asked to" in summary(picture(dispatcher=stopping))
+
+
+def test_what_rests_is_shown_with_its_time_and_its_reason() -> None:
+    rest = {"issue": "us-7", "restMs": 11_001, "why": "retry pause"}
+    found = picture(dispatcher=picture()["dispatcher"] | {"rests": [rest]})
+    assert list(rests(found)) == ["us-7 rests 12s: retry pause"]
+    assert "us-7 rests 12s: retry pause" in text(found)
+
+
+def test_a_narrow_screen_cuts_lines_and_keeps_the_head() -> None:
+    whole = list(drawn(picture()))
+    assert max(len(line) for line, _ in whole) > 60
+    shown = [line for line, _ in fitted(picture(), 60, 4)]
+    assert len(shown) == 4
+    assert max(map(len, shown)) == 60
+    assert shown[0].startswith("coord_sup  up 1h01m")
+    assert list(fitted(picture(), 200, 100)) == whole
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colour_is_none(monkeypatch: pytest.MonkeyPatch, env: dict[str, str]) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\033[" in paint("x", "green")
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert (paint("x", "green"), paint("x", "bold")) == ("x", "x")
 
 
 def test_parts_that_do_not_answer_leave_the_rest_visible() -> None:

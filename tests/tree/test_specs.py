@@ -13,6 +13,7 @@ import pytest
 from tests.patience import eventually
 from tests.surfaces.process import report_of, understudy
 from tests.tree.house import Up, add, kill, prove, statuses
+from understudy.actors.tree import RUN_FOLDER
 from understudy.authority import Office, open_journal
 from understudy.authority.service.client import Client
 
@@ -61,8 +62,9 @@ def test_jobs_are_made_and_written_beside_workers_and_all_are_waited_for(
     with Up(state_dir, "--exec", "true", "--specs", "--until-done", cwd=tmp_path) as up:
         assert up.wait() == 0, up.complaint()
         assert "job files in" in up.complaint()
-    found = files(tmp_path / "runtime" / "narrative")
+    found = files(state_dir / "job-files")
     assert found == {f"a+s{number}.json" for number in range(100)} | {"b+s0.json"}
+    assert not (tmp_path / "runtime").exists(), "nothing is left where it was started"
     with Office(state_dir) as office:
         shown = office.ask("spec.show", {"specId": "b"})["spec"]
     assert shown["state"] == "materialized"
@@ -77,7 +79,8 @@ def test_a_tree_alone_says_what_it_does_heals_and_is_not_harmed_by_frozen_cells(
     submit(state_dir, "a", 1)
     folder = tmp_path / "blocked" / "jobs"
     folder.parent.write_text("in the way")
-    with Up(state_dir, "--specs", "--job-files", folder) as up, up_client(up) as client:
+    words = ("--specs", "--job-files", folder, "--ttl", "30")  # a killed one may die with a lease
+    with Up(state_dir, *words) as up, up_client(up) as client:
         eventually(lambda: _told(up))
         line = understudy("status", "--state-dir", state_dir).stdout.decode()
         for word in ("1 jobs made of 1 specs", "0 jobs dispatched", "files not written"):
@@ -109,6 +112,29 @@ def test_a_tree_alone_says_what_it_does_heals_and_is_not_harmed_by_frozen_cells(
     assert len(files(folder)) == 3
     assert {each["job"]["jobId"] for each in accepted(state_dir, "dispatch.release")} == {"a:s0"}
     prove_once(state_dir, 3)
+
+
+def test_what_a_killed_dispatcher_has_told_is_told_by_up_that_did_not_look(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "blocked" / "jobs"
+    folder.parent.write_text("in the way")
+    with Up(state_dir, "--specs", "--job-files", folder) as up, up_client(up) as client:
+        before = {"job_dispatcher": up.pid_of("job_dispatcher")}
+        up.halt()
+        _ask(client, "spec.submit", specId="a", steps=[{"stepKey": "s0", "kind": "k"}])
+        reports = state_dir / RUN_FOLDER / "reports.jsonl"
+        eventually(lambda: "not written" in reports.read_text())
+        folder.parent.unlink()  # the next dispatcher has nothing to tell
+        kill(before["job_dispatcher"])
+        up.wake()
+        eventually(lambda: _are_new(up, before))
+        drawn = understudy("tree", "--state-dir", state_dir).stdout.decode()
+        assert "not written" in drawn
+        assert report_of("down", "--state-dir", state_dir)["left"] == []
+        assert up.wait() == 0, up.complaint()
+        told = reports.read_text().count('"what": "not written"')
+        assert up.complaint().count("not written") == told, "each is told once"
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The tree at work: claims, workers, retries, escalation, and a clean end."""
 
+import os
 import signal
 import sys
 from contextlib import ExitStack
@@ -68,10 +69,13 @@ def test_a_job_that_always_fails_is_tried_as_often_as_allowed_and_escalated_once
     add(state_dir, "bad", "good")
     command = f'[ "$UNDERSTUDY_ISSUE" = good ] || {{ echo "no luck"; {end}; }}'
     with Up(state_dir, "--exec", command, "--workers", "2", "--until-done") as up:
-        assert up.wait() == 0, up.complaint()
+        assert up.wait() == 11, up.complaint()
     found = statuses(state_dir)
     assert (found.pop("good"), found.pop("bad")) == ("closed", "blocked")
     assert list(found.items()) == [("bad.escalation-1", "open")], "one escalation"
+    assert issues(state_dir)["bad.escalation-1"]["issueType"] == "escalation"
+    taken = understudy("issue", "next", "--assignee", "bob", "--json", "--state-dir", state_dir)
+    assert "issue" not in orjson.loads(taken.stdout), "it waits for a person"
     assert issues(state_dir)["bad"]["attempts"] == 3
     assert accepted(state_dir, "issue.claim")["bad"] == 3
     assert accepted(state_dir, "issue.discover") == {"bad": 1}
@@ -84,20 +88,36 @@ def test_a_handler_in_python_works_and_its_traceback_is_kept(
     state_dir: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "trade.py").write_text(
-        "from understudy.actors.handlers import HandBack, Job\n"
-        "def work(job: Job) -> None:\n"
+        "from understudy.actors.handlers import HandBack, IssueWork\n"
+        "def work(job: IssueWork) -> None:\n"
         "    if job.issue_id == 'bad':\n"
         "        raise RuntimeError('spoiled')\n"
         "    print('worked on', job.issue['title'], job.fence)\n"
     )
     add(state_dir, "bad", "good")
     with Up(state_dir, "--handler", "trade:work", "--until-done", cwd=tmp_path) as up:
-        assert up.wait() == 0, up.complaint()
+        assert up.wait() == 11, up.complaint()
     assert statuses(state_dir)["good"] == "closed"
     assert statuses(state_dir)["bad"] == "blocked"
     log = understudy("logs", "bad", "--state-dir", state_dir)
     assert b"RuntimeError: spoiled" in log.stdout
     assert b"worked on good" in understudy("logs", "good", "--state-dir", state_dir).stdout
+
+
+def test_an_async_handler_is_run_before_its_issue_is_closed(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    add(state_dir, "a")
+    (tmp_path / "trade.py").write_text(
+        "import asyncio, pathlib\n"
+        "async def work(task):\n"
+        "    await asyncio.sleep(0)\n"
+        "    pathlib.Path('ran').write_text(task.issue_id)\n"
+    )
+    with Up(state_dir, "--handler", "trade:work", "--until-done", cwd=tmp_path) as up:
+        assert up.wait() == 0, up.complaint()
+    assert statuses(state_dir) == {"a": "closed"}
+    assert (tmp_path / "ran").read_text() == "a"
 
 
 def test_down_hands_leases_back_and_leaves_nothing(state_dir: Path) -> None:
@@ -154,7 +174,7 @@ def test_a_job_that_sleeps_for_ever_runs_into_its_timeout(state_dir: Path) -> No
     add(state_dir, "a")
     words = ["--exec", "sleep 1000", "--job-timeout", "1", "--grace", "0", "--until-done"]
     with Up(state_dir, *words) as up:
-        assert up.wait() == 0, up.complaint()
+        assert up.wait() == 11, up.complaint()
     assert statuses(state_dir)["a"] == "blocked"
 
 
@@ -243,7 +263,7 @@ def test_a_dispatcher_that_dies_finds_its_workers_again(state_dir: Path, tmp_pat
     assert issues(state_dir)["a"]["attempts"] == 1
 
 
-def test_a_sidecar_that_dies_disturbs_nobody(state_dir: Path, tmp_path: Path) -> None:
+def test_a_sidecar_that_dies_disturbs_no_worker(state_dir: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     add(state_dir, "a")
     with Up(state_dir, "--exec", f"echo x >> {runs}; sleep 2", "--until-done") as up:
@@ -281,13 +301,6 @@ def test_a_folder_that_cannot_be_written_is_named(state_dir: Path) -> None:
     assert str(state_dir / "run").encode() in found.stderr
 
 
-def test_a_command_that_does_not_exist_is_a_failed_attempt(state_dir: Path) -> None:
-    add(state_dir, "a")
-    with Up(state_dir, "--exec", "exec /no/such/agent", "--until-done") as up:
-        assert up.wait() == 0, up.complaint()
-    assert statuses(state_dir)["a"] == "blocked"
-
-
 def test_five_hundred_idle_workers_and_one_job_make_one_claim(state_dir: Path) -> None:
     add(state_dir, "a")
     with Up(state_dir, "--exec", "true", "--workers", "500", "--until-done") as up:
@@ -317,9 +330,12 @@ def test_status_tree_and_top_show_it(state_dir: Path) -> None:
         shown = understudy("tree", "--state-dir", state_dir).stdout.decode()
         for word in ("authority_client", "evidence_writer", "worker_sup", "lease_dispatcher", "a "):
             assert word in shown
-        assert (
-            "1 of 1 workers busy" in understudy("status", "--state-dir", state_dir).stdout.decode()
-        )
+        ask = ("issue", "add", "Help", "--id", "e", "--type", "escalation")
+        assert understudy(*ask, "--state-dir", state_dir).returncode == 0
+        status = understudy("status", "--state-dir", state_dir).stdout.decode()
+        assert "1 of 1 workers busy" in status
+        assert "e  waits for a person: Help" in status
+        assert report_of("status", "--state-dir", state_dir)["waitsForPerson"] == ["e"]
         found = report_of("tree", "--state-dir", state_dir)
         assert [child["id"] for child in found["tree"]] == [
             "authority_client", "evidence_writer", "worker_sup", "lease_dispatcher",
@@ -350,3 +366,20 @@ def test_a_worker_that_prints_without_end_costs_a_bounded_log(state_dir: Path) -
     assert statuses(state_dir) == {"a": "closed"}
     kept = sum(path.stat().st_size for path in (state_dir / "logs").rglob("*") if path.is_file())
     assert kept < 4_000_000
+
+
+@pytest.mark.parametrize("name", few(["logs", "run"]))
+def test_a_tree_writes_through_no_link_of_another_user(
+    state_dir: Path, tmp_path: Path, name: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link for another user")
+    add(state_dir, "a")
+    (tmp_path / "outside").mkdir()
+    (state_dir / name).symlink_to(tmp_path / "outside")
+    os.lchown(state_dir / name, 65_534, 65_534)
+    with Up(state_dir, "--exec", "true", "--until-done") as up:
+        assert up.wait() == 1
+        assert "a link that user 65534 has made; remove it" in up.complaint()
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert statuses(state_dir) == {"a": "open"}

@@ -1,6 +1,6 @@
 """Parents and children of processes, as far as the system lets us arrange them.
 
-Linux lets a process adopt the orphans below it, so that whoever has no children has no descendants
+Linux lets a process adopt the orphans below it, so that one without children has no descendants
 either, and be killed with its parent. Elsewhere there are process groups only.
 
 A process ends none but its own children. They are not reaped by anybody else, so that a number
@@ -22,7 +22,7 @@ if LINUX:
 
 
 def adopt_orphans() -> None:
-    """From now on, whoever is orphaned below us becomes our child."""
+    """From now on, every orphan below us becomes our child."""
     _prctl(_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
 
 
@@ -79,7 +79,7 @@ def send(pid: int, number: int) -> None:
 
 
 def send_group(group: int, number: int) -> bool:
-    """A signal to a process group; False where nobody is in it any more."""
+    """A signal to a process group; False where it is empty."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

@@ -80,7 +80,7 @@ class WardenKeeper:
     def _hear(self, events: list[tuple[int, int]]) -> None:
         ready = {file for file, _ in events}
         if self._wake in ready and set(os.read(self._wake, 4096)) - {signal.SIGCHLD}:
-            self._bereaved(signal.SIGTERM)  # somebody asked this very process to end
+            self._bereaved(signal.SIGTERM)  # this very process was asked to end
         elif self._owner in ready or os.getppid() != self._owner_pid:
             self._bereaved(signal.SIGCONT)  # wardens see it for themselves, unless they are stopped
         if not self._leaving and self._control.fileno() in ready:
@@ -177,7 +177,7 @@ class WardenKeeper:
             try:
                 os.write(channel, f"lost {status} {len(orphans)}\n".encode())
             except OSError:
-                pass  # nobody listens any more
+                pass  # the owner listens no more
             os.close(channel)
         self._lost.clear()
 

@@ -4,7 +4,7 @@
     NAME.OFFSET    pieces of the rest, each named by where it begins; only the last few stay
 
 I1  A byte's place in the output is its offset in `NAME`, or in a piece after the piece's own.
-I2  While somebody writes, `NAME` is locked (flock), however the writer ends.
+I2  While it is written, `NAME` is locked (flock), however the writer ends.
 I3  No more than `HEAD_BYTES` + `PIECES_MAX` * `PIECE_BYTES` is kept, and none of it in memory.
 I4  A writer never waits for the reader, and a full disk loses output, not the command.
 """

@@ -1,20 +1,20 @@
 """A warden: one process that stands over one command, and leaves only when nothing is left of it.
 
     running --leader ends, told to, too late, owner or keeper gone--> ending --grace--> killing
-       \\------------------------- nobody left -------------------------/----------------/--> gone
+       \\------------------------- all are gone ------------------------/----------------/--> gone
 
 I1  Orphans below it become its children, so that without children it has no descendants.
-I2  The command is killed with it, and whoever else is below it becomes the keeper's.
+I2  The command is killed with it, and every other descendant becomes the keeper's.
 I3  It ends the command by itself when its owner or its keeper is gone, and at a time that the owner
-    sets ahead: an owner that is frozen holds nobody up.
-I4  It never waits for whoever reads the output.
+    sets ahead: an owner that is frozen holds nothing up.
+I4  It never waits for a reader of the output.
 
 It speaks lines over a socket that it shares with its keeper.
 
     to the owner     pid COMMAND WARDEN | no ERRNO WHERE | end STATUS LATE LEFT SIZE DROPPED
     from the owner   term GRACE_MS NUMBER | sig NUMBER | until CLOCK_MS
 
-After `end` it stays as long as somebody still reads what was printed.
+After `end` it stays as long as what was printed is still read.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Warden:
         for file, _ in events:
             if file == self._wake:
                 if set(os.read(self._wake, 4096)) - {signal.SIGCHLD}:
-                    self._end(self._grace_ms)  # somebody asked this very process to end
+                    self._end(self._grace_ms)  # this very process was asked to end
             elif file == self._channel:
                 self._listen()
             else:
@@ -284,7 +284,7 @@ class Warden:
         status = -1 if self._status is None else self._status
         size, dropped = (self._spool.size, self._spool.dropped) if self._spool else (0, 0)
         self._say(f"end {status} {self._late:d} {left} {size} {dropped}")
-        while busy and self._files and not self._abandoned:  # somebody reads slowly
+        while busy and self._files and not self._abandoned:  # a reader is slow
             busy = [done for done in busy if not done.acquire(timeout=_SLOW_READER_SECONDS)]
             self._hear(self._poll.poll(0))
 
@@ -292,7 +292,7 @@ class Warden:
         try:
             os.write(self._channel, line.encode() + b"\n")
         except OSError:
-            return  # nobody listens any more
+            return  # the owner listens no more
 
 
 def wake_up() -> int:
@@ -322,7 +322,7 @@ def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
 
 
 def _copied(target: int | None, data: bytes) -> int | None:
-    """Write it all; None once nobody reads any more, which ends no command of ours."""
+    """Write it all; None once the reader is gone, which ends no command of ours."""
     if target is None:
         return None
     view = memoryview(data)

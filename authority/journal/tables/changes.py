@@ -7,6 +7,8 @@ changes in the same order give the same tables.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
+from msgspec import UNSET
+
 from ....contracts import BLOCKING_TYPES, JobRecord, JobState, Lease, Spec, issue_resource
 from ...law import outcome
 from ...law.outcome import Change
@@ -164,7 +166,7 @@ def _job(job: JobRecord) -> list[object]:
     status = "dispatched" if sent and job.state is JobState.PENDING else job.state
     return [
         job.job_id, job.spec_id or None, job.step_key or None, job.kind, status, job.payload,
-        job.author, job.attempts, job.fence, job.scheduled_ms, job.completed_ms,
+        job.author, job.attempts, job.excused, job.fence, job.scheduled_ms, job.completed_ms,
         job.completed_by or None, job.reason or None, sent and sent.at_ms, sent and sent.by,
         sent and sent.file, order.priority, order.run_at_ms or None, order.timeout_ms or None,
     ]  # fmt: skip
@@ -181,6 +183,8 @@ def _cells(values: Iterable[object]) -> list[Cell]:
 def _cell(value: object) -> Cell:
     if value is None:
         return None
+    if value is UNSET:
+        return 0  # only counts are left out
     if isinstance(value, str):
         return str(value)  # a name of ours is more than its text
     if isinstance(value, int):

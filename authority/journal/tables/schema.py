@@ -7,7 +7,7 @@ lines of one text, and what is true is 1.
 from dataclasses import dataclass
 from typing import Literal
 
-VERSION = 3  # of these tables; a file of another version is made anew
+VERSION = 4  # of these tables; a file of another version is made anew
 
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -70,7 +70,7 @@ ISSUE = Table(
     "Pieces of work.",
     _columns("""
         id title description design acceptance_criteria notes status priority# issue_type assignee
-        owner created_at updated_at closed_at ephemeral# mol_type labels metadata attempts#
+        owner created_at updated_at closed_at ephemeral# mol_type labels metadata attempts# excused#
     """),
     ("id",),
     index=("status", "priority", "created_at"),
@@ -129,7 +129,7 @@ JOB = Table(
     "job",
     "Jobs: `pending`, `dispatched`, `claimed` or `completed`. At most one for each step of a spec.",
     _columns("""
-        job_id spec_id step_key kind status payload author attempts# fence# scheduled_ms#
+        job_id spec_id step_key kind status payload author attempts# excused# fence# scheduled_ms#
         completed_ms# completed_by reason dispatched_ms# dispatched_by file priority# run_at_ms#
         timeout_ms#
     """),

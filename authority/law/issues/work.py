@@ -18,6 +18,7 @@ from ....contracts import (
     RecordedIssue,
     RecordedLease,
     UpdateIssue,
+    excused_of,
     issue_of,
     issue_resource,
     limits,
@@ -26,7 +27,7 @@ from ....contracts import (
 )
 from ..checks.required import refuse_unattested
 from ..fiber import still_open
-from ..lease import step, touch
+from ..lease import persons, step, touch
 from ..outcome import (
     Accepted,
     Change,
@@ -83,12 +84,21 @@ def update(turn: Turn, request: UpdateIssue) -> Outcome:
     if isinstance(lease, Refused):
         return lease
     issue = state.issues[request.id]
+    settles = request.status is not None or request.issue_type not in (None, issue.issue_type)
+    refusal = persons(turn, issue) if settles else None
+    if refusal is not None:
+        return refusal
     members = {
         name: value
         for name in _PLAIN
         if (value := _clean(name, getattr(request, name))) is not None
         and value != getattr(issue, name)
     }
+    if request.afresh and lease is not None:
+        detail = f"issue {issue.id}: its holder cannot forgive its attempts"
+        return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, issue.id, lease.fence)
+    if request.afresh and excused_of(issue) != issue.attempts:
+        members["excused"] = issue.attempts
     if request.new_assignee is not None:
         members["assignee"] = request.new_assignee.strip()
     if request.status is not None and request.status != issue.status:
@@ -113,7 +123,9 @@ def close(turn: Turn, request: CloseIssue) -> Outcome:
     lease = touch(turn, request, "issue.close")
     if isinstance(lease, Refused):
         return lease
-    refusal = refuse_unattested(turn.state, request.id)
+    refusal = persons(turn, turn.state.issues[request.id]) or refuse_unattested(
+        turn.state, request.id
+    )
     if refusal is not None:
         return refusal
     if lease is None:

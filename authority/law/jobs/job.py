@@ -32,11 +32,12 @@ from ....contracts import (
     completion_of,
     dispatch_resource,
     is_fired,
+    is_spent,
     job_resource,
     limits,
     snapshot_id,
 )
-from ..lease import holder_text, is_live
+from ..lease import excuse, holder_text, is_live
 from ..outcome import (
     Accepted,
     Change,
@@ -214,7 +215,7 @@ def _obstacle(turn: Turn, job: JobRecord) -> Refused | None:
         late = turn.stamp.wall_ms - job.scheduled_ms > limits.JOB_WAIT_MS_MAX
         reason = Reason.JOB_DEPENDENCY_BLOCKED if late else Reason.JOB_WAITING
         return Refused(reason, f"{name}: {', '.join(missing[:3])}", job_id=job.job_id)
-    if job.attempts >= limits.JOB_ATTEMPTS_MAX:
+    if is_spent(job):
         return Refused(Reason.JOB_ATTEMPTS_SPENT, f"{name}: {job.attempts}", job_id=job.job_id)
     return hold_back(turn, job)
 
@@ -318,8 +319,9 @@ def give_back(turn: Turn, request: YieldJob) -> Outcome:
     lease = hold_term(turn, JOB, request, f"job {job.job_id}")
     if isinstance(lease, Refused):
         return lease
-    job = replace(job, reason=request.reason.strip())
-    body = _held_body(job, lease) | {"reason": job.reason}
+    excused = excuse(job, request)
+    job = replace(job, reason=request.reason.strip(), **excused)
+    body = _held_body(job, lease) | {"reason": job.reason} | excused
     return _move(turn, job, None, JobMove.YIELD, worker, body=body)
 
 

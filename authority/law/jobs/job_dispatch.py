@@ -20,8 +20,8 @@ from ....contracts import (
     Lease,
     Reason,
     ReleaseDispatch,
+    is_spent,
     job_resource,
-    limits,
 )
 from ..outcome import Accepted, JobPut, LeaseDropped, LeasePut, Outcome, Refused
 from ..term import DISPATCH, begin_term, claim_deadline, hold_term, renew_term, term_view
@@ -114,7 +114,7 @@ def _obstacle(turn: Turn, job: JobRecord) -> str | None:
         return f"{turn.state.leases[job_resource(job.job_id)].owner} has claimed it"
     if missing := turn.lane.missing(job):
         return f"it waits for {', '.join(missing[:3])}"
-    if job.attempts >= limits.JOB_ATTEMPTS_MAX:
+    if is_spent(job):
         return f"its {job.attempts} attempts are spent"
     return None
 

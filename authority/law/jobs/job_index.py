@@ -40,6 +40,7 @@ from ....contracts import (
     is_dispatch,
     is_job,
     is_spec,
+    is_spent,
     job_resource,
     limits,
     spec_resource,
@@ -255,7 +256,7 @@ class JobIndex:
         missing = self.missing(job)
         for op_id in missing:
             self.awaited.setdefault(op_id, set()).add(job.job_id)
-        if missing or job.attempts >= limits.JOB_ATTEMPTS_MAX:
+        if missing or is_spent(job):
             self.waiting.add(since)
             return
         if run_at_ms > self.ripe_ms:

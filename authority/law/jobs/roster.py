@@ -25,6 +25,8 @@ from ....contracts import (
     ShowJob,
     Stamp,
     dispatch_resource,
+    excused_of,
+    is_spent,
     job_resource,
     limits,
 )
@@ -266,6 +268,8 @@ def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
         view["timeoutMs"] = timeout_ms
     if job.spec_id:
         view |= {"specId": job.spec_id, "stepKey": job.step_key} | _dispatch_view(turn, job)
+    if excused := excused_of(job):
+        view["excused"] = excused
     if job.reason:
         view["reason"] = job.reason
     if job.completed_ms is not None:
@@ -335,6 +339,6 @@ def _state_at(job: JobRecord, missing: list[str], stamp: Stamp) -> JobState:
         return JobState.BLOCKED if late else JobState.WAITING
     if job.state is not JobState.PENDING:
         return job.state
-    if job.attempts >= limits.JOB_ATTEMPTS_MAX:
+    if is_spent(job):
         return JobState.BLOCKED
     return JobState.WAITING if job.ordered.run_at_ms > stamp.wall_ms else job.state

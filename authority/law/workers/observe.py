@@ -10,6 +10,8 @@ from itertools import islice
 from typing import Any
 
 from ....contracts import (
+    ESCALATION,
+    Issue,
     Nothing,
     ObserveInstruction,
     Reason,
@@ -158,7 +160,11 @@ def _trouble(turn: Turn) -> Iterator[dict[str, Any]]:
         detail = f"{owner} holds it, and its record says otherwise"
         yield _item("contended_lease", issue_id, detail, "reconcile it, or break the lease")
     for issue_id in sorted(state.issues):
-        if state.issues[issue_id].status == "blocked":
+        if _is_escalation(state.issues[issue_id]):
+            detail = f"an escalation: {state.issues[issue_id].title}"
+            remedy = "claim it by its id or, with --type task, leave it to agents"
+            yield _item("waits_for_person", issue_id, detail, remedy)
+        elif state.issues[issue_id].status == "blocked":
             detail = f"waits for {', '.join(state.blockers(issue_id)[:3]) or 'somebody'}"
             yield _item("blocked", issue_id, detail, "remove what blocks it, then set it to open")
     yield from _refusals(state, turn.past)
@@ -171,6 +177,10 @@ def _worn_out(state: State) -> Iterator[dict[str, Any]]:
         if issue.status != "closed" and issue.attempts >= limits.ATTENTION_ATTEMPTS:
             detail = f"begun {issue.attempts} times, and not done"
             yield _item("attempts", issue_id, detail, "read its hand-over and logs; split it")
+
+
+def _is_escalation(issue: Issue) -> bool:
+    return issue.issue_type == ESCALATION and issue.status != "closed"
 
 
 def _refusals(state: State, past: Past) -> Iterator[dict[str, Any]]:

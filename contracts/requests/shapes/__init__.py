@@ -33,6 +33,7 @@ from .checks import RunInstruction as RunInstruction
 from .checks import VerifyDecision as VerifyDecision
 from .checks import VerifyWitness as VerifyWitness
 from .context import STRENGTH as STRENGTH
+from .context import AgentPass as AgentPass
 from .context import CallerStamp as CallerStamp
 from .context import Context as Context
 from .context import Transport as Transport

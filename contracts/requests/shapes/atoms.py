@@ -47,7 +47,7 @@ Labels = Annotated[tuple[Label, ...], Meta(max_length=limits.LABELS_MAX)]
 Integer = Annotated[int, Meta(ge=-limits.INTEGER_MAX, le=limits.INTEGER_MAX)]
 Natural = Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-IssueType = Literal["epic", "task"]
+IssueType = Literal["epic", "task", "escalation"]
 DependencyType = Literal[
     "blocks", "parent-child", "conditional-blocks", "related", "discovered-from", "relates-to",
     "duplicates", "supersedes", "waits-for", "replies-to",

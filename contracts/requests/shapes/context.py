@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from ... import limits
-from .atoms import Name, Ref
+from .atoms import Mark, Name, Ref
 
 
 class CallerStamp(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -14,6 +14,16 @@ class CallerStamp(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
     wall_ms: Annotated[int, Meta(ge=0, le=limits.WALL_MS_MAX)]
     counter: Annotated[int, Meta(ge=0, le=limits.COUNTER_MAX)]
     node: Name
+
+
+class AgentPass(
+    Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True
+):
+    """Which agent asks, in the words of the gateway that serves it, and what it was granted."""
+
+    name: Mark
+    grants: Annotated[tuple[Name, ...], Meta(max_length=limits.CAPABILITIES_MAX)] = ()
+    held_max: Annotated[int, Meta(ge=1, le=limits.MCP_HOLDS_MAX)] | None = None
 
 
 Transport = Literal["local-repl", "cli", "mcp", "coordinator"]
@@ -35,3 +45,4 @@ class Context(
     instruction_ref: Ref | None = None
     capability_claims: Annotated[tuple[Name, ...], Meta(max_length=limits.CAPABILITIES_MAX)] = ()
     stamp: CallerStamp | None = None
+    agent: AgentPass | None = None  # at the agents' door, which says it of everything

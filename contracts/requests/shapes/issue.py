@@ -54,6 +54,7 @@ class UpdateIssue(OfHolder, frozen=True, kw_only=True):
     new_assignee: Name | None = None
     owner: Name | None = None
     labels: Labels | None = None
+    afresh: bool = False  # no attempt so far counts any more
 
 
 class CloseIssue(OfHolder, frozen=True, kw_only=True):

@@ -78,6 +78,7 @@ class CompleteJob(HeldJob, frozen=True, kw_only=True):
 
 class YieldJob(HeldJob, frozen=True, kw_only=True):
     reason: ReasonText = ""
+    handed_back: bool = False  # nothing has failed, so that the attempt counts for nothing
 
 
 class ExpireJob(Mutation, frozen=True, kw_only=True):

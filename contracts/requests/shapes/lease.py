@@ -40,7 +40,9 @@ class Renew(TimedHeld, frozen=True, kw_only=True):
 
 
 class ReleaseIssue(OfHolder, frozen=True, kw_only=True):
-    pass
+    """`handed_back` says that nothing has failed, so that the attempt counts for nothing."""
+
+    handed_back: bool = False
 
 
 class Reconcile(OfHolder, frozen=True, kw_only=True):

@@ -3,14 +3,11 @@
 import click
 
 from ...mcp.reading.guide import page
-from ..session import Session, common, print_json
+from ..session import Session, common
 
 
 @click.command()
 @common
 def agent_guide(session: Session) -> None:
     """How an agent takes, keeps, hands over and finishes work, as Markdown."""
-    if session.as_json:
-        print_json({"result": "accepted", "failureClasses": [], "guide": page()})
-    else:
-        click.echo(page())
+    session.accept(page(), guide=page())

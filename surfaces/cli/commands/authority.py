@@ -10,7 +10,7 @@ import click
 from ....authority import Evidence, open_server
 from ....authority.service import client, sidecar
 from ..options import journal
-from ..session import Session, common, print_json
+from ..session import Session, common
 
 
 @click.group()
@@ -91,10 +91,7 @@ def status(session: Session) -> None:
     """Say whether a sidecar serves the state directory; exit 7 if none does."""
     with client.Client(session.state_dir, "cli") as connection:
         server = connection.server
-    if session.as_json:
-        print_json({"result": "accepted", "failureClasses": [], "sidecar": server})
-    else:
-        standing = ""
-        if server.get("standby"):
-            standing = f", as a standby: it relays to {server.get('relaysTo', 'another')}"
-        click.echo(f"process {server['pid']} serves {session.state_dir}{standing}")
+    standing = ""
+    if server.get("standby"):
+        standing = f", as a standby: it relays to {server.get('relaysTo', 'another')}"
+    session.accept(f"process {server['pid']} serves {session.state_dir}{standing}", sidecar=server)

@@ -7,15 +7,15 @@ import click
 import orjson
 
 from ....contracts import Exit, check_all, documents, world_registry_check
+from ..options import FILE, read_file
+from ..request import Answer, read
 from ..session import LeaveCommand, Session, common, print_json
-
-_file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
 
 
 @click.command()
-@click.option("--site-input", type=_file, help="World routes to check instead of our own.")
-@click.option("--operations", type=_file, help="Operation registry to check instead of our own.")
-@click.option("--control-plane-contract", "contract", type=_file, help="Contract likewise.")
+@click.option("--site-input", type=FILE, help="World routes to check instead of our own.")
+@click.option("--operations", type=FILE, help="Operation registry to check instead of our own.")
+@click.option("--control-plane-contract", "contract", type=FILE, help="Contract likewise.")
 @click.option("--required-route-family", "families", multiple=True, metavar="FAMILY")
 @click.option("--required-route-binding", "bindings", multiple=True, metavar="FAMILY=OPERATION")
 @common
@@ -54,19 +54,14 @@ def check(
 
 
 @click.command()
-@common
-def coherence(session: Session) -> None:
+@read("coherence.check")
+def coherence(said: Answer) -> str:
     """Ask the authority whether contract, registries, routes, evidence and policies fit together.
 
     `check` looks at what is installed here; this is the authority's own word, with evidence. Exit
     code 0, or 9 and the first thing that is wrong.
     """
-    answer = session.ask("coherence.check", {}, writable=False)
-    session.finish(answer, _coherent)
-
-
-def _coherent(answer: dict[str, Any]) -> str:
-    found = answer["coherence"]
+    found = said["coherence"]
     lines = [f"{each['obligation']}: {each['result']}" for each in found["obligations"]]
     return "\n".join([*lines, f"check policy: {found['checkPolicyDigest'] or 'none'}"])
 
@@ -75,7 +70,7 @@ def _load(path: Path | None, shipped: str) -> Any:
     if path is None:
         return documents.load(shipped)
     try:
-        return orjson.loads(path.read_bytes()) or {}  # `null` is a document, and a bad one
+        return orjson.loads(read_file(path)) or {}  # `null` is a document, and a bad one
     except orjson.JSONDecodeError as error:
         raise click.UsageError(f"{path} is not JSON: {error}") from None
 

@@ -22,7 +22,8 @@ from ....authority.views import replay, trajectory
 from ....contracts import Exit
 from ..render import coloured
 from ..session import LeaveCommand, Session, common, print_json
-from ..tree_text import drawn, painted
+from ..tree_text import painted
+from .running import CLEAR
 
 _WORK = {
     "design": (),
@@ -42,7 +43,6 @@ _KILLED, _FROZEN = "parser", "types"
 _COMMAND = 'echo "working on $UNDERSTUDY_ISSUE"; exec sleep 0.8'
 _JOB_SECONDS = 3  # then a worker that hangs is stopped
 _PATIENCE_SECONDS = 90
-_CLEAR = "\033[H\033[J"
 
 
 @click.command()
@@ -72,7 +72,7 @@ class Demo:
         self._begun = time.monotonic()
         self._told: list[str] = []
         self._terms: dict[int, dict[str, Any]] = {}  # by fence: those that were seen
-        self._fences: dict[str, int] = {}  # of whoever was killed or frozen
+        self._fences: dict[str, int] = {}  # of the workers that were killed or frozen
         self._frozen_pid = 0
         self._refusal: list[str] = []
         create_state_dir(state_dir, "demo")
@@ -118,8 +118,7 @@ class Demo:
                 self._say(name, "is done")
             closed = done
             if self._moves:
-                lines = [painted(line, colour) for line, colour in drawn(picture)]
-                click.echo(_CLEAR + "\n".join([*lines, "", *self._told[-12:]]))
+                click.echo(CLEAR + "\n".join([painted(picture), "", *self._told[-12:]]))
 
     def _look(self, terms: list[dict[str, Any]]) -> None:
         """Tell of what is new, and disturb the two that the plot wants disturbed."""
@@ -151,7 +150,7 @@ class Demo:
                 os.kill(self._frozen_pid, signal.SIGCONT)
 
     def _write_late(self) -> None:
-        """What the frozen worker would say if it woke up now, when somebody else has its part."""
+        """What the frozen worker would say if it woke up now, when another worker has its part."""
         fence = self._fences[_FROZEN]
         worker = self._terms[fence]["worker"]
         payload = {"id": _FROZEN, "assignee": worker, "leaseId": "mine", "fence": fence}

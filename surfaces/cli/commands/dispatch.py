@@ -28,21 +28,17 @@ def dispatch(session: Session, *, frozen_clock: bool) -> None:
     """
     with session.open("mcp", frozen_clock=frozen_clock) as authority:
         for lines in _batches():
-            _print(authority.relay(lines))
+            print_bytes(b"".join(answer + b"\n" for answer in authority.relay(lines)))
         if authority.garbage_count:
             click.echo(f"{authority.garbage_count} lines were no requests", err=True)
-
-
-def _print(answers: list[bytes]) -> None:
-    print_bytes(b"".join(answer + b"\n" for answer in answers))
 
 
 def _batches() -> Iterator[list[bytes]]:
     """Whatever has arrived, as far as it is whole lines, in batches of at most `BATCH_MAX`.
 
-    Of a line that is too long only so much is kept that whoever parses it says so.
+    Of a line that is too long only so much is kept that the parser says so.
     """
-    if sys.stdin is None:  # whoever started us closed it
+    if sys.stdin is None:  # our parent closed it
         return
     handle = sys.stdin.fileno()
     rest, skipping = b"", False

@@ -171,19 +171,7 @@ def _require_command(session: Session, word: str) -> None:
     exists = "/" in word and Path(word).exists()
     words = f"{word}: {'cannot be executed' if exists else 'no such command'}; nothing was claimed"
     code = 126 if exists else 127
-    if session.as_json:
-        print_json(
-            {
-                "result": "rejected",
-                "failureClasses": [],
-                "outcome": "not_started",
-                "exitCode": code,
-                "diagnostic": words,
-            }
-        )
-    else:
-        click.echo(f"error: {words}", err=True)
-    raise LeaveCommand(code)
+    session.refuse(code, None, words, outcome="not_started", exitCode=code)
 
 
 @contextmanager
@@ -208,7 +196,7 @@ def _signals() -> Iterator[int]:
 
 
 def _fill_standard_streams() -> None:
-    """Where whoever started us closed one, nothing else may get its number."""
+    """Where our parent closed one, nothing else may get its number."""
     while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(file)

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from ..options import context, holder, mutation, payload, with_holder
+from ..request import Answer, held_change, read
 from ..session import Session, common
 
 
@@ -32,14 +33,10 @@ def fiber() -> None:
 @click.option("--fiber-id", help="Choose its id.  [fib- and the number of its row]")
 @click.option("--parent", "parent_fiber_id", metavar="FIBER_ID", help="Spawn it below this fiber.")
 @click.option("--scope-ref", metavar="REF", help="A name for what it is a part of.")
-@holder
-@mutation
-@common
-def spawn(session: Session, **options: Any) -> None:
+@held_change("fiber.spawn")
+def spawn(said: Answer) -> str:
     """Start a fiber under the lease on issue ID, which you hold."""
-    options = with_holder(options)
-    answer = session.ask("fiber.spawn", payload(options), context(options))
-    session.finish(answer, lambda said: f"spawned {said['fiberId']}")
+    return f"spawned {said['fiberId']}"
 
 
 @fiber.command()
@@ -53,17 +50,13 @@ def spawn(session: Session, **options: Any) -> None:
     help="Whether what it did is good.  [accepted]",
 )
 @click.option("--result-ref", metavar="REF", help="Where its result lies.")
-@holder
-@mutation
-@common
-def join(session: Session, **options: Any) -> None:
+@held_change("fiber.join")
+def join(said: Answer) -> str:
     """FIBER_ID of issue ID has ended, together with the fibers BELOW it that are named.
 
     It is refused while any other fiber runs below it.
     """
-    options = with_holder(options)
-    answer = session.ask("fiber.join", payload(options), context(options))
-    session.finish(answer, lambda said: f"joined {', '.join(said['joinSet'])}")
+    return f"joined {', '.join(said['joinSet'])}"
 
 
 @fiber.command()
@@ -85,11 +78,10 @@ def cancel(session: Session, **options: Any) -> None:
 
 @fiber.command("list")
 @click.argument("id")
-@common
-def list_(session: Session, **options: Any) -> None:
+@read("issue.show")
+def list_(said: Answer) -> str:
     """The fibers of issue ID as a tree: of this lease, and orphans of the one before."""
-    answer = session.ask("issue.show", payload(options), writable=False)
-    session.finish(answer, lambda said: "\n".join(_tree(said["issue"]["fibers"])) or "no fibers")
+    return "\n".join(_tree(said["issue"]["fibers"])) or "no fibers"
 
 
 def _tree(fibers: list[dict[str, Any]]) -> Iterator[str]:

@@ -5,9 +5,9 @@ import os
 import click
 
 from ....authority.service import fence_check
-from ....contracts import BY_WIRE, FAILURES, limits
+from ....contracts import limits
 from ..entry import yes
-from ..session import LeaveCommand, Session, common, print_bytes, print_json
+from ..session import Session, common, print_bytes
 
 
 @click.command()
@@ -32,33 +32,32 @@ def guard(session: Session, resource: str | None, fence: int | None) -> None:
 
     Exit codes: 0 current; 6 fence or lease lost; 5 the work is done; 3 no such resource.
     """
-    held, number = _named(resource, fence)
+    held, number = _named(session, resource, fence)
     standing = fence_check.glance(session.state_dir, held, number, session.boundary)
     if standing.failure is None:
         print_bytes(yes(standing, as_json=session.as_json))
         return
-    if session.as_json:
-        report = {
-            "result": "rejected",
-            "failureClasses": [standing.failure],
-            "diagnostic": standing.diagnostic,
-            "resource": held,
-            "fence": number,
-            "current": standing.fence or None,
-        }
-        print_json(report)
-    else:
-        click.echo(f"error: {standing.diagnostic} ({standing.failure})", err=True)
-    raise LeaveCommand(FAILURES[BY_WIRE[standing.failure]].exit)
+    refusal = {
+        "result": "rejected",
+        "failureClasses": [standing.failure],
+        "diagnostic": standing.diagnostic,
+        "resource": held,
+        "fence": number,
+        "current": standing.fence or None,
+    }
+    session.finish(refusal, str)
 
 
-def _named(resource: str | None, fence: int | None) -> tuple[str, int]:
+def _named(session: Session, resource: str | None, fence: int | None) -> tuple[str, int]:
     """What to guard: as it is said, or as a worker's environment says it; never half and half."""
     known = " or ".join(f"{each}/ID" for each in fence_check.families())
     if resource is None and fence is None:
         own, text = fence_check.own_resources(), os.environ.get("UNDERSTUDY_FENCE", "")
         if len(own) > 1:
             raise click.UsageError(f"say --resource and --fence; the environment names {own}")
+        if own and not fence_check.is_at_home(session.state_dir):
+            said = f"the lease in the environment is of another authority than {session.state_dir}"
+            raise click.UsageError(f"{said}; say --resource and --fence")
         if own and text.isascii() and text.isdecimal():
             return own[0], int(text)
         raise click.UsageError(f"say --resource {known} --fence N; the environment names neither")

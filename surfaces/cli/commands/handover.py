@@ -6,6 +6,7 @@ import click
 
 from ..options import context, holder, mutation, payload, with_holder
 from ..render import one_line
+from ..request import Answer, read
 from ..session import Session, common
 
 _CHECKPOINT = ("summary", "done", "next", "artifacts", "notes")
@@ -40,17 +41,13 @@ def handover(session: Session, **options: Any) -> None:
 
 @click.command()
 @click.argument("id", metavar="ISSUE")
-@common
-def resume(session: Session, **options: Any) -> None:
+@read("issue.show")
+def resume(said: Answer) -> str:
     """Show what the last holder of ISSUE left for you."""
-    answer = session.ask("issue.show", payload(options), writable=False)
-    session.finish(answer, lambda said: _left(said["issue"]))
-
-
-def _left(issue: dict[str, Any]) -> str:
+    issue = said["issue"]
     lines = [one_line(issue)]
     if "handover" not in issue:
-        return "\n".join([*lines, "  nobody left anything"])
+        return "\n".join([*lines, "  no holder left anything"])
     left = issue["handover"]
     checkpoint = left["checkpoint"]
     lines.append(f"  left by {left['owner']}, fence {left['fence']}, {left['at']}")

@@ -7,7 +7,8 @@ import click
 import orjson
 
 from ....contracts import Exit, Unreadable, join_check
-from ..options import Decorator, context, mutation, payload
+from ..options import FILE, Decorator, read_file
+from ..request import Answer, change, read
 from ..session import LeaveCommand, Session, common, print_json
 
 
@@ -54,38 +55,26 @@ def session() -> None:
 @_under
 @_refs("witness", "What shows that it is so.")
 @_refs("lineage", "What it came from.")
-@mutation
-@common
-def session_write(session: Session, **options: Any) -> None:
+@change("harness.session.write")
+def session_write(said: Answer) -> str:
     """Begin a worker's session, or change it; what is not named stays, and "" clears."""
-    answer = session.ask("harness.session.write", payload(options), context(options))
-    session.finish(answer, lambda said: _session(said["session"]))
+    return _session(said["session"])
 
 
 @session.command("read")
 @worker
-@common
-def session_read(session: Session, **options: Any) -> None:
+@read("harness.session.read")
+def session_read(said: Answer) -> str:
     """Show a worker's session."""
-    answer = session.ask("harness.session.read", payload(options), writable=False)
-    session.finish(answer, lambda said: _session(said["session"]))
+    return _session(said["session"])
 
 
 @session.command("bootstrap")
 @worker
-@common
-def session_bootstrap(session: Session, **options: Any) -> None:
+@read("harness.session.bootstrap")
+def session_bootstrap(said: Answer) -> str:
     """What a worker, or its successor, needs to begin with."""
-    answer = session.ask("harness.session.bootstrap", payload(options), writable=False)
-    session.finish(answer, lambda said: _bootstrap(said["bootstrap"]))
-
-
-def _session(one: dict[str, Any]) -> str:
-    words = [one["sessionId"], one["state"], one.get("issueId", ""), one.get("summary", "")]
-    return "  ".join(word for word in words if word)
-
-
-def _bootstrap(start: dict[str, Any]) -> str:
+    start = said["bootstrap"]
     lines = [f"{start['mode']} {start['sessionId']}"]
     for name, key in (
         ("issue", "resumeIssueId"), ("summary", "summary"), ("next step", "nextStep"),
@@ -96,6 +85,11 @@ def _bootstrap(start: dict[str, Any]) -> str:
     if left := start.get("handover"):
         lines.append(f"  {'left':<10}{left['checkpoint']['summary']}")
     return "\n".join(lines)
+
+
+def _session(one: dict[str, Any]) -> str:
+    words = [one["sessionId"], one["state"], one.get("issueId", ""), one.get("summary", "")]
+    return "  ".join(word for word in words if word)
 
 
 # --- features -----------------------------------------------------------------------------------
@@ -114,43 +108,35 @@ def feature() -> None:
 @click.option("--summary", help="What it is.")
 @_under
 @_refs("verification", "What shows that it is completed.")
-@mutation
-@common
-def feature_write(session: Session, **options: Any) -> None:
+@change("harness.feature.write")
+def feature_write(said: Answer) -> str:
     """Plan FEATURE_ID, or change it; what is not named stays, and "" clears."""
-    answer = session.ask("harness.feature.write", payload(options), context(options))
-    session.finish(answer, lambda said: _feature(said["feature"]))
+    return _feature(said["feature"])
 
 
 @feature.command("read")
 @worker
-@common
-def feature_read(session: Session, **options: Any) -> None:
+@read("harness.feature.read")
+def feature_read(said: Answer) -> str:
     """Show a worker's ledger."""
-    answer = session.ask("harness.feature.read", payload(options), writable=False)
-    session.finish(
-        answer,
-        lambda said: "\n".join(map(_feature, said["ledger"]["features"])) or "no features",
-    )
+    return "\n".join(map(_feature, said["ledger"]["features"])) or "no features"
 
 
 @feature.command("check")
 @worker
 @click.option("--require-closure", is_flag=True, help="Refuse a ledger that is not completed.")
-@common
-def feature_check(session: Session, **options: Any) -> None:
+@read("harness.feature.check")
+def feature_check(said: Answer) -> str:
     """Check a worker's ledger. Exit code 0, or 9 and every law that it breaks."""
-    answer = session.ask("harness.feature.check", payload(options), writable=False)
-    session.finish(answer, lambda said: f"{said['check']['featureCount']} features, sound")
+    return f"{said['check']['featureCount']} features, sound"
 
 
 @feature.command("next")
 @worker
-@common
-def feature_next(session: Session, **options: Any) -> None:
+@read("harness.feature.next")
+def feature_next(said: Answer) -> str:
     """What to go on with: what was begun, else the first that waits."""
-    answer = session.ask("harness.feature.next", payload(options), writable=False)
-    session.finish(answer, lambda said: said["plan"]["nextFeatureId"] or "nothing is left")
+    return said["plan"]["nextFeatureId"] or "nothing is left"
 
 
 def _feature(one: dict[str, Any]) -> str:
@@ -177,12 +163,10 @@ def trajectory() -> None:
 @_refs("lineage", "What it came from.")
 @click.option("--started-at", metavar="TIME", help="RFC 3339.")
 @click.option("--finished-at", metavar="TIME", help="RFC 3339.  [now]")
-@mutation
-@common
-def trajectory_append(session: Session, **options: Any) -> None:
+@change("harness.trajectory.append")
+def trajectory_append(said: Answer) -> str:
     """Join a step of your own to the trajectory."""
-    answer = session.ask("harness.trajectory.append", payload(options), context(options))
-    session.finish(answer, lambda said: said["step"]["stepId"])
+    return f"{said['step']['stepId']}"
 
 
 @trajectory.command("query")
@@ -190,13 +174,10 @@ def trajectory_append(session: Session, **options: Any) -> None:
 @click.option("--limit", type=click.IntRange(1, 100), help="At most so many.  [20]")
 @_issue
 @click.option("--worker", help="Only steps and requests of this worker.")
-@common
-def trajectory_query(session: Session, **options: Any) -> None:
+@read("harness.trajectory.query")
+def trajectory_query(said: Answer) -> str:
     """The newest steps and decisions, or those that failed; the newest first."""
-    answer = session.ask("harness.trajectory.query", payload(options), writable=False)
-    session.finish(
-        answer, lambda said: "\n".join(map(step_line, said["trajectory"]["items"])) or "nothing"
-    )
+    return "\n".join(map(step_line, said["trajectory"]["items"])) or "nothing"
 
 
 def step_line(one: dict[str, Any]) -> str:
@@ -209,9 +190,7 @@ def step_line(one: dict[str, Any]) -> str:
 
 
 @harness.command("join-check")
-@click.argument(
-    "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False
-)
+@click.argument("file", type=FILE, required=False)
 @click.option("--issue", "issue_ids", multiple=True, help="Compare the hand-overs of issues.")
 @common
 def join_check_(session: Session, file: Path | None, issue_ids: tuple[str, ...]) -> None:
@@ -225,13 +204,12 @@ def join_check_(session: Session, file: Path | None, issue_ids: tuple[str, ...])
     if file is None and len(issue_ids) < 2:
         raise click.UsageError("name a FILE, or two issues with --issue")
     try:
-        document = orjson.loads(file.read_bytes()) if file else None
+        document = orjson.loads(read_file(file)) if file else None
     except orjson.JSONDecodeError as error:
         raise click.UsageError(f"{file} is not JSON: {error}") from None
     if issue_ids:
         asked = {"issueIds": list(issue_ids)} | ({"input": document} if file else {})
-        answer = session.ask("harness.join.check", asked, writable=False)
-        session.finish(answer, lambda _: "the join is closed")
+        session.read("harness.join.check", asked, lambda _: "the join is closed")
         return
     joined = join_check(document)
     if isinstance(joined, Unreadable):

@@ -1,6 +1,7 @@
 """`understudy import` and `understudy export`: the file that other tools read and write."""
 
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ import click
 import orjson
 
 from ....authority.views import issues_file
-from ....contracts import BY_WIRE, FAILURES, Door, Exit, build, canonical, rfc3339
-from ..options import context, mutation
+from ....contracts import BY_WIRE, FAILURES, Door, Exit, build, canonical, limits, rfc3339
+from ..options import context, mutation, read_file
 from ..session import LeaveCommand, Session, common, print_bytes, print_json
 
 
@@ -31,16 +32,19 @@ def import_file(
 
     Members that we do not know and comment lines survive, and come out again with an export. A
     lease comes along with its owner, id and deadline, and gets a fence: `understudy issue leases`.
+    An issue of type bug, feature or chore becomes a task with that label.
     """
     file = file or session.state_dir / "issues.jsonl"
+    data = read_file(file, limits.IMPORT_FILE_BYTES_MAX)
     now_text = rfc3339.record_text(time.time_ns() // 1_000_000)
-    records, problems = issues_file.read_issues(file.read_bytes(), now_text)
+    records, problems, retyped = issues_file.read_issues(data, now_text)
     report: dict[str, Any] = {
         "result": "accepted",
         "failureClasses": [],
         "file": str(file),
         "imported": 0,
         "skipped": 0,
+        "retyped": {},
         "problems": [
             {"line": one.line, "failureClass": one.reason.wire, "message": one.message}
             for one in problems
@@ -63,6 +67,8 @@ def import_file(
                 for one in taken
             ]
             _finish(session, report, Exit.CONFLICT)
+        found = Counter(retyped[each["id"]] for each in records if each["id"] in retyped)
+        report["retyped"] = dict(found)
         door = Door("cli")
         evidence = context(options)
         batch = [
@@ -96,7 +102,7 @@ def export_file(session: Session, file: str | None) -> None:
         print_bytes(data)
         return
     path = Path(file) if file else session.state_dir / "issues.jsonl"
-    issues_file.write_file(path, data)
+    issues_file.write_file(path, data, is_private=not file)
     ref = canonical.digest("iss1", data)
     if session.as_json:
         said = {"result": "accepted", "file": str(path), "issues": count, "seq": seq, "ref": ref}
@@ -114,6 +120,8 @@ def _finish(session: Session, report: dict[str, Any], code: Exit) -> None:
             click.echo(f"{where}{one['message']} ({one['failureClass']})", err=True)
         if code is Exit.OK:
             click.echo(f"imported {report['imported']}, skipped {report['skipped']}")
+            for name, number in sorted(report["retyped"].items()):
+                click.echo(f"{number} of type {name}: a task with the label {name}")
         else:
             remedy = FAILURES[BY_WIRE[report["failureClasses"][0]]].remedy
             click.echo(f"error: nothing was imported; {remedy}", err=True)

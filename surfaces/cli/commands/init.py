@@ -1,5 +1,6 @@
 """`understudy init` and `understudy policy`: the state directory and its rules."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import click
 from ....authority import create_state_dir
 from ....authority.journal import journal_url as urls
 from ....contracts import Reason, check, policy_digest
-from ..options import context, journal, mutation, payload, read_document
+from .. import state_place
+from ..options import FILE, context, journal, mutation, payload, read_document
+from ..request import Answer, read
 from ..session import Session, common, print_json
 
 _MODES = click.Choice(["open", "instruction-linked"])
@@ -16,21 +19,47 @@ _MODES = click.Choice(["open", "instruction-linked"])
 
 @click.command()
 @click.option("--node", default="local", show_default=True, help="The name of this clock.")
+@click.option("--here", is_flag=True, help="Make one in this folder, though another is in use.")
 @journal
 @common
-def init(session: Session, node: str, journal_url: str | None) -> None:
+def init(session: Session, node: str, journal_url: str | None, *, here: bool) -> None:
     """Make a state directory with an empty journal; one that exists is left alone.
+
+    Commands in the folders below use it too, and so do linked git worktrees. Where another one is
+    in use already, or in a linked worktree, one is made in this folder with --here only: two would
+    hand out the same work.
 
     With --journal the journal is in PostgreSQL, where state directories on several hosts share it.
     The URL is remembered; a password is not: it comes from ~/.pgpass, PGPASSWORD or the URL in
     UNDERSTUDY_JOURNAL.
     """
-    fresh = create_state_dir(session.state_dir, node, journal_url or urls.given())
+    folder = session.state_dir
+    if not here:
+        _refuse_another(session)
+    elif session.place.why in state_place.ELSEWHERE:
+        folder = Path(state_place.NAME)
+    for each in session.place.passed_over:
+        click.echo(f"note: passed over {each}", err=True)
+    fresh = create_state_dir(folder, node, journal_url or urls.given())
     if session.as_json:
-        print_json({"result": "accepted", "stateDir": str(session.state_dir), "created": fresh})
+        print_json({"result": "accepted", "stateDir": str(folder), "created": fresh})
     else:
         verb = "made" if fresh else "exists:"
-        click.echo(f'{verb} {session.state_dir}\nnext: understudy issue add "..."')
+        click.echo(f'{verb} {folder}\nnext: understudy issue add "..."')
+
+
+def _refuse_another(session: Session) -> None:
+    """Where the repository has one, or where its other worktrees would not see this one."""
+    if session.place.why in state_place.ELSEWHERE:
+        found = f"{session.state_dir} is in use here already"
+        raise click.UsageError(f"{found}; `understudy init --here` makes a second one")
+    main = state_place.main_worktree() if session.place.why == "missing" else None
+    if main is not None:
+        shared = shlex.quote(f"{main}/{state_place.NAME}")
+        raise click.UsageError(
+            f"this is a linked git worktree; `understudy init --state-dir {shared}` makes one for "
+            "all worktrees, and `understudy init --here` one for this worktree alone"
+        )
 
 
 @click.group()
@@ -39,11 +68,10 @@ def policy() -> None:
 
 
 @policy.command()
-@common
-def show(session: Session) -> None:
+@read("issue.backend_status")
+def show(said: Answer) -> str:
     """Show the policy in force."""
-    answer = session.ask("issue.backend_status", {}, writable=False)
-    session.finish(answer, _said)
+    return _said(said)
 
 
 @policy.command("set")
@@ -51,7 +79,7 @@ def show(session: Session) -> None:
 @click.option("--evidence-reads/--no-evidence-reads", default=None, help="Journal reads too.")
 @click.option(
     "--checks",
-    type=click.Path(path_type=Path, exists=True, readable=True, dir_okay=False),
+    type=FILE,
     help="A file with the check policy; its digest is filled in, where it has none.",
 )
 @mutation

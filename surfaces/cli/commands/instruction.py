@@ -8,11 +8,10 @@ import orjson
 
 from ....actors.run import checks
 from ....contracts import Exit
-from ..options import context, mutation, payload, read_document
+from ..options import FILE, context, mutation, payload, read_document
 from ..session import LeaveCommand, Session, common
 
-_file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
-_folder = click.Path(path_type=Path, exists=True, file_okay=False)
+FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.group()
@@ -33,20 +32,19 @@ def instruction() -> None:
 
 
 @instruction.command()
-@click.argument("file", type=_file)
+@click.argument("file", type=FILE)
 @click.option("--id", "instruction_id", help="Its id.  [the file's name without .json]")
 @common
 def check(session: Session, file: Path, instruction_id: str | None) -> None:
     """Whether the policy in force allows the envelope in FILE. Nothing is run."""
     asked = {"instructionId": instruction_id or file.stem, "envelope": read_document(file)}
-    answer = session.ask("instruction.check", asked, writable=False)
-    session.finish(answer, _allowed)
+    session.read("instruction.check", asked, _allowed)
 
 
 @instruction.command()
-@click.argument("file", type=_file)
+@click.argument("file", type=FILE)
 @click.option("--id", "instruction_id", help="Its id.  [the file's name without .json]")
-@click.option("--cwd", type=_folder, default=".", help="Where the checks run.  [here]")
+@click.option("--cwd", type=FOLDER, default=".", help="Where the checks run.  [here]")
 @mutation
 @common
 def run(

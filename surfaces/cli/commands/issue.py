@@ -1,13 +1,21 @@
 """`understudy issue`: work and the leases on it."""
 
+import time
+from itertools import count
 from typing import Any
 
 import click
 
-from ..options import context, duration, holder, mutation, payload, with_holder
+from ....contracts import ESCALATION, Exit, limits
+from ..options import context, duration, holder, mutation, payload, seconds_up_to, with_holder
 from ..render import claimed, detail, leases_table, one_line, table
-from ..session import Session, common
+from ..request import Answer, change, held_change, read
+from ..session import LeaveCommand, Session, common
 from .handover import handover
+
+_TYPE = click.Choice(["epic", "task", ESCALATION])  # the last waits for a person
+_PAUSE_SECONDS = 0.1  # between two looks for work; doubled up to the next
+_PAUSE_SECONDS_MAX = 2.0
 
 
 @click.group()
@@ -25,46 +33,41 @@ def issue() -> None:
 @issue.command("list")
 @click.option("--status", help="open, in_progress, blocked or closed.")
 @click.option("--label", help="Issues with this label.")
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assignee", help="Issues of this assignee.")
-@common
-def list_(session: Session, **options: Any) -> None:
+@read("issue.list")
+def list_(said: Answer) -> str:
     """List issues, by id."""
-    answer = session.ask("issue.list", payload(options), writable=False)
-    session.finish(answer, lambda said: table(said["issues"]))
+    return table(said["issues"])
 
 
 @issue.command()
-@common
-def ready(session: Session) -> None:
+@read("issue.ready")
+def ready(said: Answer) -> str:
     """List what can be claimed now, in the order in which `next` hands it out."""
-    answer = session.ask("issue.ready", {}, writable=False)
-    session.finish(answer, lambda said: table(said["issues"]))
+    return table(said["issues"])
 
 
 @issue.command()
-@common
-def blocked(session: Session) -> None:
+@read("issue.blocked")
+def blocked(said: Answer) -> str:
     """List what waits, and for what."""
-    answer = session.ask("issue.blocked", {}, writable=False)
-    session.finish(answer, lambda said: table(said["issues"], waiting=True))
+    return table(said["issues"], waiting=True)
 
 
 @issue.command()
 @click.argument("id")
-@common
-def show(session: Session, **options: Any) -> None:
+@read("issue.show")
+def show(said: Answer) -> str:
     """Show one issue whole."""
-    answer = session.ask("issue.show", payload(options), writable=False)
-    session.finish(answer, lambda said: detail(said["issue"]))
+    return detail(said["issue"])
 
 
 @issue.command()
-@common
-def leases(session: Session) -> None:
+@read("issue.lease_projection")
+def leases(said: Answer) -> str:
     """List every lease with its fence; stale and contended ones are marked."""
-    answer = session.ask("issue.lease_projection", {}, writable=False)
-    session.finish(answer, lambda said: leases_table(said["items"]))
+    return leases_table(said["items"])
 
 
 # --- leases -------------------------------------------------------------------------------------
@@ -76,75 +79,104 @@ def leases(session: Session) -> None:
 @click.option("--lease-id", help="Choose the lease's id.")
 @click.option("--fence", type=int, help="To extend your own lease: its fence.")
 @duration
-@mutation
-@common
-def claim(session: Session, **options: Any) -> None:
+@change("issue.claim")
+def claim(said: Answer) -> str:
     """Take an issue, and get its lease and fence."""
-    answer = session.ask("issue.claim", payload(options), context(options))
-    session.finish(answer, claimed)
+    return claimed(said)
 
 
 @issue.command("next")
 @click.option("--assignee", envvar="UNDERSTUDY_ASSIGNEE", required=True, help="Who claims it.")
 @click.option("--lease-id", help="Choose the lease's id.")
 @click.option("--label", "labels", multiple=True, help="Only issues with this label.")
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assigned-to", help="Only issues that are assigned to this name.")
+@click.option(
+    "--wait",
+    type=seconds_up_to(limits.WAIT_SECONDS_MAX),
+    default="0s",
+    metavar="TIME",
+    help="Wait so long for work: 90s, 10m, 1h.  [0s]",
+)
 @duration
 @mutation
 @common
-def next_(session: Session, **options: Any) -> None:
-    """Take the most urgent issue that is ready, or whose holder let its lease lapse."""
-    answer = session.ask("issue.claim_next", payload(options), context(options))
+def next_(session: Session, wait: int, **options: Any) -> None:
+    """Take the most urgent issue that is ready, or whose holder let its lease lapse.
+
+    Exit code 10 if there is none. With --wait the command looks again until there is one; Ctrl-C
+    ends that, and nothing is claimed.
+    """
+    answer = _claimed_next(session, options, time.monotonic() + wait)
     session.finish(answer, claimed)
+    if "issue" not in answer:
+        raise LeaveCommand(Exit.NOTHING_READY)
+
+
+def _claimed_next(session: Session, options: dict[str, Any], until: float) -> dict[str, Any]:
+    """The answer that grants a lease, or the last one before the time is over.
+
+    A claim leaves a row, and a look leaves none: it is claimed again only where a look shows news,
+    or where the answer may be an old one, which a repeated request got before.
+    """
+    asked, seen, pause = payload(options), None, _PAUSE_SECONDS
+    for attempt in count():
+        if attempt and "requestId" in asked:
+            asked["requestId"] = f"{options['request_id']}-{attempt}"
+        answer = session.ask("issue.claim_next", asked, context(options))
+        if answer["result"] != "accepted" or "issue" in answer or time.monotonic() >= until:
+            break
+        if seen is None and not session.as_json:
+            click.echo("nothing is ready; waiting for work", err=True)
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(pause, left))
+            pause = min(pause * 2, _PAUSE_SECONDS_MAX)
+            last, seen = seen, _claimable(session)
+            if seen != last or (seen[0] and "requestId" in asked):
+                break
+        else:
+            break
+    return answer
+
+
+def _claimable(session: Session) -> tuple[Any, ...]:
+    """What a claim would look through; the same as long as it would find the same."""
+    answer = session.ask("issue.ready", {}, writable=False)
+    stale = answer.get("leaseProjection", {})
+    return answer.get("issues"), stale.get("staleCount"), stale.get("staleIssueIds")
 
 
 @issue.command()
 @click.argument("id")
-@holder
-@duration
-@mutation
-@common
-def renew(session: Session, **options: Any) -> None:
+@held_change("issue.lease_renew", duration, escalated=True)
+def renew(said: Answer) -> str:
     """Hold on to an issue for longer. Goes through the MCP door, and the evidence says so."""
-    options = with_holder(options)
-    answer = _escalated(session, "issue.lease_renew", options)
-    session.finish(answer, claimed)
+    return claimed(said)
 
 
 @issue.command()
 @click.argument("id")
-@holder
-@mutation
-@common
-def release(session: Session, **options: Any) -> None:
+@held_change("issue.lease_release", escalated=True)
+def release(said: Answer) -> str:
     """Give an issue back, open. Goes through the MCP door, and the evidence says so."""
-    options = with_holder(options)
-    answer = _escalated(session, "issue.lease_release", options)
-    session.finish(answer, lambda said: f"released {one_line(said['issue'])}")
+    return f"released {one_line(said['issue'])}"
 
 
 @issue.command()
 @click.argument("id")
-@holder
-@mutation
-@common
-def reconcile(session: Session, **options: Any) -> None:
+@held_change("issue.lease_reconcile")
+def reconcile(said: Answer) -> str:
     """Make a record that disagrees with your lease follow the lease again."""
-    options = with_holder(options)
-    answer = session.ask("issue.lease_reconcile", payload(options), context(options))
-    session.finish(answer, lambda said: f"reconciled {one_line(said['issue'])}")
+    return f"reconciled {one_line(said['issue'])}"
 
 
 @issue.command("break")
 @click.argument("id")
 @click.option("--reason", required=True, help="Why; it stays in the evidence.")
-@mutation
-@common
-def break_(session: Session, **options: Any) -> None:
+@change("issue.lease_break")
+def break_(said: Answer) -> str:
     """Take a lease away from its holder. For operators; the holder's fence dies with it."""
-    answer = session.ask("issue.lease_break", payload(options), context(options))
-    session.finish(answer, lambda said: f"broke the lease of {one_line(said['issue'])}")
+    return f"broke the lease of {one_line(said['issue'])}"
 
 
 # --- changing work ------------------------------------------------------------------------------
@@ -158,16 +190,14 @@ def break_(session: Session, **options: Any) -> None:
 @click.option("--acceptance-criteria", help="When it is done.")
 @click.option("--notes")
 @click.option("--priority", type=int, help="Small is urgent.  [2]")
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--assignee", help="Reserve it for this name.")
 @click.option("--owner", help="Who answers for it.")
 @click.option("--label", "labels", multiple=True)
-@mutation
-@common
-def add(session: Session, **options: Any) -> None:
+@change("issue.add")
+def add(said: Answer) -> str:
     """Add an open issue."""
-    answer = session.ask("issue.add", payload(options), context(options))
-    session.finish(answer, lambda said: f"added {one_line(said['issue'])}")
+    return f"added {one_line(said['issue'])}"
 
 
 @issue.command()
@@ -179,7 +209,7 @@ def add(session: Session, **options: Any) -> None:
 @click.option("--notes")
 @click.option("--status", help="open, blocked or closed; each ends the lease.")
 @click.option("--priority", type=int)
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--new-assignee", help="Reserve it for another name.")
 @click.option("--owner")
 @click.option("--label", "labels", multiple=True, help="The labels from now on.")
@@ -187,8 +217,14 @@ def add(session: Session, **options: Any) -> None:
 @mutation
 @common
 def update(session: Session, **options: Any) -> None:
-    """Change members of an issue; what is not named stays."""
+    """Change members of an issue; what is not named stays.
+
+    Who opens an issue without holding it has it tried afresh: no attempt so far counts any more,
+    and it does not rest.
+    """
     options = with_holder(options)
+    if options.get("status") == "open" and not (options.get("lease_id") or options.get("fence")):
+        options["afresh"] = True
     answer = session.ask("issue.update", payload(options), context(options))
     session.finish(answer, lambda said: f"updated {one_line(said['issue'])}")
 
@@ -199,34 +235,21 @@ def update(session: Session, **options: Any) -> None:
 @click.option("--new-id", help="Choose the new issue's id.")
 @click.option("--description")
 @click.option("--priority", type=int)
-@click.option("--type", "issue_type", type=click.Choice(["epic", "task"]))
+@click.option("--type", "issue_type", type=_TYPE)
 @click.option("--label", "labels", multiple=True)
-@holder
-@mutation
-@common
-def discover(session: Session, **options: Any) -> None:
+@held_change("issue.discover")
+def discover(said: Answer) -> str:
     """Add an issue that was found while working on another."""
-    options = with_holder(options)
-    answer = session.ask("issue.discover", payload(options), context(options))
-    session.finish(answer, lambda said: f"discovered {one_line(said['issue'])}")
+    return f"discovered {one_line(said['issue'])}"
 
 
 @issue.command()
 @click.argument("id")
 @click.option("--reason", help="Why; it stays in the evidence.")
-@holder
-@mutation
-@common
-def close(session: Session, **options: Any) -> None:
+@held_change("issue.close")
+def close(said: Answer) -> str:
     """The work is done; its lease ends."""
-    options = with_holder(options)
-    answer = session.ask("issue.close", payload(options), context(options))
-    session.finish(answer, lambda said: f"closed {one_line(said['issue'])}")
+    return f"closed {one_line(said['issue'])}"
 
 
 issue.add_command(handover)
-
-
-def _escalated(session: Session, action: str, options: dict[str, Any]) -> dict[str, Any]:
-    evidence = context(options) | {"escalatedFrom": "cli"}
-    return session.ask(action, payload(options), evidence, transport="mcp")

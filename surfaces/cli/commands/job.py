@@ -7,21 +7,23 @@ from typing import Any
 import click
 
 from ....contracts import rfc3339
-from ..options import context, json_object, mutation, payload, span_ms, stack, with_holder
+from ..options import (
+    FILE,
+    context,
+    json_object,
+    lease_by,
+    mutation,
+    payload,
+    read_file,
+    span_ms,
+    with_holder,
+)
+from ..request import Answer, change, held_change, read
 from ..session import Session, common
 from .job_log import log
 
-_holder = stack(
-    click.option("--worker", help="Who holds the job."),
-    click.option("--lease-id", help="The lease's id, from the claim."),
-    click.option("--fence", type=int, help="The fence, from the claim."),
-)
-
-_dispatcher = stack(
-    click.option("--dispatcher", help="Who holds the job."),
-    click.option("--lease-id", help="The lease's id, from the claim."),
-    click.option("--fence", type=int, help="The fence, from the claim."),
-)
+_holder = lease_by("worker", "job")
+_dispatcher = lease_by("dispatcher", "job")
 
 
 @click.group()
@@ -85,12 +87,20 @@ def schedule(session: Session, data: str | None, after: tuple[str, ...], **optio
 @click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [3600000]")
 @click.option("--lease-id", help="The lease's id, for more time.")
 @click.option("--fence", type=int, help="The fence of your claim, for more time.")
-@mutation
-@common
-def claim(session: Session, **options: Any) -> None:
+@change("job.claim")
+def claim(said: Answer) -> str:
     """Take JOB_ID; or, with the fence of your claim, keep it longer."""
-    answer = session.ask("job.claim", payload(options), context(options))
-    session.finish(answer, lambda said: _claimed(said["job"]))
+    one = said["job"]
+    lease = one["lease"]
+    lines = [
+        _line(one),
+        f"  fence   {lease['fence']}",
+        f"  lease   {lease['leaseId']}",
+        f"  claim   {lease['claim']}",
+    ]
+    if late := one.get("quarantined"):
+        lines.append(f"  late    {late['worker']} left a result; complete with --adopt to take it")
+    return "\n".join(lines)
 
 
 @job.command()
@@ -114,13 +124,10 @@ def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> No
 @job.command("yield")
 @click.argument("job_id")
 @click.option("--reason", help="Why, for the next holder.")
-@_holder
-@mutation
-@common
-def yield_(session: Session, **options: Any) -> None:
+@held_change("job.yield", by=_holder)
+def yield_(said: Answer) -> str:
     """Give JOB_ID back."""
-    answer = session.ask("job.yield", payload(with_holder(options)), context(options))
-    session.finish(answer, lambda said: _line(said["job"]))
+    return _line(said["job"])
 
 
 @job.command()
@@ -128,33 +135,34 @@ def yield_(session: Session, **options: Any) -> None:
 @click.option("--worker", required=True, help="Who expires it.")
 @click.option("--claim", required=True, help="The claim, as the roster names it.")
 @click.option("--fence", type=int, required=True, help="Its fence.")
-@mutation
-@common
-def expire(session: Session, **options: Any) -> None:
+@change("job.expire")
+def expire(said: Answer) -> str:
     """Free JOB_ID, whose claim has lapsed."""
-    answer = session.ask("job.expire", payload(options), context(options))
-    session.finish(answer, lambda said: _line(said["job"]))
+    return _line(said["job"])
 
 
 @job.command()
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=FILE)
 @mutation
 @common
 def admit(session: Session, file: Path, **options: Any) -> None:
     """Admit the operations in FILE together, a JSON object a line, in the order of their stamps."""
-    lines = file.read_text("utf-8").splitlines()
-    asked = payload(options) | {"operations": [json_object(each) for each in lines if each]}
+    lines = enumerate(read_file(file).split(b"\n"), 1)
+    found = [json_object(each, f"{file}, line {at}: ") for at, each in lines if each.strip()]
+    asked = payload(options) | {"operations": found}
     answer = session.ask("job.admit", asked, context(options))
     session.finish(answer, lambda said: "\n".join(map(_admitted, said["operations"])))
 
 
 @job.command()
 @click.argument("job_id")
-@common
-def show(session: Session, **options: Any) -> None:
+@read("job.show")
+def show(said: Answer) -> str:
     """Show one job whole."""
-    answer = session.ask("job.show", payload(options), writable=False)
-    session.finish(answer, lambda said: _detail(said["job"]))
+    one = said["job"]
+    lines = [_line(one), f"  payload   {json.dumps(one['payload'])}"]
+    lines += [f"  artefact  {each['artifactId']}" for each in one["artifacts"]]
+    return "\n".join(lines)
 
 
 @job.command()
@@ -167,11 +175,10 @@ def show(session: Session, **options: Any) -> None:
 @click.option("--worker", help="Only what the routes let this worker claim, or what it holds.")
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
-@common
-def roster(session: Session, **options: Any) -> None:
+@read("job.roster")
+def roster(said: Answer) -> str:
     """List jobs, a page at a time."""
-    answer = session.ask("job.roster", payload(options), writable=False)
-    session.finish(answer, _page)
+    return _page(said)
 
 
 @job.command("list")
@@ -181,11 +188,10 @@ def roster(session: Session, **options: Any) -> None:
 @click.option("--kind", help="Jobs of this kind, or with a dot at its end of all below it.")
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
-@common
-def list_(session: Session, **options: Any) -> None:
+@read("job.list")
+def list_(said: Answer) -> str:
     """List all jobs in the order in which they were scheduled, a page at a time."""
-    answer = session.ask("job.list", payload(options), writable=False)
-    session.finish(answer, _page)
+    return _page(said)
 
 
 @job.group()
@@ -203,12 +209,13 @@ def dispatch() -> None:
 @click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [60000]")
 @click.option("--lease-id", help="The lease's id, for more time.")
 @click.option("--fence", type=int, help="The fence of your claim, for more time.")
-@mutation
-@common
-def claim_dispatch(session: Session, **options: Any) -> None:
+@change("dispatch.claim")
+def claim_dispatch(said: Answer) -> str:
     """Take JOB_ID to hand it on; or, with the fence of your claim, keep it longer."""
-    answer = session.ask("dispatch.claim", payload(options), context(options))
-    session.finish(answer, lambda said: _dispatching(said["job"]))
+    one = said["job"]
+    lease = one["dispatchLease"]
+    lines = [_line(one), f"  fence   {lease['fence']}", f"  lease   {lease['leaseId']}"]
+    return "\n".join(lines)
 
 
 @dispatch.command("complete")
@@ -216,34 +223,29 @@ def claim_dispatch(session: Session, **options: Any) -> None:
 @click.option("--file", "file", required=True, help="Where the file of the job is.")
 @click.option("--digest", required=True, help="The digest of what it holds.")
 @_dispatcher
-@mutation
-@common
-def complete_dispatch(session: Session, **options: Any) -> None:
+@change("dispatch.complete")
+def complete_dispatch(said: Answer) -> str:
     """JOB_ID, which you hold, was handed on."""
-    answer = session.ask("dispatch.complete", payload(options), context(options))
-    session.finish(answer, lambda said: _line(said["job"]))
+    return _line(said["job"])
 
 
 @dispatch.command("release")
 @click.argument("job_id")
 @click.option("--reason", help="Why, for the record.")
 @_dispatcher
-@mutation
-@common
-def release_dispatch(session: Session, **options: Any) -> None:
+@change("dispatch.release")
+def release_dispatch(said: Answer) -> str:
     """Give JOB_ID back, not handed on."""
-    answer = session.ask("dispatch.release", payload(options), context(options))
-    session.finish(answer, lambda said: _line(said["job"]))
+    return _line(said["job"])
 
 
 @dispatch.command("roster")
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
-@common
-def dispatch_roster(session: Session, **options: Any) -> None:
+@read("dispatch.roster")
+def dispatch_roster(said: Answer) -> str:
     """List the jobs that can be handed on now, the oldest first."""
-    answer = session.ask("dispatch.roster", payload(options), writable=False)
-    session.finish(answer, _page)
+    return _page(said)
 
 
 job.add_command(log)
@@ -269,34 +271,9 @@ def _line(one: dict[str, Any]) -> str:
     return "  ".join([*words, *([one["reason"]] if "reason" in one else [])])
 
 
-def _claimed(one: dict[str, Any]) -> str:
-    lease = one["lease"]
-    lines = [
-        _line(one),
-        f"  fence   {lease['fence']}",
-        f"  lease   {lease['leaseId']}",
-        f"  claim   {lease['claim']}",
-    ]
-    if late := one.get("quarantined"):
-        lines.append(f"  late    {late['worker']} left a result; complete with --adopt to take it")
-    return "\n".join(lines)
-
-
-def _dispatching(one: dict[str, Any]) -> str:
-    lease = one["dispatchLease"]
-    lines = [_line(one), f"  fence   {lease['fence']}", f"  lease   {lease['leaseId']}"]
-    return "\n".join(lines)
-
-
 def _completed(said: dict[str, Any]) -> str:
     freed = f"; free now: {', '.join(said['freed'])}" if "freed" in said else ""
     return f"completed {said['job']['jobId']}{freed}"
-
-
-def _detail(one: dict[str, Any]) -> str:
-    lines = [_line(one), f"  payload   {json.dumps(one['payload'])}"]
-    lines += [f"  artefact  {each['artifactId']}" for each in one["artifacts"]]
-    return "\n".join(lines)
 
 
 def _page(said: dict[str, Any]) -> str:

@@ -12,7 +12,8 @@ from ....authority.journal import journal
 from ....authority.law.jobs import oplog
 from ....authority.service import import_oplog
 from ....authority.views import issues_file
-from ....contracts import Operation
+from ....contracts import Operation, limits
+from ..options import FILE, read_file
 from ..session import Session, common
 
 
@@ -30,34 +31,32 @@ def export_log(session: Session, file: Path) -> None:
         found = journal.operations(opened)
         lines = [msgspec.json.encode(each, order="sorted") for each in found]
     issues_file.write_file(file, b"".join(line + b"\n" for line in lines))
-    said = {"result": "accepted", "failureClasses": [], "file": str(file), "count": len(lines)}
-    session.finish(said, lambda said: f"wrote {said['count']} operations to {file}")
+    text = f"wrote {len(lines)} operations to {file}"
+    session.accept(text, file=str(file), count=len(lines))
 
 
 @log.command("fold")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=FILE)
 @common
 def fold_log(session: Session, file: Path) -> None:
     """Say what the operations in FILE come to, whatever their order, with a digest of it."""
     log = _read_log(file)
     folded = oplog.fold(log)
     counts = Counter(each.state.value for each in folded.entries.values())
-    said = {
-        "result": "accepted",
-        "failureClasses": [],
-        "operations": len(log),
-        "jobs": dict(sorted(counts.items())),
-        "waiting": folded.waiting,
-        "refused": folded.refused,
-        "digest": folded.digest,
-    }
     states = ", ".join(f"{counts[name]} {name}" for name in ("pending", "claimed", "completed"))
     more = f"{len(folded.waiting)} wait, {len(folded.refused)} refused, {folded.digest}"
-    session.finish(said, lambda said: f"{said['operations']} operations: {states}; {more}")
+    session.accept(
+        f"{len(log)} operations: {states}; {more}",
+        operations=len(log),
+        jobs=dict(sorted(counts.items())),
+        waiting=folded.waiting,
+        refused=folded.refused,
+        digest=folded.digest,
+    )
 
 
 @log.command("import")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=FILE)
 @click.option(
     "--with-nodes", is_flag=True, help="Register its nodes and designate its coordinator too."
 )
@@ -75,16 +74,16 @@ def import_log(session: Session, file: Path, *, with_nodes: bool) -> None:
             taken = import_oplog.take_over(office, log, with_nodes=with_nodes)
         except import_oplog.Unsound as error:
             raise click.UsageError(f"{file} contradicts itself: {error}") from None
-    said = {"result": "accepted", "failureClasses": [], **msgspec.to_builtins(taken)}
     for each in taken.problems if not session.as_json else ():
         click.echo(f"left out: {each}", err=True)
-    session.finish(said, lambda said: _taken(said, with_nodes=with_nodes))
+    said = msgspec.to_builtins(taken)
+    session.accept(_taken(said, with_nodes=with_nodes), **said)
 
 
 def _read_log(file: Path) -> list[Operation]:
     try:
-        return import_oplog.read_log(file.read_bytes())
-    except msgspec.MsgspecError as error:
+        return import_oplog.read_log(read_file(file, limits.IMPORT_FILE_BYTES_MAX))
+    except ValueError as error:
         raise click.UsageError(f"{file}: no operation log: {error}") from None
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 import click
 
@@ -24,8 +23,6 @@ def where(session: Session) -> None:
     shared = journal_url.of(session.state_dir)
     with open_journal(session.state_dir, read_only=True) as found:
         said = {
-            "result": "accepted",
-            "failureClasses": [],
             "engine": "sqlite" if shared is None else "postgresql",
             "place": str(
                 (session.state_dir / state_files.JOURNAL).absolute() if shared is None else shared
@@ -35,7 +32,9 @@ def where(session: Session) -> None:
             "epoch": found.epoch(),
             "active": found.who(),
         }
-    session.finish(said, _told)
+    words = f"{said['rows']} rows, epoch {said['epoch']}, node {said['node']}"
+    text = f"{said['engine']}  {said['place']}\n{words}\nactive: {said['active']}"
+    session.accept(text, **said)
 
 
 @journal.command()
@@ -56,18 +55,18 @@ def copy(session: Session, target: str) -> None:
         rows = found.last_seq()
     with bar(rows, "copying") as step:
         done = move.copy(session.state_dir, target, step)
+    then = _next(session.state_dir, target)
+    lines = [f"copied {done.head.seq} rows to {target} ({done.head.digest})", "next:"]
     said = {
-        "result": "accepted",
-        "failureClasses": [],
         "from": str(session.state_dir),
         "to": target,
         "rows": done.head.seq,
         "head": done.head.digest,
         "epoch": done.epoch,
         "snapshotSeq": done.snapshot_seq,
-        "next": _next(session.state_dir, target),
+        "next": then,
     }
-    session.finish(said, _copied)
+    session.accept("\n".join([*lines, *(f"  {each}" for each in then)]), **said)
 
 
 def _next(state_dir: Path, target: str) -> list[str]:
@@ -80,13 +79,3 @@ def _next(state_dir: Path, target: str) -> list[str]:
         f"understudy init --state-dir {here} --journal {there}",
         f"understudy replay --state-dir {here}",
     ]
-
-
-def _told(said: dict[str, Any]) -> str:
-    words = f"{said['rows']} rows, epoch {said['epoch']}, node {said['node']}"
-    return f"{said['engine']}  {said['place']}\n{words}\nactive: {said['active']}"
-
-
-def _copied(said: dict[str, Any]) -> str:
-    lines = [f"copied {said['rows']} rows to {said['to']} ({said['head']})", "next:"]
-    return "\n".join([*lines, *(f"  {each}" for each in said["next"])])

@@ -7,7 +7,7 @@ import click
 
 from ....actors.run import attempts
 from ....contracts import Exit, Reason
-from ..session import LeaveCommand, Session, common, print_bytes, print_json
+from ..session import Session, common, print_bytes, print_json
 
 _PAUSE_SECONDS = 0.1
 
@@ -78,9 +78,5 @@ def _refuse(session: Session, work: str, attempt: int | None, there: list[int]) 
     words = f"{'issue' if name == work else 'job'} {name}: {which} is kept"
     if there:
         words += f"; there is {', '.join(map(str, sorted(set(there))))}"
-    if session.as_json:
-        failure = (Reason.ISSUE_NOT_FOUND if name == work else Reason.JOB_NOT_FOUND).wire
-        print_json({"result": "rejected", "failureClasses": [failure], "diagnostic": words})
-    else:
-        click.echo(f"error: {words}", err=True)
-    raise LeaveCommand(Exit.NOT_FOUND)
+    failure = Reason.ISSUE_NOT_FOUND if name == work else Reason.JOB_NOT_FOUND
+    session.refuse(Exit.NOT_FOUND, failure.wire, words)

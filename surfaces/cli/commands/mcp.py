@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ....actors.tree import RUN_FOLDER
+from ....contracts import limits
 from ..options import stack
 from ..session import LeaveCommand, Session, common
 
@@ -27,6 +28,17 @@ policy = stack(
     click.option("--max-hold", type=click.IntRange(30), help="Seconds, at most.  [14400]"),
     click.option(
         "--quiet", type=click.IntRange(10), help="Seconds of silence for --keep heartbeat.  [300]"
+    ),
+    click.option(
+        "--max-held",
+        type=click.IntRange(1, limits.MCP_HOLDS_MAX),
+        help=f"Pieces of work that one agent holds at once.  [{limits.MCP_HELD_DEFAULT}]",
+    ),
+    click.option(
+        "--allow-break", is_flag=True, default=None, help="Agents may break leases of others."
+    ),
+    click.option(
+        "--tools", metavar="WHICH", help="core, all, or names with commas between.  [core]"
     ),
 )
 
@@ -58,6 +70,9 @@ def wishes(options: dict[str, Any]) -> dict[str, Any]:
         "keep": "keep",
         "max_hold": "maxHoldSeconds",
         "quiet": "quietSeconds",
+        "max_held": "maxHeld",
+        "allow_break": "allowBreak",
+        "tools": "tools",
     }
     return {word: options[name] for name, word in names.items() if options.get(name) is not None}
 
@@ -114,6 +129,7 @@ def _serve(folder: Path, options: dict[str, Any]) -> None:
     from ...mcp.gateway import http  # the SDK takes a second
     from ...mcp.gateway.gateway import loop_factory
     from ...mcp.gateway.serve import Offer, serve_all
+    from ...mcp.tools.catalogue import UnknownTool, chosen
 
     address = None
     if options["port"] is not None:
@@ -122,6 +138,11 @@ def _serve(folder: Path, options: dict[str, Any]) -> None:
             address = http.Address(options["host"], options["port"], token)
         except http.Unguarded as error:
             raise click.UsageError(str(error)) from None
+    tools = options["tools"] or "core"
+    try:
+        chosen(tools)
+    except UnknownTool as error:
+        raise click.UsageError(str(error)) from None
     offer = Offer(
         folder,
         folder / RUN_FOLDER,
@@ -129,6 +150,7 @@ def _serve(folder: Path, options: dict[str, Any]) -> None:
         house="tree" if options["in_tree"] else "alone",
         linger_seconds=options["linger"],
         http=address,
+        tools=tools,
         mount=options["mount"],
     )
     _announce(f"serving agents of {folder}, process {os.getpid()}")

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from ..request import Answer, read
 from ..session import Session, common
 from .harness import step_line
 
@@ -20,21 +21,19 @@ def observe() -> None:
 
 
 @observe.command()
-@common
-def latest(session: Session) -> None:
+@read("observe.latest")
+def latest(said: Answer) -> str:
     """The newest decision, and how much there is of everything."""
-    answer = session.ask("observe.latest", {}, writable=False)
-    session.finish(answer, lambda said: _latest(said["latest"]))
+    seen = said["latest"]
+    newest = step_line(seen["decision"]) if seen["decision"] else "nothing was decided yet"
+    return "\n".join([newest, *_counts(seen)])
 
 
 @observe.command()
-@common
-def attention(session: Session) -> None:
+@read("observe.needs_attention")
+def attention(said: Answer) -> str:
     """What needs attention: worn-out work, lapsed leases, contention, blocked and refused work."""
-    answer = session.ask("observe.needs_attention", {}, writable=False)
-    session.finish(
-        answer, lambda said: "\n".join(map(_trouble, said["attention"]["items"])) or "nothing"
-    )
+    return "\n".join(map(_trouble, said["attention"]["items"])) or "nothing"
 
 
 @observe.command()
@@ -47,16 +46,21 @@ def instruction(session: Session, instruction: str) -> None:
 
 
 @observe.command()
-@common
-def projection(session: Session) -> None:
+@read("observe.projection")
+def projection(said: Answer) -> str:
     """Counts, leases, sessions and features as one picture."""
-    answer = session.ask("observe.projection", {}, writable=False)
-    session.finish(answer, lambda said: "\n".join(_picture(said["picture"])))
-
-
-def _latest(seen: dict[str, Any]) -> str:
-    newest = step_line(seen["decision"]) if seen["decision"] else "nothing was decided yet"
-    return "\n".join([newest, *_counts(seen)])
+    seen = said["picture"]
+    trouble = ", ".join(f"{count} {kind}" for kind, count in seen["attention"].items())
+    lines = [f"row {seen['seq']}", *_counts(seen), f"  trouble   {trouble or 'none'}"]
+    lines += [
+        f"{one['resource']}  {one['lease']['owner']}  fence {one['lease']['fence']}"
+        for one in seen["leases"]
+    ]
+    lines += [
+        f"{one['sessionId']}  {one['state']}  {one['featureCount']} features"
+        for one in seen["sessions"]
+    ]
+    return "\n".join(lines)
 
 
 def _counts(seen: dict[str, Any]) -> list[str]:
@@ -83,16 +87,3 @@ def _known(seen: dict[str, Any]) -> list[str]:
     lines += [f"  session   {one['sessionId']}  {one['state']}" for one in seen["sessions"]]
     lines += [f"  feature   {one['featureId']}  {one['status']}" for one in seen["features"]]
     return lines + [f"  {step_line(one)}" for one in seen["items"]]
-
-
-def _picture(seen: dict[str, Any]) -> list[str]:
-    trouble = ", ".join(f"{count} {kind}" for kind, count in seen["attention"].items())
-    lines = [f"row {seen['seq']}", *_counts(seen), f"  trouble   {trouble or 'none'}"]
-    lines += [
-        f"{one['resource']}  {one['lease']['owner']}  fence {one['lease']['fence']}"
-        for one in seen["leases"]
-    ]
-    return lines + [
-        f"{one['sessionId']}  {one['state']}  {one['featureCount']} features"
-        for one in seen["sessions"]
-    ]

@@ -9,18 +9,15 @@ import click
 
 from ....actors.run import checks
 from ....contracts import Exit
-from ..options import context, holder, mutation, payload, read_document, stack, with_holder
+from ..options import FILE, context, holder, mutation, payload, read_document, stack, with_holder
 from ..session import LeaveCommand, Session, common
-from .instruction import leave_by_verdict, teller, witness_text
-
-_file = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
-_folder = click.Path(path_type=Path, exists=True, file_okay=False)
+from .instruction import FOLDER, leave_by_verdict, teller, witness_text
 
 _change = stack(
     click.argument("paths", nargs=-1, metavar="[PATH]..."),
     click.option("--from", "from_ref", metavar="REF", help="Changed since this commit.  [HEAD]"),
     click.option("--to", "to_ref", metavar="REF", help="Up to this commit.  [the working tree]"),
-    click.option("--cwd", type=_folder, default=".", help="The working tree.  [here]"),
+    click.option("--cwd", type=FOLDER, default=".", help="The working tree.  [here]"),
 )
 
 
@@ -46,8 +43,7 @@ def required() -> None:
 def projection(session: Session, **options: Any) -> None:
     """The checks that a change requires, and which path asks for each."""
     asked = {"changedPaths": _changed(session, options)["changedPaths"]}
-    answer = session.ask("required.projection", asked, writable=False)
-    session.finish(answer, _projection_text)
+    session.read("required.projection", asked, _projection_text)
 
 
 @required.command()
@@ -55,20 +51,18 @@ def projection(session: Session, **options: Any) -> None:
 @common
 def delta(session: Session, **options: Any) -> None:
     """The changed paths, each once and in order, with a digest."""
-    answer = session.ask("required.delta", _changed(session, options), writable=False)
-    session.finish(answer, lambda said: "\n".join(_delta_lines(said["delta"])))
+    session.read("required.delta", _changed(session, options), _delta_text)
 
 
 @required.command("gate-ref")
 @click.argument("check_id", metavar="CHECK")
-@click.argument("file", type=_file)
+@click.argument("file", type=FILE)
 @common
 def gate_ref(session: Session, check_id: str, file: Path) -> None:
     """A reference to the JSON that CHECK left in FILE, bound to its content."""
     path = file.as_posix()
     asked = {"checkId": check_id, "artifactRelPath": path, "artifact": read_document(file)}
-    answer = session.ask("required.gate_ref", asked, writable=False)
-    session.finish(answer, lambda said: f"{said['gateRef']['sha256']}  {path}")
+    session.read("required.gate_ref", asked, lambda said: f"{said['gateRef']['sha256']}  {path}")
 
 
 @required.command()
@@ -82,6 +76,7 @@ def witness(session: Session, **options: Any) -> None:
 
     The witness is a row of the journal, and is written to ciwitness/required in the state
     directory, under the issue's id or as `change`. Exit code 0 if all passed, 9 if one did not.
+    Nothing is run for an issue that is not there, or whose lease another holder has.
     """
     cwd = options["cwd"]
     change = _changed(session, options)
@@ -93,8 +88,10 @@ def witness(session: Session, **options: Any) -> None:
     options = {name: value for name, value in options.items() if name not in _LOCAL}
     options = with_holder(options) if options["id"] else options
     name = options["id"] or "change"
-    logs = checks.log_folder(session.state_dir, "required", name)
-    results = checks.run_checks(answer["checks"], cwd, logs=logs, on_progress=teller(session))
+    results: list[dict[str, Any]] = []
+    if not _is_hopeless(session, options):
+        logs = checks.log_folder(session.state_dir, "required", name)
+        results = checks.run_checks(answer["checks"], cwd, logs=logs, on_progress=teller(session))
     asked = payload(options) | change | {"results": results}
     answer = session.ask("required.witness", asked, context(options))
     if answer["result"] == "accepted":
@@ -103,19 +100,28 @@ def witness(session: Session, **options: Any) -> None:
     leave_by_verdict(answer["witness"])
 
 
+def _is_hopeless(session: Session, options: dict[str, Any]) -> bool:
+    """Whether the witness will be refused, whatever the checks give: they need not run then."""
+    if options["id"] is None:
+        return False
+    shown = session.ask("issue.show", {"id": options["id"]}, writable=False)
+    if shown["result"] != "accepted" or shown["issue"]["status"] == "closed":
+        return True
+    lease = shown["issue"].get("lease")
+    is_held = lease is not None and lease["state"] == "active" and not options.get("sublease_id")
+    return is_held and lease["fence"] != options.get("fence")
+
+
 @required.command()
-@click.argument("file", type=_file)
+@click.argument("file", type=FILE)
 @common
 def verify(session: Session, file: Path) -> None:
     """Recompute every digest of the witness in FILE, and hold it against the policy in force."""
-    answer = session.ask(
-        "required.witness_verify", {"witness": read_document(file)}, writable=False
-    )
-    session.finish(answer, _verified_text)
+    session.read("required.witness_verify", {"witness": read_document(file)}, _verified_text)
 
 
 @required.command()
-@click.argument("file", type=_file)
+@click.argument("file", type=FILE)
 @mutation
 @common
 def decide(session: Session, file: Path, **options: Any) -> None:
@@ -134,8 +140,8 @@ def decide(session: Session, file: Path, **options: Any) -> None:
 
 
 @required.command("verify-decision")
-@click.argument("decision", type=_file)
-@click.argument("witness", type=_file)
+@click.argument("decision", type=FILE)
+@click.argument("witness", type=FILE)
 @common
 def verify_decision(session: Session, decision: Path, witness: Path) -> None:
     """Whether the decision in one file is the one that follows from the witness in the other."""
@@ -210,8 +216,9 @@ def _projection_text(answer: dict[str, Any]) -> str:
     return "\n".join([*lines, f"{len(lines)} required  {about}  {found['projectionDigest']}"])
 
 
-def _delta_lines(delta: dict[str, Any]) -> list[str]:
-    return [*delta["changedPaths"], f"{len(delta['changedPaths'])} paths  {delta['deltaDigest']}"]
+def _delta_text(answer: dict[str, Any]) -> str:
+    paths = answer["delta"]["changedPaths"]
+    return "\n".join([*paths, f"{len(paths)} paths  {answer['delta']['deltaDigest']}"])
 
 
 def _verified_text(answer: dict[str, Any]) -> str:

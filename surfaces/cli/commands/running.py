@@ -1,5 +1,6 @@
 """`understudy down`, `status`, `tree` and `top`: a tree that runs, from outside."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -8,16 +9,21 @@ import click
 
 from ....actors import tree as trees
 from ....actors.tree import RUN_FOLDER
-from ....contracts import Exit
+from ....contracts import ESCALATION, Exit, limits
 from .. import tree_text
 from ..session import LeaveCommand, Session, common, print_json
 
 _STOP_SECONDS = 120.0
-_CLEAR = "\033[H\033[J"
+_SHOWN_MAX = 10  # of what waits for a person
+CLEAR = "\033[H\033[J"
 
 
 @click.command()
-@click.option("--drain", type=click.IntRange(0), help="Seconds for workers to finish first.")
+@click.option(
+    "--drain",
+    type=click.IntRange(0, limits.TREE_DRAIN_MS_MAX // 1000),
+    help="Seconds for workers to finish first.",
+)
 @click.option("--force", is_flag=True, help="Kill it; its leases are left to the next tree.")
 @common
 def down(session: Session, drain: int | None, *, force: bool) -> None:
@@ -26,7 +32,7 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
     Exit 7 where no tree runs.
     """
     run_dir = session.state_dir.absolute() / RUN_FOLDER
-    left = trees.end_by_force(run_dir) if force else _stopped(session, run_dir, drain or 0)
+    left = trees.end_by_force(run_dir) if force else _stop_tree(session, run_dir, drain or 0)
     answer = {"result": "rejected" if left else "accepted", "failureClasses": [], "left": left}
     if session.as_json:
         print_json(answer)
@@ -42,26 +48,29 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
 @common
 def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
-    found = _asked(session, {"ask": "picture"})
-    if session.as_json:
-        print_json({"result": "accepted", "failureClasses": []} | found)
-        return
-    click.echo(f"{session.state_dir}: {tree_text.summary(found)}")
+    found = _ask_tree(session, {"ask": "picture"})
+    waiting = _list_escalations(session)
+    lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
+    lines += [
+        f"  {each['id']}  waits for a person: {each['title']}" for each in waiting[:_SHOWN_MAX]
+    ]
+    if len(waiting) > _SHOWN_MAX:
+        more = len(waiting) - _SHOWN_MAX
+        lines.append(f"  and {more} more: `understudy issue list --type escalation`")
     for name, term in tree_text.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
-        click.echo(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
+        lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
+    lines += [f"  {line}" for line in tree_text.rests(found)]
+    waits = [each["id"] for each in waiting]
+    session.accept("\n".join(lines), **found, waitsForPerson=waits)
 
 
 @click.command()
 @common
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
-    found = _asked(session, {"ask": "picture"})
-    if session.as_json:
-        print_json({"result": "accepted", "failureClasses": []} | found)
-        return
-    for line, colour in tree_text.drawn(found):
-        click.echo(tree_text.painted(line, colour))
+    found = _ask_tree(session, {"ask": "picture"})
+    session.accept(tree_text.painted(found), **found)
 
 
 @click.command()
@@ -72,7 +81,7 @@ def tree(session: Session) -> None:
 def top(session: Session, every: float) -> None:
     """Draw the tree again and again until Ctrl-C; with --json, a line each time."""
     while True:
-        found = _asked(session, {"ask": "picture"})
+        found = _ask_tree(session, {"ask": "picture"})
         if session.as_json:
             print_json(found)
         else:
@@ -81,26 +90,28 @@ def top(session: Session, every: float) -> None:
 
 
 def draw(found: dict[str, Any]) -> None:
-    lines = [tree_text.painted(line, colour) for line, colour in tree_text.drawn(found)]
-    click.echo(_CLEAR + "\n".join(lines))
+    columns, lines_max = shutil.get_terminal_size()
+    # The cursor has a line of its own.
+    click.echo(CLEAR + tree_text.painted(found, (columns, lines_max - 1)))
 
 
-def _asked(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+def _list_escalations(session: Session) -> list[dict[str, Any]]:
+    """Escalations that are not closed."""
+    answer = session.ask("issue.list", {"issueType": ESCALATION}, writable=False)
+    return [each for each in answer.get("issues", []) if each["status"] != "closed"]
+
+
+def _ask_tree(session: Session, request: dict[str, Any]) -> dict[str, Any]:
     try:
         return trees.ask(session.state_dir.absolute() / RUN_FOLDER, request, 10.0)
     except trees.NoTree:
         said = f"no tree runs on {session.state_dir}; start one with `understudy up`"
-        if session.as_json:
-            failure = {"result": "rejected", "failureClasses": ["tree_not_running"]}
-            print_json(failure | {"diagnostic": said})
-        else:
-            click.echo(f"error: {said}", err=True)
-        raise LeaveCommand(Exit.UNREACHABLE) from None
+        session.refuse(Exit.UNREACHABLE, "tree_not_running", said)
 
 
-def _stopped(session: Session, run_dir: Path, drain_seconds: int) -> list[int]:
+def _stop_tree(session: Session, run_dir: Path, drain_seconds: int) -> list[int]:
     """Ask a tree to stop, and wait until it has; the processes that are left."""
-    system = _asked(session, {"ask": "picture"})["system"]
+    system = _ask_tree(session, {"ask": "picture"})["system"]
     stop = {"ask": "stop", "drainMs": drain_seconds * 1000}
     try:
         trees.ask(run_dir, stop, drain_seconds + _STOP_SECONDS)

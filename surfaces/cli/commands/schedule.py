@@ -1,12 +1,14 @@
 """`understudy schedule` and `limit`: jobs that come by themselves, and how many run at once."""
 
 from itertools import islice
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any
 
 import click
 
 from ....contracts import due, rfc3339, schedule_of
-from ..options import context, json_object, mutation, payload, span_ms
+from ..options import FILE, context, json_object, mutation, payload, read_file, span_ms
+from ..request import Answer, change, read
 from ..session import Session, common
 from ..spec_file import read_spec
 
@@ -26,7 +28,7 @@ def schedule() -> None:
 
 @schedule.command()
 @click.argument("when")
-@click.argument("file", type=click.File("rb"), required=False)
+@click.argument("file", type=FILE, required=False)
 @click.option("--id", "schedule_id", help="Its name.  [the specId of FILE]")
 @click.option("--kind", help="Make a job of this kind, instead of the spec in FILE.")
 @click.option("--payload", "data", metavar="JSON", help="What its handler needs: a JSON object.")
@@ -47,13 +49,13 @@ def schedule() -> None:
 @click.option("--start", metavar="TIME", help="Not before this RFC 3339 moment.  [now]")
 @mutation
 @common
-def add(session: Session, when: str, file: BinaryIO | None, **options: Any) -> None:
+def add(session: Session, when: str, file: Path | None, **options: Any) -> None:
     """Make the spec in FILE, or a job of KIND, whenever WHEN says: a cron line, or "every 10m"."""
     job = {name: options.pop(name) for name in ("kind", "priority", "timeout_ms")}
     data = options.pop("data")
     asked = _when(when) | _start(options.pop("start"))
     if file is not None:
-        spec = read_spec(file.read(), file.name, {})
+        spec = read_spec(read_file(file), str(file), {})
         asked["spec"] = {name: spec[name] for name in ("title", "steps") if name in spec}
         options["schedule_id"] = options["schedule_id"] or spec["specId"]
     if job["kind"] is not None:
@@ -66,31 +68,27 @@ def add(session: Session, when: str, file: BinaryIO | None, **options: Any) -> N
 
 @schedule.command()
 @click.argument("schedule_id")
-@mutation
-@common
-def remove(session: Session, **options: Any) -> None:
+@change("schedule.clear")
+def remove(said: Answer) -> str:
     """Forget SCHEDULE_ID; what it has made stays."""
-    answer = session.ask("schedule.clear", payload(options), context(options))
-    session.finish(answer, lambda said: f"removed {said['schedule']['scheduleId']}")
+    return f"removed {said['schedule']['scheduleId']}"
 
 
 @schedule.command("list")
-@common
-def list_(session: Session) -> None:
+@read("schedule.list")
+def list_(said: Answer) -> str:
     """List all schedules, with the moment at which each is due next."""
-    answer = session.ask("schedule.list", {}, writable=False)
-    session.finish(answer, _lines)
+    now_ms = said["stamp"]["wallMs"]
+    return "\n".join(_line(each, now_ms) for each in said["schedules"]) or "no schedules"
 
 
 @schedule.command()
 @click.argument("schedule_id")
 @click.option("--due-ms", type=int, required=True, help="The moment, in ms since 1970.")
-@mutation
-@common
-def fire(session: Session, **options: Any) -> None:
+@change("schedule.fire")
+def fire(said: Answer) -> str:
     """Make what SCHEDULE_ID makes for one moment; schedulers do so by themselves."""
-    answer = session.ask("schedule.fire", payload(options), context(options))
-    session.finish(answer, _fired)
+    return f"made {said['job']['jobId'] if 'job' in said else said['spec']['specId']}"
 
 
 @click.group()
@@ -115,30 +113,25 @@ def limit() -> None:
     metavar="TIME",
     help="How long a job is held, such as 10m.",
 )
-@mutation
-@common
-def set_(session: Session, **options: Any) -> None:
+@change("limit.set")
+def set_(said: Answer) -> str:
     """Limit KIND, in place of what limited it before; with a dot at its end, all below it."""
-    answer = session.ask("limit.set", payload(options), context(options))
-    session.finish(answer, lambda said: _limit(said["limit"]))
+    return _limit(said["limit"])
 
 
 @limit.command()
 @click.argument("kind")
-@mutation
-@common
-def clear(session: Session, **options: Any) -> None:
+@change("limit.clear")
+def clear(said: Answer) -> str:
     """Take the limits of KIND away."""
-    answer = session.ask("limit.clear", payload(options), context(options))
-    session.finish(answer, lambda said: f"{said['limit']['kind']}  no limit")
+    return f"{said['limit']['kind']}  no limit"
 
 
 @limit.command("list")
-@common
-def list_limits(session: Session) -> None:
+@read("limit.list")
+def list_limits(said: Answer) -> str:
     """List all limits, and how many jobs are held under each."""
-    answer = session.ask("limit.list", {}, writable=False)
-    session.finish(answer, lambda said: "\n".join(map(_limit, said["limits"])) or "no limits")
+    return "\n".join(map(_limit, said["limits"])) or "no limits"
 
 
 # --- what people write ----------------------------------------------------------------------------
@@ -163,11 +156,6 @@ def _start(text: str | None) -> dict[str, Any]:
 # --- text for people ------------------------------------------------------------------------------
 
 
-def _lines(said: dict[str, Any]) -> str:
-    now_ms = said["stamp"]["wallMs"]
-    return "\n".join(_line(each, now_ms) for each in said["schedules"]) or "no schedules"
-
-
 def _line(one: dict[str, Any], now_ms: int) -> str:
     when = one["cron"] or f"every {one['everyMs'] // 1000} s"
     words = [one["scheduleId"], when, one["timezone"], _made(one), f"fired {one['fired']}"]
@@ -180,10 +168,6 @@ def _made(one: dict[str, Any]) -> str:
         return str(one["job"]["kind"])
     count = len(one["spec"]["steps"])
     return f"spec of {count} step{'s' * (count != 1)}"
-
-
-def _fired(said: dict[str, Any]) -> str:
-    return f"made {said['job']['jobId'] if 'job' in said else said['spec']['specId']}"
 
 
 def _limit(one: dict[str, Any]) -> str:

@@ -1,19 +1,17 @@
 """`understudy spec`: documents of steps that become jobs, and how far each has come."""
 
 from collections import Counter
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any
 
 import click
 
-from ..options import context, mutation, payload, stack
+from ..options import context, lease_by, mutation, payload, read_file, read_stdin
+from ..request import Answer, change, read
 from ..session import Session, common
 from ..spec_file import read_spec
 
-_holder = stack(
-    click.option("--runner", help="Who holds the spec."),
-    click.option("--lease-id", help="The lease's id, from the claim."),
-    click.option("--fence", type=int, help="The fence, from the claim."),
-)
+_holder = lease_by("runner", "spec")
 
 
 @click.group()
@@ -32,12 +30,12 @@ def spec() -> None:
 
 
 @spec.command()
-@click.argument("file", type=click.File("rb"))
+@click.argument("file", type=click.Path(path_type=Path, exists=True, allow_dash=True))
 @click.option("--id", "spec_id", help="Submit it under this id, instead of the file's specId.")
 @click.option("--author", help="The node that submits.  [the owner]")
 @mutation
 @common
-def submit(session: Session, file: BinaryIO, **options: Any) -> None:
+def submit(session: Session, file: Path, **options: Any) -> None:
     """Submit the spec in FILE, or - for standard input; submitted again, it is left as it is.
 
     \b
@@ -48,7 +46,9 @@ def submit(session: Session, file: BinaryIO, **options: Any) -> None:
       - {stepKey: test, kind: ci.test, dependsOn: [root]}
     """
     given = payload(options)
-    document = read_spec(file.read(), file.name, given)
+    stdin = str(file) == "-"
+    text = read_stdin() if stdin else read_file(file)
+    document = read_spec(text, "<stdin>" if stdin else str(file), given)
     answer = session.ask("spec.submit", document, context(options))
     session.finish(answer, lambda said: _line(said["spec"]))
 
@@ -59,11 +59,9 @@ def submit(session: Session, file: BinaryIO, **options: Any) -> None:
 def status(session: Session, spec_id: str | None) -> None:
     """Show how far SPEC_ID has come, step by step; without it, all specs."""
     if spec_id is None:
-        answer = session.ask("spec.list", {"query": "all"}, writable=False)
-        session.finish(answer, _page)
+        session.read("spec.list", {"query": "all"}, _page)
         return
-    answer = session.ask("spec.show", {"specId": spec_id}, writable=False)
-    session.finish(answer, lambda said: _detail(said["spec"]))
+    session.read("spec.show", {"specId": spec_id}, lambda said: _detail(said["spec"]))
 
 
 @spec.command("list")
@@ -74,11 +72,10 @@ def status(session: Session, spec_id: str | None) -> None:
 )
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--limit", type=int, help="Specs on a page, up to 256.  [64]")
-@common
-def list_(session: Session, **options: Any) -> None:
+@read("spec.list")
+def list_(said: Answer) -> str:
     """List specs, the oldest first, a page at a time."""
-    answer = session.ask("spec.list", payload(options), writable=False)
-    session.finish(answer, _page)
+    return _page(said)
 
 
 @spec.command()
@@ -87,36 +84,35 @@ def list_(session: Session, **options: Any) -> None:
 @click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [60000]")
 @click.option("--lease-id", help="The lease's id, for more time.")
 @click.option("--fence", type=int, help="The fence of your claim, for more time.")
-@mutation
-@common
-def claim(session: Session, **options: Any) -> None:
+@change("spec.claim")
+def claim(said: Answer) -> str:
     """Take SPEC_ID; or, with the fence of your claim, keep it longer."""
-    answer = session.ask("spec.claim", payload(options), context(options))
-    session.finish(answer, lambda said: _claimed(said["spec"]))
+    one = said["spec"]
+    lease = one["lease"]
+    lines = [_line(one), f"  fence    {lease['fence']}", f"  lease    {lease['leaseId']}"]
+    return "\n".join([*lines, f"  missing  {' '.join(one['missing'])}"])
 
 
 @spec.command()
 @click.argument("spec_id")
 @click.argument("step_keys", nargs=-1, required=True)
 @_holder
-@mutation
-@common
-def materialize(session: Session, **options: Any) -> None:
+@change("spec.materialize")
+def materialize(said: Answer) -> str:
     """Make the jobs of STEP_KEYS of SPEC_ID, which you hold; those that exist are left alone."""
-    answer = session.ask("spec.materialize", payload(options), context(options))
-    session.finish(answer, _made)
+    lines = [f"made     {each}" for each in said["created"]]
+    lines += [f"existed  {each}" for each in said["existing"]]
+    return "\n".join([*lines, _line(said["spec"])])
 
 
 @spec.command()
 @click.argument("spec_id")
 @click.option("--reason", help="Why, for the next runner.")
 @_holder
-@mutation
-@common
-def release(session: Session, **options: Any) -> None:
+@change("spec.release")
+def release(said: Answer) -> str:
     """Give SPEC_ID back."""
-    answer = session.ask("spec.release", payload(options), context(options))
-    session.finish(answer, lambda said: _line(said["spec"]))
+    return _line(said["spec"])
 
 
 # --- text for people ------------------------------------------------------------------------------
@@ -127,18 +123,6 @@ def _line(one: dict[str, Any]) -> str:
     if lease := one.get("lease"):
         words.append(f"[{lease['owner']}, fence {lease['fence']}, {lease['state']}]")
     return "  ".join([*words, *(one[name] for name in ("title", "reason") if name in one)])
-
-
-def _claimed(one: dict[str, Any]) -> str:
-    lease = one["lease"]
-    lines = [_line(one), f"  fence    {lease['fence']}", f"  lease    {lease['leaseId']}"]
-    return "\n".join([*lines, f"  missing  {' '.join(one['missing'])}"])
-
-
-def _made(said: dict[str, Any]) -> str:
-    lines = [f"made     {each}" for each in said["created"]]
-    lines += [f"existed  {each}" for each in said["existing"]]
-    return "\n".join([*lines, _line(said["spec"])])
 
 
 def _detail(one: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import click
 
 from ....authority.views import sql as tables
+from ..options import read_stdin
 from ..session import Session, common, print_bytes, print_json
 from ..table_text import Form, csv_lines, json_lines, table
 
@@ -115,6 +116,6 @@ def _tell(session: Session, fresh: tables.Freshness, count: int) -> None:
 
 def _statements(query: str | None) -> list[str]:
     if query is None:
-        query = "" if sys.stdin is None else sys.stdin.buffer.read().decode(errors="replace")
+        query = read_stdin().decode(errors="replace")
     found, rest = tables.split(query)
     return [*found, rest.strip()] if tables.bare(rest) else found

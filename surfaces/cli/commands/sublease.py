@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from ..options import context, duration, holder, mutation, payload, with_holder
-from ..session import Session, common
+from ..options import duration
+from ..request import Answer, held_change
 
 
 @click.group()
@@ -25,28 +25,19 @@ def sublease() -> None:
     help="May do: issue.update, issue.close, issue.discover, dep.add, dep.remove, dep.replace.",
 )
 @click.option("--new-sublease-id", help="Choose its id.")
-@holder
-@duration
-@mutation
-@common
-def grant(session: Session, **options: Any) -> None:
+@held_change("sublease.grant", duration)
+def grant(said: Answer) -> str:
     """Let a subagent act on issue ID, within a scope and a time."""
-    options = with_holder(options)
-    answer = session.ask("sublease.grant", payload(options), context(options))
-    session.finish(answer, _sublease)
+    return _sublease(said)
 
 
 @sublease.command()
 @click.argument("id")
 @click.argument("revoked_sublease_id", metavar="SUBLEASE_ID")
-@holder
-@mutation
-@common
-def revoke(session: Session, **options: Any) -> None:
+@held_change("sublease.revoke")
+def revoke(said: Answer) -> str:
     """End a sublease on issue ID."""
-    options = with_holder(options)
-    answer = session.ask("sublease.revoke", payload(options), context(options))
-    session.finish(answer, lambda said: "revoked " + _sublease(said))
+    return "revoked " + _sublease(said)
 
 
 @click.group()
@@ -59,27 +50,19 @@ def instance() -> None:
 @click.argument("instance_id")
 @click.option("--worktree-ref")
 @click.option("--runtime-ref")
-@holder
-@mutation
-@common
-def open_(session: Session, **options: Any) -> None:
+@held_change("instance.open")
+def open_(said: Answer) -> str:
     """Bind INSTANCE_ID to the lease on issue ID."""
-    options = with_holder(options)
-    answer = session.ask("instance.open", payload(options), context(options))
-    session.finish(answer, lambda said: f"opened {said['instance']['instanceId']}")
+    return f"opened {said['instance']['instanceId']}"
 
 
 @instance.command()
 @click.argument("id")
 @click.argument("instance_id")
-@holder
-@mutation
-@common
-def close(session: Session, **options: Any) -> None:
+@held_change("instance.close")
+def close(said: Answer) -> str:
     """INSTANCE_ID works no more on issue ID."""
-    options = with_holder(options)
-    answer = session.ask("instance.close", payload(options), context(options))
-    session.finish(answer, lambda said: f"closed {said['instance']['instanceId']}")
+    return f"closed {said['instance']['instanceId']}"
 
 
 def _sublease(answer: dict[str, Any]) -> str:

@@ -18,12 +18,13 @@ from ....actors.agents import gateway_lock
 from ....actors.otp import ExitReason as Ending
 from ....actors.otp import OtpError
 from ....actors.tree import Plan, gateway, handler_command, shell_command
-from ....contracts import Exit, Reason, limits
+from ....authority.journal import private
+from ....contracts import Exit, Reason, RetryPolicy, documents, limits, retry
 from ...mcp import wire
 from .. import tree_text
-from ..options import journal
+from ..options import journal, pauses
 from ..session import LeaveCommand, Session, common, print_json
-from ..until_done import is_done
+from ..until_done import Tally, is_done, tally_text
 from .mcp import policy, web
 from .running import draw
 
@@ -31,6 +32,7 @@ _TURN_MS = 200
 _DRAW_SECONDS = 0.5
 _DETACH_SECONDS = 90.0
 _LOG = "up.log"
+_ENDS = ("stopping", "stopped")  # reports that need no line where the last line says so
 
 
 @click.command()
@@ -54,6 +56,27 @@ _LOG = "up.log"
     help="Seconds between SIGTERM and SIGKILL; at most a third of the lease.",
 )
 @click.option("--job-timeout", type=click.IntRange(1), help="Seconds that one attempt may take.")
+@click.option("--attempts", type=click.IntRange(1), help="At most, for an issue.  [by the policy]")
+@click.option(
+    "--backoff",
+    "pause_ms",
+    type=pauses,
+    metavar="FROM[..TO]",
+    help="Pauses between attempts, as 5s..5m.  [by the policy]",
+)
+@click.option(
+    "--retry-policy",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Another retry policy than ours.",
+)
+@click.option(
+    "--stop-after",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="Stop when so many issues fail in the same way, one after another; 0 for never.",
+)
 @click.option("--label", multiple=True, help="Only issues with this label; repeatable.")
 @click.option("--type", "issue_type", help="Only issues of this type.")
 @click.option("--name", default="coord", show_default=True, help="The coordinator's name.")
@@ -76,10 +99,12 @@ _LOG = "up.log"
     "--job-files",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where job files are written.  [default: runtime/narrative]",
+    help="Where job files are written; `seed` for runtime/narrative.  [default: in --state-dir]",
 )
 @click.option("--schedules", is_flag=True, help="Make the jobs and specs of schedules when due.")
-@click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
+@click.option(
+    "--until-done", is_flag=True, help="End when nothing is left to do; exit 11 if any is blocked."
+)
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @journal
 @common
@@ -111,6 +136,14 @@ def up(session: Session, **options: Any) -> None:
     With --specs it makes a job of every step of the specs that were submitted, and writes the file
     of every such job that is free to run. With --schedules it makes what `understudy schedule`
     says, when it is due. Any number of trees may do both on one authority.
+
+    \b
+    Exit codes:
+      0    told to stop; or with --until-done, everything is done
+      11   with --until-done: something was blocked, or escalated to a person
+      12   --stop-after issues failed in the same way; the last one was handed back
+      78   the command, handler or folder cannot be run; nothing was claimed, or it was handed back
+      1    the tree has given up; 75 where another process has the state directory
     """
     session.settle(options["journal_url"])
     plan = _plan(session, options)
@@ -149,8 +182,10 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             kinds=kinds,
             job_slots=options["job_workers"],
             node=options["node"],
-            job_files=_job_files(options),
+            job_files=_job_files(session, options),
             schedules=options["schedules"],
+            stop_after=options["stop_after"],
+            policy=_retry_policy(options),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -196,10 +231,21 @@ def _handlers(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield kind, shell_command(words) if option == "--job" else handler_command(words)
 
 
-def _job_files(options: dict[str, Any]) -> Path | None:
+def _job_files(session: Session, options: dict[str, Any]) -> Path | None:
     """Where the files of jobs go; nowhere in a tree without specs."""
-    folder: Path = options["job_files"] or trees.JOB_FOLDER
+    folder: Path = options["job_files"] or session.state_dir / "job-files"
+    if folder == Path("seed"):
+        folder = trees.JOB_FOLDER
     return folder.absolute() if options["specs"] else None
+
+
+def _retry_policy(options: dict[str, Any]) -> RetryPolicy:
+    """The policy in a file, or ours; with other numbers, where some are given."""
+    path: Path = options["retry_policy"] or documents.ROOT / documents.RETRY_POLICY
+    found = retry.adjusted(path.read_bytes(), options["attempts"], options["pause_ms"])
+    if isinstance(found, retry.PolicyRefused):
+        raise click.UsageError(f"--retry-policy: {found.message} ({found.failure_class})")
+    return found
 
 
 def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
@@ -208,7 +254,9 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
     words += ["--state-dir", str(session.state_dir.absolute())]
     if options["port"] is not None:
         words += ["--http", str(options["port"]), "--host", options["host"]]
-    for name in ("on_leave", "keep", "max_hold", "quiet", "token_file"):
+    if options["allow_break"]:
+        words.append("--allow-break")
+    for name in ("on_leave", "keep", "max_hold", "quiet", "max_held", "tools", "token_file"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     return tuple(words)
@@ -217,9 +265,12 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
 def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
     """Start it, show it, and stay until it ends or is told to."""
     session.office(writable=False).close()  # says what is wrong with the state directory
+    problem = trees.problem(plan)
+    if problem is not None:
+        session.refuse(Exit.CONFIG, "tree_cannot_run", f"{problem}\nnothing was claimed")
     _make_room(plan)
     running = trees.Tree(plan)
-    with _told() as signals:
+    with _catch_signals() as signals:
         try:
             running.start()
         except OtpError as error:
@@ -227,22 +278,44 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
         view = _View(session)
         view.say(f"up: {plan.state_dir}, {_labour_of(plan)}")
         reason: Ending | None = None
+        tally, over = Tally(session, plan, asks=until_done), False
         try:
-            while reason is None and not signals and not running.is_told_to_stop:
+            while reason is None and not signals and not running.is_told_to_stop and not over:
                 reason = running.wait(_TURN_MS)
                 found = running.picture()
                 view.show(found)
-                if until_done and is_done(session, plan, found):
-                    break
+                over = tally.take(found) or (until_done and is_done(session, plan, found))
+            total = tally.total() if reason is None else {}
         finally:
             view.end()
             running.stop()
+            view.tell([row for row in running.reports() if row["what"] not in _ENDS])
     if reason is not None:
-        _gave_up(session, reason)
-    elif session.as_json:
-        print_json({"result": "accepted", "failureClasses": [], "ended": "told to"})
-    else:
-        view.say("stopped; nothing is left")
+        said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
+        session.refuse(Exit.FAILED, "tree_gave_up", said)
+    works = plan.argv or plan.kinds
+    view.say("stopped; nothing is left" + (f": {tally_text(total)}" if works else ""))
+    if tally.fault is not None:
+        _faulty(session, tally.fault, total)
+    is_blocked = over and bool(total["blocked"])
+    if session.as_json:
+        failures = ["work_blocked"] if is_blocked else []
+        answer = {"result": "rejected" if is_blocked else "accepted", "failureClasses": failures}
+        print_json(answer | {"ended": "done" if over else "told to", "tally": total})
+    if is_blocked:
+        raise LeaveCommand(Exit.WORK_BLOCKED)
+
+
+def _faulty(session: Session, fault: dict[str, Any], total: dict[str, int]) -> NoReturn:
+    """Something is wrong with what the tree runs, and not with what it works on."""
+    said = f"{fault['name']}: {fault['detail']}"
+    if fault["cannotRun"]:
+        said = f"what the workers run cannot be run: {said}"
+        said += "\nthe attempt was handed back and counts for nothing; mend it, and start again"
+        session.refuse(Exit.CONFIG, "tree_cannot_run", said, tally=total)
+    said = f"{fault['failed']} failed in the same way, one after another; the last one, {said}"
+    said += f"\n`understudy logs {fault['name']}` shows more; `--stop-after 0` goes on regardless"
+    session.refuse(Exit.WORK_FAILING, "work_failing", said, tally=total)
 
 
 def _labour_of(plan: Plan) -> str:
@@ -273,28 +346,14 @@ def _make_room(plan: Plan) -> None:
 
 
 def _refuse(session: Session, error: OtpError) -> NoReturn:
-    """It did not start; whoever has the state directory already is told apart."""
+    """It did not start; a state directory that is taken is told apart."""
     is_taken = isinstance(error, trees.AlreadyRunning | trees.Occupied)
     failure = Reason.AUTHORITY_BUSY.wire if is_taken else "tree_not_started"
-    if session.as_json:
-        said = {"result": "rejected", "failureClasses": [failure], "diagnostic": str(error)}
-        print_json(said)
-    else:
-        click.echo(f"error: {error} ({failure})", err=True)
-    raise LeaveCommand(Exit.TRY_LATER if is_taken else Exit.FAILED) from None
-
-
-def _gave_up(session: Session, reason: Ending) -> None:
-    said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
-    if session.as_json:
-        print_json({"result": "rejected", "failureClasses": ["tree_gave_up"], "diagnostic": said})
-    else:
-        click.echo(f"error: {said}", err=True)
-    raise LeaveCommand(Exit.FAILED)
+    session.refuse(Exit.TRY_LATER if is_taken else Exit.FAILED, failure, str(error))
 
 
 @contextmanager
-def _told() -> Iterator[list[int]]:
+def _catch_signals() -> Iterator[list[int]]:
     """The signals that came, where each would else end us in the middle of something."""
     heard: list[int] = []
     before = {
@@ -327,9 +386,12 @@ class _View:
                 self._drawn = time.monotonic()
                 draw(found)
             return
-        reports = tree_text.reports(found)
+        self.tell(tree_text.reports(found))
+
+    def tell(self, reports: list[dict[str, Any]]) -> None:
+        """A line for each that is new."""
         for row in reports:
-            if row not in self._said:
+            if row not in self._said and not self._moves:
                 self.say(f"{row['what']}  {tree_text.about(row)}{row['detail']}")
         self._said = reports or self._said
 
@@ -344,9 +406,9 @@ class _View:
 def _detach(session: Session, plan: Plan) -> None:
     """The same command again, without a terminal; return when it is up, or has failed."""
     words = [word for word in sys.argv[1:] if word != "--detach"]
-    plan.run_dir.mkdir(parents=True, exist_ok=True)
+    private.make_folder(plan.run_dir)
     log = plan.run_dir / _LOG
-    with log.open("ab") as output:
+    with open(log, "ab", opener=private.opener) as output:
         start = output.tell()
         process = subprocess.Popen(  # noqa: S603 - this very program
             [sys.executable, "-m", "understudy", *words],
@@ -369,10 +431,8 @@ def _detach(session: Session, plan: Plan) -> None:
         if found is None or found["pid"] != process.pid:
             time.sleep(0.05)
             continue
-        if session.as_json:
-            print_json({"result": "accepted", "failureClasses": []} | found)
-        else:
-            click.echo(f"up: process {process.pid}; `understudy status`, `understudy down`")
+        text = f"up: process {process.pid}; `understudy status`, `understudy down`"
+        session.accept(text, **found)
         return
     process.terminate()
     click.echo(f"error: it was not up in {_DETACH_SECONDS:.0f} s; see {log}", err=True)

@@ -92,7 +92,7 @@ def _chosen(suite: str | None, names: Sequence[str]) -> list[Vector]:
 
 @contextmanager
 def _progress(length: int) -> Iterator[Any]:
-    """A bar where somebody watches, and nothing where nobody does."""
+    """A bar on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -109,7 +109,9 @@ def _finish(results: list[Result], boundary: str, *, as_json: bool) -> None:
             "boundary": boundary,
             "vectors": len(results),
             "passed": len(results) - len(failed),
-            "failed": [_failure(result) for result in failed],
+            "failed": [
+                {**_row(each.vector), "problems": [*each.problems, *each.stale]} for each in failed
+            ],
         }
         print_json(report)
     else:
@@ -131,10 +133,6 @@ def _say(results: list[Result], failed: list[Result], boundary: str) -> None:
             click.echo(f"    {problem}", err=True)
     good = len(results) - len(failed)
     click.echo(f"{good} of {len(results)} vectors hold on the {boundary} boundary, twice each")
-
-
-def _failure(result: Result) -> dict[str, Any]:
-    return {**_row(result.vector), "problems": [*result.problems, *result.stale]}
 
 
 def _row(vector: Vector) -> dict[str, Any]:

@@ -22,11 +22,15 @@ class Attached(Protocol):
 
 
 def assemble(
-    link: AuthorityLink, caller: AgentCaller, tasks: Tasks, mount: Mount | None = None
+    link: AuthorityLink,
+    caller: AgentCaller,
+    tasks: Tasks,
+    mount: Mount | None = None,
+    tools: str = "all",
 ) -> Server[Any]:
     """The server of one client. `mount` may put extensions around our own."""
     extensions = (tasks,) if mount is None else mount(tasks, link)
-    server = build(link, caller, extensions)
+    server = build(link, caller, extensions, tools)
     for each in extensions:
         if isinstance(each, Attached):
             each.attach(server)

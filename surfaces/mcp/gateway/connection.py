@@ -6,7 +6,7 @@
 The SDK's own standard-stream transport hops between threads three times a call, which is most of
 what a call costs; its servers take any two streams, and these are over an asyncio transport.
 
-    I1  A line, the requests in flight and the output that nobody reads are bounded.
+    I1  A line, the requests in flight and the output that is not read are bounded.
     I2  A line that is no message is refused, and the next one is read as if nothing had been.
     I3  Who hangs up still hears the answers to what it asked, for a moment.
 """
@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import secrets
 from collections import deque
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import anyio
@@ -29,11 +28,13 @@ from ....actors.otp import identity
 from ....authority.service import sockets
 from ....contracts import limits
 from .. import wire
+from ..tools.catalogue import UnknownTool, chosen
 
 if TYPE_CHECKING:
     from .gateway import Gateway
 
 _GOODBYE_SECONDS: Final = 1.5
+_MARK_BYTES_MAX: Final = 17  # of `#` and the number of a request
 _NAME_DEFAULT = "agent"
 
 
@@ -76,12 +77,7 @@ class ServerInbox:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.end()
 
     def _wake(self) -> None:
@@ -104,12 +100,7 @@ class ServerOutbox:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         pass
 
 
@@ -119,6 +110,7 @@ class AgentConnection(asyncio.Protocol):
     def __init__(self, gateway: "Gateway") -> None:
         self.inbox = ServerInbox()
         self.caller: KeptCaller | None = None
+        self.tools = gateway.tools
         self._gateway = gateway
         self._rest = b""
         self._skipping = False  # inside a line that is too long
@@ -174,11 +166,11 @@ class AgentConnection(asyncio.Protocol):
             return
         assert self.caller is not None
         number = 0
-        if line.startswith(wire.MARK):
+        if self._is_pump and line.startswith(wire.MARK):
             word, _, line = line.partition(b" ")
             if word == wire.HOLD:
                 self.caller.take_over(line.partition(b" ")[2])
-            if not word[1:].isdigit():
+            if not word[1:].isdigit() or len(word) > _MARK_BYTES_MAX:
                 return
             number = int(word[1:])
         self.caller.holds.heard(now_ms())
@@ -206,9 +198,12 @@ class AgentConnection(asyncio.Protocol):
                 hello = value if isinstance(value, dict) else {}
             if hello.get("protocol") != wire.PROTOCOL:
                 text = f"this gateway speaks protocol {wire.PROTOCOL}; the pump is of another age"
-                self.tell(wire.NO + b" " + text.encode())
-                self._transport.close()
-                return False
+                return self._turn_away(text)
+            self.tools = str(hello.get("tools") or self.tools)
+            try:
+                chosen(self.tools)
+            except UnknownTool as error:
+                return self._turn_away(str(error))
             self._is_pump = True
         visit, name = hello.get("visit"), hello.get("name")
         self.caller = self._gateway.keeper.arrive(
@@ -225,6 +220,11 @@ class AgentConnection(asyncio.Protocol):
             self.tell(wire.HOUSE + b" " + self._gateway.house.encode())
         return True
 
+    def _turn_away(self, text: str) -> bool:
+        self.tell(wire.NO + b" " + text.encode())
+        self._transport.close()
+        return False
+
     def _watch(self, caller: KeptCaller) -> None:
         """The process that we talk to; and, where that is a pump, the agent that launched it."""
         launcher = self._peer.parent if self._peer is not None and self._is_pump else None
@@ -238,6 +238,10 @@ class AgentConnection(asyncio.Protocol):
                 text = f"{limits.MCP_INFLIGHT_MAX} requests of yours are not answered yet"
                 self._refuse(message.id, types.INVALID_REQUEST, text, number)
                 return False
+            case types.JSONRPCRequest() if self._streams_enough(message.method):
+                text = f"{limits.MCP_STREAMS_MAX} streams of yours are open; end one first"
+                self._refuse(message.id, types.INVALID_REQUEST, text, number)
+                return False
             case types.JSONRPCRequest():
                 self._count += 1
                 self.caller.numbers[message.id] = number or self._count
@@ -249,6 +253,11 @@ class AgentConnection(asyncio.Protocol):
             case _:
                 pass
         return True
+
+    def _streams_enough(self, method: str) -> bool:
+        """Whether it is one stream too many: what never ends must leave room for questions."""
+        open_count = sum(each in wire.ENDLESS for each in self._in_flight.values())
+        return method in wire.ENDLESS and open_count >= limits.MCP_STREAMS_MAX
 
     # --- out ------------------------------------------------------------------------------------
 
@@ -296,7 +305,7 @@ class AgentConnection(asyncio.Protocol):
         self._transport.abort()
 
     def pause(self) -> None:
-        """Take in nothing more; a pump leaves the next gateway to whoever told us to stop."""
+        """Take in nothing more; a pump leaves the next gateway to the tree."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
             if self._is_pump:

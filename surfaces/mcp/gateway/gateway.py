@@ -5,9 +5,9 @@
 
 One gateway per state directory. It belongs to a tree, which starts it again when it dies; or a pump
 has started it, and then it brings its own sidecar where none runs, and ends some time after its
-last client has left. Its clients' pumps outlive it, so that its end costs nobody anything.
+last client has left. Its clients' pumps outlive it, so that its end costs them nothing.
 
-    I1  Who holds the lock serves; whatever lies at the socket's path was left by somebody dead.
+    I1  Who holds the lock serves; whatever lies at the socket's path was left by a dead one.
     I2  A stop takes in nothing more, and answers what it has taken in.
     I3  No client harms another: garbage, silence, floods and a server that fails are its own.
 """
@@ -33,7 +33,7 @@ from .. import wire
 from .connection import AgentConnection, ServerOutbox
 
 House = Literal["tree", "alone"]
-Build = Callable[[AuthorityLink, AgentCaller], Server[Any]]
+Build = Callable[[AuthorityLink, AgentCaller, str], Server[Any]]  # the last: which tools
 Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 _BACKLOG = 1_024  # clients that all come at once, after a restart
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class Gateway:
-    """Serves one state directory. `run` returns when it was told to stop, or nobody is left."""
+    """Serves one state directory. `run` returns when it was told to stop, or no client is left."""
 
     def __init__(
         self,
@@ -55,9 +55,10 @@ class Gateway:
         house: House = "alone",
         linger_seconds: float | None = None,
         beside: Sequence[Beside] = (),
+        tools: str = "core",
     ) -> None:
         """`beside` is served until the event is set: other ways to the same."""
-        self.house = house
+        self.house, self.tools = house, tools
         self.link = AuthorityLink(state_dir)
         self.keeper = LeaseKeeper(self.link, policy or KeepPolicy())
         self._state_dir, self._build, self._beside = state_dir, build, beside
@@ -127,7 +128,7 @@ class Gateway:
 
     async def _serve(self, connection: AgentConnection, caller: KeptCaller) -> None:
         try:
-            server = self._build(self.link, caller)
+            server = self._build(self.link, caller, connection.tools)
             options = server.create_initialization_options()
             await server.run(connection.inbox, ServerOutbox(connection), options)
         except Exception:  # noqa: BLE001 - whatever it is, the others go on
@@ -138,7 +139,7 @@ class Gateway:
     # --- the end --------------------------------------------------------------------------------
 
     async def _linger(self) -> None:
-        """Stop when nobody has been here for so long, and nobody's leases are to be laid down."""
+        """Stop when no client has been here for so long, and no leases are to be laid down."""
         if self._linger_seconds is None:
             return
         while True:
@@ -146,7 +147,7 @@ class Gateway:
             if self._connections or self.keeper.callers:
                 self._idle_since = time.monotonic()
             elif time.monotonic() >= self._idle_since + self._linger_seconds:
-                _log.info("nobody has been here for %s s", self._linger_seconds)
+                _log.info("no client has been here for %s s", self._linger_seconds)
                 self.stop()
                 return
 

@@ -40,7 +40,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from ....actors.agents import SESSION_HEADER, HttpCallers
-from ....contracts import limits
+from ....contracts import limits, regular_file
 from .strangers import Strangers, watched_protocol
 
 PATH = "/mcp"
@@ -86,7 +86,7 @@ def read_token(path: Path | None, environ: Mapping[str, str] = os.environ) -> st
     if path is None:
         return environ.get(TOKEN_VARIABLE) or None
     try:
-        return path.read_text("utf-8").strip() or None
+        return regular_file.read(path, limits.SETTING_BYTES_MAX).decode().strip() or None
     except (OSError, ValueError) as error:
         raise Unguarded(f"no token in {path}: {error}") from error
 
@@ -98,7 +98,7 @@ async def serve_http(
     stopping: asyncio.Event,
     announce: Callable[[str], None],
 ) -> None:
-    """Serve until `stopping` is set; `announce` is told the URL once somebody can call."""
+    """Serve until `stopping` is set; `announce` is told the URL once an agent can call."""
     logging.getLogger("mcp.server").setLevel(logging.WARNING)  # below, it writes session ids down
     server.middleware.append(_greeter(callers))
     manager = StreamableHTTPSessionManager(
@@ -121,7 +121,7 @@ async def serve_http(
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                limit_concurrency=limits.HTTP_CONNECTIONS_MAX,
+                limit_concurrency=limits.HTTP_CONNECTIONS_MAX + 1,  # uvicorn refuses on it
                 timeout_graceful_shutdown=_FAREWELL_SECONDS,
             )
         )
@@ -206,7 +206,7 @@ class Gate:
             self._callers.end_session(session)
 
     def _is_ours(self, host: str | None) -> bool:
-        """An address cannot be bent by somebody's name server; a name must be one of ours."""
+        """An address cannot be bent by a foreign name server; a name must be one of ours."""
         if host is None:
             return False
         try:

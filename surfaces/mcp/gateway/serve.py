@@ -23,6 +23,7 @@ class Offer:
     house: House = "alone"
     linger_seconds: float | None = None
     http: Address | None = None
+    tools: str = "core"  # for clients that say nothing else
     mount: str | None = None  # `MODULE:FUNCTION`, for tests: what is mounted beside our own
 
 
@@ -35,7 +36,9 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
     async def http(stopping: asyncio.Event) -> None:
         assert address is not None
         callers = HttpCallers(gateway.keeper)
-        server = assemble(gateway.link, callers, Tasks(runner, lambda: callers.owner), mount)
+        server = assemble(
+            gateway.link, callers, Tasks(runner, lambda: callers.owner), mount, offer.tools
+        )
         await serve_http(address, server, callers, stopping, announce)
 
     async def long_calls(stopping: asyncio.Event) -> None:
@@ -44,10 +47,13 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
 
     gateway = Gateway(
         offer.state_dir,
-        lambda link, caller: assemble(link, caller, Tasks(runner, lambda: caller.name), mount),
+        lambda link, caller, tools: assemble(
+            link, caller, Tasks(runner, lambda: caller.name), mount, tools
+        ),
         policy=offer.policy,
         house=offer.house,
         linger_seconds=offer.linger_seconds,
+        tools=offer.tools,
         beside=(long_calls, http) if address is not None else (long_calls,),
     )
     alone = offer.house == "alone"

@@ -33,26 +33,30 @@ from mcp_types import (
 )
 
 from .... import __version__
-from ....actors.agents import AgentCaller, AuthorityLink
+from ....actors.agents import AgentCaller, AgentDoor, AuthorityLink
 from ....contracts import limits
 from ..reading import completion, prompts, resources
 from ..reading.guide import INSTRUCTIONS
 from ..reading.subscriptions import Bus, Watches
 from ..tools.calls import ToolCall
-from ..tools.catalogue import entries, listing
+from ..tools.catalogue import chosen, entries, listing
 from ..tools.result_text import told
 from ..tools.work_tools import JOINED
 
 _Context = ServerRequestContext[Watches, Any]
 _Method = tuple[str, type[RequestParams], Callable[[_Context, Any], Any]]
-_FIXED = {"ttlMs": 3_600_000, "cacheScope": "public"}
+_CHOSEN = {"ttlMs": 60_000, "cacheScope": "private"}  # for this client, under this policy
 _COMPLETE = {"resultType": "complete"}  # what the modern era wants to hear
 
 
 def build(
-    link: AuthorityLink, caller: AgentCaller, extensions: Sequence[Extension] = ()
+    link: AuthorityLink,
+    caller: AgentCaller,
+    extensions: Sequence[Extension] = (),
+    tools: str = "all",
 ) -> Server[Watches]:
     """The server for one client. `extensions` add methods, and may wrap the calls of tools."""
+    door, offered = AgentDoor(link, caller), chosen(tools)
 
     @asynccontextmanager
     async def lifespan(_: Server[Watches]) -> AsyncIterator[Watches]:
@@ -73,8 +77,8 @@ def build(
             Bus(link.changes), max_subscriptions=limits.MCP_WATCHES_MAX
         ),
     )
-    server.middleware.clear()  # spans that nobody in this process listens to
-    for method, params, answer in _methods(link, caller):
+    server.middleware.clear()  # spans that nothing in this process listens to
+    for method, params, answer in _methods(door, caller, offered):
         server.add_request_handler(method, params, _handler(answer))
     for extension in extensions:
         _extend(server, extension)
@@ -85,25 +89,29 @@ def build(
     return server
 
 
-def _methods(link: AuthorityLink, caller: AgentCaller) -> list[_Method]:
+def _methods(door: AgentDoor, caller: AgentCaller, offered: frozenset[str]) -> list[_Method]:
     """What each method answers, in plain JSON, which the SDK checks on the way out."""
     page, words = PaginatedRequestParams, CompleteRequestParams
     watch, unwatch = SubscribeRequestParams, UnsubscribeRequestParams
     return [
-        ("tools/list", page, lambda *_: {"tools": listing(), **_FIXED}),
+        ("tools/list", page, lambda *_: _listed(door, offered)),
         (
             "tools/call",
             CallToolRequestParams,
-            lambda ctx, of: _called(ToolCall(link, caller, ctx), of),
+            lambda ctx, of: _called(ToolCall(door, caller, ctx), of, offered),
         ),
-        ("resources/list", page, lambda _, of: resources.listed(link, of.cursor)),
+        ("resources/list", page, lambda _, of: resources.listed(door, of.cursor)),
         ("resources/templates/list", page, lambda *_: resources.templates()),
-        ("resources/read", ReadResourceRequestParams, lambda _, of: resources.read(link, of.uri)),
+        (
+            "resources/read",
+            ReadResourceRequestParams,
+            lambda _, of: resources.read(door, of.uri, offered),
+        ),
         ("resources/subscribe", watch, lambda ctx, of: ctx.lifespan_context.add(ctx, of.uri)),
         ("resources/unsubscribe", unwatch, lambda ctx, of: ctx.lifespan_context.drop(ctx, of.uri)),
         ("prompts/list", page, lambda *_: prompts.listed()),
-        ("prompts/get", GetPromptRequestParams, lambda _, of: prompts.got(link, of)),
-        ("completion/complete", words, lambda _, of: completion.completed(link, of)),
+        ("prompts/get", GetPromptRequestParams, lambda _, of: prompts.got(door, of)),
+        ("completion/complete", words, lambda _, of: completion.completed(door, of)),
     ]
 
 
@@ -116,15 +124,26 @@ def _handler(answer: Callable[[_Context, Any], Any]) -> RequestHandler:
     return handle
 
 
-async def _called(call: ToolCall, params: CallToolRequestParams) -> dict[str, Any]:
+async def _listed(door: AgentDoor, offered: frozenset[str]) -> dict[str, Any]:
+    """The tools that are offered; how to bring evidence, where the policy wants some."""
+    status = await door.answer("issue.backend_status", {})
+    linked = status.get("policy", {}).get("mutation") == "instruction-linked"
+    return {"tools": listing(offered, linked=linked), **_CHOSEN}
+
+
+async def _called(
+    call: ToolCall, params: CallToolRequestParams, offered: frozenset[str]
+) -> dict[str, Any]:
     entry = entries().get(params.name)
-    if entry is None:
-        raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
-    arguments = params.arguments or {}
+    if entry is None or entry.name not in offered:
+        more = "" if entry is None else "; it is not offered here, see tools://all"
+        raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}{more}")
+    arguments = dict(params.arguments or {})
+    verbose = arguments.pop("verbose", False) is True
     if entry.action is not None:
-        return told(await call.ask(entry.action.action, arguments))
+        return told(await call.ask(entry.action.action, arguments), verbose=verbose)
     answer, lead = await JOINED[entry.name](call, arguments)
-    return told(answer, lead)
+    return told(answer, lead, verbose=verbose)
 
 
 def _input_schema(name: str) -> dict[str, Any] | None:

@@ -10,31 +10,33 @@ INSTRUCTIONS = """\
 Understudy hands out work so that exactly one agent holds each piece. The loop:
 
 1. work_next claims an issue for you and returns its brief, your lease and the hand-over of the \
-holder before you. Keep assignee, leaseId and fence.
-2. Do what the acceptance criteria ask. Pass assignee, leaseId and fence with every change of the \
-issue.
+holder before you. Keep leaseId and fence.
+2. Do what the acceptance criteria ask. Pass leaseId and fence with every change of the issue.
 3. File what you find on the way with issue_discover. Do not do work that you do not hold.
-4. Finish with work_complete. If you cannot, call work_handover with a checkpoint that somebody \
-who knows nothing can go on from.
+4. Finish with work_complete. If you cannot, call work_handover with a checkpoint that an agent \
+that knows nothing can go on from.
 
 Your lease is renewed while you stay connected; you need not do it. A refusal has isError, a \
 failure class and what to do next. If it says that the lease or the fence is lost \
 (lease_fence_stale, lease_stale, lease_missing), stop at once and write nothing more, to files \
-either: somebody else has the work. A repeated call with the same requestId changes nothing and \
-gets the first answer."""
+either: another agent has the work. Every tool takes verbose: true, for the answer with its \
+evidence; tools://all lists the tools that you were not given."""
 
 _RULES = """\
 ## Rules
 
-- One name for one agent. Without `assignee` the server uses the name of your connection, which is \
-yours alone; if you choose one, nobody else may have it.
+- One name for one agent: that of your connection. You act under no other, but for subagents to \
+whom you lent a part of your lease.
+- You hold a few pieces of work at once at most (agent_holds_full). Finish or hand over one first.
+- An escalation waits for a person (issue_waits_for_person). Leave it. To ask for a person \
+yourself, file one: issue_discover with issueType escalation.
 - The fence is the proof. It grows with every new holder, and an old one is refused for good. Give \
 it to whatever can check it: `understudy guard --resource issue/ID --fence N` (or job/ID) exits \
 with 0 only while it is current.
 - Looking does not reserve. What issue_ready lists may be taken before you claim it.
 - Parts that run side by side are fibers: fiber_spawn, fiber_join. The issue closes when all have \
 ended. Subagents get a sublease with what they may do: sublease_grant.
-- Never break a lease (issue_lease_break) unless a person told you to."""
+- Breaking leases is for operators, and refused unless one has granted it to you."""
 
 
 def page() -> str:

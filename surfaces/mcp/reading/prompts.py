@@ -6,7 +6,7 @@ import orjson
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, GetPromptRequestParams
 
-from ....actors.agents import AuthorityLink
+from ....actors.agents import AgentDoor
 from ....contracts import limits
 from .resources import asked
 
@@ -18,14 +18,14 @@ ARGUMENTS: dict[str, dict[str, str]] = {
 }
 _TEXTS = {
     "pick_up_work": "Take a piece of work, do it, and finish it or hand it over.",
-    "hand_over": "Stop working on an issue so that somebody else can go on.",
+    "hand_over": "Stop working on an issue so that another agent can go on.",
     "triage": "Look at what is ready, blocked and held, and put it in order.",
 }
 _REQUIRED = {("hand_over", "issue")}
 _FIXED = {"ttlMs": 3_600_000, "cacheScope": "public"}
 
 _PICK_UP = """\
-Take work with {how}. From the answer keep assignee, leaseId and fence, and pass them with every \
+Take work with {how}. From the answer keep leaseId and fence, and pass them with every \
 change. Read the brief, the acceptance criteria and the hand-over of the holder before you, if \
 there is one.
 
@@ -34,11 +34,11 @@ anything risky, store a checkpoint with work_handover and keep: true.
 
 When the acceptance criteria are met, finish with work_complete and say what came of it. If you \
 cannot finish, call work_handover. If any answer says that the lease or the fence is lost, stop at \
-once and write nothing more: somebody else has the work."""
+once and write nothing more: another agent has the work."""
 
 _HAND_OVER = """\
 You are going to stop working on {issue}. Save your changes where the next holder finds them. Then \
-call work_handover with your leaseId and fence, and a checkpoint that somebody who knows nothing \
+call work_handover with your leaseId and fence, and a checkpoint that an agent that knows nothing \
 can go on from: a summary, what is done, what is next in order, the artifacts (branch, files, \
 links), and what you would warn them of. This is the issue as it stands:
 
@@ -52,7 +52,7 @@ alone: leave those.
 acceptance criteria with issue_update.
 2. Look for double and outdated ones, and close them.
 3. Set priorities (0 is first) and dependencies (dep_add) so that what others wait for comes first.
-4. Name what is stuck: leases that have run out, blocked issues whose blocker nobody works on, and \
+4. Name what is stuck: leases that have run out, blocked issues whose blocker has no holder, and \
 issues with many attempts. Break no lease without asking a person.
 
 This is how things stand:
@@ -80,7 +80,7 @@ def listed() -> dict[str, Any]:
     return {"prompts": rows, **_FIXED}
 
 
-async def got(link: AuthorityLink, params: GetPromptRequestParams) -> dict[str, Any]:
+async def got(door: AgentDoor, params: GetPromptRequestParams) -> dict[str, Any]:
     """A prompt with its arguments filled in; `MCPError` for what is missing or unknown."""
     name, given = params.name, dict(params.arguments or {})
     if name not in ARGUMENTS:
@@ -95,20 +95,20 @@ async def got(link: AuthorityLink, params: GetPromptRequestParams) -> dict[str, 
         case "hand_over":
             if not issue:
                 raise MCPError(INVALID_PARAMS, "Missing argument: issue")
-            shown = await asked(link, "issue.show", {"id": issue})
+            shown = await asked(door, "issue.show", {"id": issue})
             text = _HAND_OVER.format(issue=issue, picture=_picture(shown["issue"]))
         case _:
-            text = _TRIAGE.format(picture=await _standing(link))
+            text = _TRIAGE.format(picture=await _standing(door))
     message = {"role": "user", "content": {"type": "text", "text": text}}
     return {"description": _TEXTS[name], "messages": [message]}
 
 
-async def _standing(link: AuthorityLink) -> str:
+async def _standing(door: AgentDoor) -> str:
     parts = []
     for action in ("issue.ready", "issue.blocked"):
-        answer = await asked(link, action, {})
+        answer = await asked(door, action, {})
         parts.append(f"{action}: {_picture(answer['issues'])}")
-    leases = await asked(link, "issue.lease_projection", {})
+    leases = await asked(door, "issue.lease_projection", {})
     parts.append(f"leases: {_picture(leases['items'])}")
     return "\n\n".join(parts)
 

@@ -6,6 +6,7 @@
     job://ID              one job
     spec://ID             one spec, with the state of the job of every step
     mesh://ready          what work_next would hand out
+    tools://all           every tool there is, and which of them this client was given
     mesh://status         this state directory in numbers, and its tree, if one runs
 
 Everything is JSON. Nothing may be cached for any time: leases change hands.
@@ -13,7 +14,7 @@ Everything is JSON. Nothing may be cached for any time: leases change hands.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
@@ -22,11 +23,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from ....actors import tree
-from ....actors.agents import AuthorityLink
+from ....actors.agents import AgentDoor
 from ....authority import Unavailable, open_journal
 from ....authority.journal import journal
 from ....authority.views import trajectory
 from ....contracts import limits
+from ..tools import catalogue
 
 _ROWS_SHOWN = 50  # of the trajectory
 _ROWS_READ = 256  # at once
@@ -36,6 +38,7 @@ _LIVE = {"ttlMs": 0, "cacheScope": "private"}
 _FIXED = {"ttlMs": 3_600_000, "cacheScope": "public"}
 
 _ALWAYS = {
+    "tools://all": "Every tool there is, and which of them are offered here.",
     "mesh://status": "Issues by status, leases, and the supervision tree if one runs.",
     "mesh://ready": "What work_next would hand out; subscribe to hear of new work.",
     "trajectory://latest": "The newest rows of evidence.",
@@ -66,9 +69,9 @@ def templates() -> dict[str, Any]:
     return {"resourceTemplates": rows, **_FIXED}
 
 
-async def listed(link: AuthorityLink, cursor: str | None) -> dict[str, Any]:
+async def listed(door: AgentDoor, cursor: str | None) -> dict[str, Any]:
     """A page: first what is always there, then the issues by id, each with its lease."""
-    answer = await asked(link, "issue.list", {})
+    answer = await asked(door, "issue.list", {})
     after = _after(cursor)
     rest = [issue for issue in answer["issues"] if issue["id"] > after]
     page = rest[: limits.MCP_PAGE_MAX]
@@ -82,39 +85,41 @@ async def listed(link: AuthorityLink, cursor: str | None) -> dict[str, Any]:
     return {"resources": rows, **more, **_LIVE}
 
 
-async def read(link: AuthorityLink, uri: str) -> dict[str, Any]:
+async def read(door: AgentDoor, uri: str, offered: Collection[str]) -> dict[str, Any]:
     """What a URI stands for; `MCPError` for what does not exist."""
     scheme, _, name = uri.partition("://")
     match scheme, name:
         case "mesh", "status":
-            value: Any = await _status(link)
+            value: Any = await _status(door)
         case "mesh", "ready":
-            answer = await asked(link, "issue.ready", {})
+            answer = await asked(door, "issue.ready", {})
             value = {key: answer[key] for key in ("issues", "count", "truncated")}
+        case "tools", "all":
+            value = catalogue.directory(offered)
         case "issue", issue_id:
-            value = await _shown(link, "issue", {"id": issue_id}, uri)
+            value = await _shown(door, "issue", {"id": issue_id}, uri)
         case "lease", issue_id:
-            issue = await _shown(link, "issue", {"id": issue_id}, uri)
+            issue = await _shown(door, "issue", {"id": issue_id}, uri)
             names = ("id", "lease", "subleases", "instances", "fibers")
             value = {key: issue[key] for key in names if key in issue}
             if "lease" not in value:
                 raise _missing(uri)
         case "job", job_id:
-            value = await _shown(link, "job", {"jobId": job_id}, uri)
+            value = await _shown(door, "job", {"jobId": job_id}, uri)
         case "spec", spec_id:
-            value = await _shown(link, "spec", {"specId": spec_id}, uri)
+            value = await _shown(door, "spec", {"specId": spec_id}, uri)
         case "trajectory", str(which) if which:
-            value = await asyncio.to_thread(_steps, link, which)
+            value = await asyncio.to_thread(_steps, door, which)
         case _:
             raise _missing(uri)
     text = orjson.dumps(value).decode()
     return {"contents": [{"uri": uri, "text": text, **_json()}], **_LIVE}
 
 
-async def asked(link: AuthorityLink, action: str, payload: dict[str, Any]) -> dict[str, Any]:
-    """An accepted answer to a read; `MCPError` where there is nobody to give one."""
+async def asked(door: AgentDoor, action: str, payload: dict[str, Any]) -> dict[str, Any]:
+    """An accepted answer to a read; `MCPError` where no authority is there to give one."""
     try:
-        answer = await link.ask(action, payload)
+        answer = await door.ask(action, payload)
     except Unavailable as error:
         raise MCPError(INTERNAL_ERROR, str(error), {"failureClass": error.reason.wire}) from error
     except ValueError as error:  # a name that is no text
@@ -147,11 +152,9 @@ def _missing(uri: str) -> MCPError:
     return MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
 
 
-async def _shown(
-    link: AuthorityLink, what: str, payload: dict[str, Any], uri: str
-) -> dict[str, Any]:
+async def _shown(door: AgentDoor, what: str, payload: dict[str, Any], uri: str) -> dict[str, Any]:
     try:
-        answer = await asked(link, f"{what}.show", payload)
+        answer = await asked(door, f"{what}.show", payload)
     except MCPError as error:
         if error.code == INVALID_PARAMS:
             raise _missing(uri) from error
@@ -160,12 +163,12 @@ async def _shown(
     return value
 
 
-async def _status(link: AuthorityLink) -> dict[str, Any]:
+async def _status(door: AgentDoor) -> dict[str, Any]:
     counts, listed, leases, picture = await asyncio.gather(
-        asked(link, "issue.backend_status", {}),
-        asked(link, "issue.list", {}),
-        asked(link, "issue.lease_projection", {}),
-        asyncio.to_thread(_tree, link),
+        asked(door, "issue.backend_status", {}),
+        asked(door, "issue.list", {}),
+        asked(door, "issue.lease_projection", {}),
+        asyncio.to_thread(_tree, door),
     )
     names = ("issueCount", "leaseCount", "readyCount", "policy")
     return {name: counts[name] for name in names} | {
@@ -175,23 +178,23 @@ async def _status(link: AuthorityLink) -> dict[str, Any]:
         "issuesCounted": listed["count"],  # a very long list is cut
         "leases": leases["leaseProjection"],
         "seq": counts["seq"],
-        "tree": picture,
+        "tree": picture and door.shown(picture),
     }
 
 
-def _tree(link: AuthorityLink) -> dict[str, Any] | None:
+def _tree(door: AgentDoor) -> dict[str, Any] | None:
     try:
-        return tree.ask(link.state_dir / tree.RUN_FOLDER, {"ask": "picture"}, _TREE_SECONDS)
+        return tree.ask(door.state_dir / tree.RUN_FOLDER, {"ask": "picture"}, _TREE_SECONDS)
     except tree.NoTree:
         return None
 
 
-def _steps(link: AuthorityLink, which: str) -> list[dict[str, Any]]:
+def _steps(door: AgentDoor, which: str) -> list[dict[str, Any]]:
     """Rows of the trajectory, newest first, from the journal that it is a projection of."""
     try:
-        with open_journal(link.state_dir, read_only=True) as book:
+        with open_journal(door.state_dir, read_only=True) as book:
             found = islice(filter(_wanted(which), _backwards(book)), _ROWS_SHOWN)
-            return [orjson.loads(trajectory.line(row)) for row in found]
+            return [door.shown(orjson.loads(trajectory.line(row))) for row in found]
     except Unavailable as error:
         raise MCPError(INTERNAL_ERROR, str(error), {"failureClass": error.reason.wire}) from error
 

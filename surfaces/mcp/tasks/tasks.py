@@ -130,7 +130,7 @@ class Tasks(Extension):
     async def _find(self, ctx: Context, params: _Of) -> LongTask:
         if not _speaks(ctx):
             raise _not_spoken()
-        if ctx.request is not None:  # over HTTP whoever routes by the header must not be misled
+        if ctx.request is not None:  # a proxy that routes by the header must not be misled
             named = decode_header_value(ctx.request.headers.get(MCP_NAME_HEADER))
             if named != params.task_id:
                 raise MCPError(HEADER_MISMATCH, "Mcp-Name must be the task id of the request")

@@ -2,7 +2,7 @@
 
     arguments -> + requestId, assignee or worker -> authority -> keep or drop -> answer
 
-I1  The answer is the authority's own, whole, accepted or refused.
+I1  The answer is the authority's own, accepted or refused, as its caller may see it.
 I2  A lease that a call gained is kept by the caller before the client hears of it; one that a call
     ended, or found lost, is dropped.
 I3  A client that cancels a claim does not hold it: what was granted meanwhile is given back.
@@ -15,7 +15,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from mcp.server.context import ServerRequestContext
 
-from ....actors.agents import AgentCaller, AuthorityLink, now_ms
+from ....actors.agents import AgentCaller, AgentDoor, now_ms
 from ....actors.leasing import WORK, WorkKind
 from ....contracts import HostAction, ends_lease, host_actions, shapes
 
@@ -23,6 +23,16 @@ Answer = dict[str, Any]
 _CLAIMS = (shapes.ClaimIssue, shapes.ClaimNext, shapes.ClaimJob)
 _HOLDERS = (shapes.OfHolder, shapes.HeldJob)
 _JOBS = (shapes.ClaimJob, shapes.HeldJob)
+# What names its caller, and is renewed by nobody here.
+_NAMED: dict[type[shapes.Shape], str] = {
+    shapes.ExpireJob: "worker",
+    shapes.ClaimSpec: "runner",
+    shapes.MaterializeSpec: "runner",
+    shapes.ReleaseSpec: "runner",
+    shapes.ClaimDispatch: "dispatcher",
+    shapes.CompleteDispatch: "dispatcher",
+    shapes.ReleaseDispatch: "dispatcher",
+}
 _UNHEARD = "the call that claimed it was cancelled"
 
 
@@ -30,10 +40,10 @@ class ToolCall:
     """A tool call of one client; it may ask the authority several times."""
 
     def __init__(
-        self, link: AuthorityLink, caller: AgentCaller, ctx: ServerRequestContext[Any, Any]
+        self, door: AgentDoor, caller: AgentCaller, ctx: ServerRequestContext[Any, Any]
     ) -> None:
         assert ctx.request_id is not None, "a notification calls no tool"
-        self.link = link
+        self.door = door
         self._caller = caller
         self._key = caller.request_id(ctx.request_id)
         self.report = ctx.session.report_progress
@@ -45,7 +55,7 @@ class ToolCall:
         binding = issubclass(shape, (*_HOLDERS, *_CLAIMS))
         asked_ms = now_ms()
         with anyio.CancelScope(shield=binding):
-            answer = await self.link.answer(action, payload, context)
+            answer = await self.door.answer(action, payload, context)
             if binding:
                 self._note(shape, payload, answer, asked_ms)
         if issubclass(shape, _CLAIMS):
@@ -59,11 +69,7 @@ class ToolCall:
         """
         shape = shapes.SHAPES[action]
         payload, context = self._completed(host_actions()[action], shape, arguments, "")
-        link = AuthorityLink(self.link.state_dir, "coordinator")
-        try:
-            return await link.answer(action, payload, (context or {}) | {"escalatedFrom": "mcp"})
-        finally:
-            await link.close()
+        return await self.door.vouch(action, payload, context)
 
     def _completed(
         self, host: HostAction, shape: type[shapes.Shape], arguments: Mapping[str, Any], part: str
@@ -78,8 +84,9 @@ class ToolCall:
                 payload["requestId"] = given + part
         proven = payload.get("leaseId") is not None or payload.get("fence") is not None
         speaks = issubclass(shape, _CLAIMS) or (issubclass(shape, _HOLDERS) and proven)
-        if speaks and payload.get(_kind(shape).role) is None:
-            payload[_kind(shape).role] = self._caller.name
+        role = _kind(shape).role if speaks else _NAMED.get(shape)
+        if role is not None and payload.get(role) is None:
+            payload[role] = self._caller.name
         return payload, arguments.get("context")
 
     def _note(

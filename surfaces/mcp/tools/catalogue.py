@@ -4,7 +4,7 @@ Everything is derived: which actions, names, schemas and annotations from the co
 from `lessons`. Nothing here imports the SDK, so that the guide and the docs can be made from it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -18,12 +18,26 @@ HANDOVER = "issue.handover"
 INSTRUCTION_RUN = "instruction.run"
 PROOF = ("id", "leaseId", "fence")  # what says that one holds an issue, beside the name
 
+# What an agent needs to find, take, change, hand over and finish work.
+CORE = (
+    "work_next",
+    "work_handover",
+    "work_complete",
+    "issue_add",
+    "issue_claim",
+    "issue_discover",
+    "issue_list",
+    "issue_show",
+    "issue_update",
+    "dep_add",
+)
+
 # Actions of these families are bound to MCP, and the contract names no tool for them.
 _UNNAMED = ("issue.", "fiber.")
 # Verbs that take nothing away, and verbs that do more each time.
 _ADDITIVE = frozenset(
     {"add", "append", "claim", "claim_next", "discover", "grant", "handover", "join"}
-    | {"lease_renew", "materialize", "open", "spawn", "submit"}
+    | {"lease_renew", "materialize", "open", "schedule", "spawn", "submit"}
 )
 _GROWING = frozenset({"add", "append", "claim_next", "discover", "grant", "run", "spawn"})
 
@@ -52,10 +66,55 @@ def entries() -> Mapping[str, ToolEntry]:
     return MappingProxyType(joined | {name: _entry(name, plain[name]) for name in rest})
 
 
+class UnknownTool(ValueError):
+    """No tool has this name."""
+
+
 @cache
-def listing() -> list[dict[str, Any]]:
-    """The tools as `tools/list` gives them."""
-    return [dict(entry.tool) for entry in entries().values()]
+def chosen(words: str) -> frozenset[str]:
+    """The tools that `core`, `all` or names, with commas between them, stand for."""
+    found: set[str] = set()
+    for word in filter(None, map(str.strip, words.split(","))):
+        named = {"core": CORE, "all": tuple(entries())}.get(word, (word,))
+        if not entries().keys() >= set(named):
+            raise UnknownTool(f"there is no tool `{word}`; `understudy agent-guide` lists them")
+        found.update(named)
+    return frozenset(found)
+
+
+@cache
+def listing(names: frozenset[str] | None = None, *, linked: bool = False) -> list[dict[str, Any]]:
+    """The tools as `tools/list` gives them: all of them, or a choice.
+
+    Schemas of answers are long, and only there where all is wanted. Where the policy is
+    instruction-linked, changes are told how to bring their evidence.
+    """
+    wanted = entries().keys() if names is None else names
+    whole = wanted >= entries().keys()
+    rows = [entry.tool for name, entry in entries().items() if name in wanted]
+    return [_listed(tool, whole=whole, linked=linked) for tool in rows]
+
+
+def _listed(tool: Mapping[str, Any], *, whole: bool, linked: bool) -> dict[str, Any]:
+    shown = {name: value for name, value in tool.items() if whole or name != "outputSchema"}
+    if linked and not tool["annotations"]["readOnlyHint"]:
+        asked = tool["inputSchema"]
+        properties = asked["properties"] | {"context": schemas.evidence()}
+        shown["inputSchema"] = asked | {"properties": properties}
+    return shown
+
+
+def directory(names: Collection[str]) -> list[dict[str, Any]]:
+    """Every tool in a line, and whether it is among these."""
+    return [
+        {
+            "name": entry.name,
+            "does": entry.tool["title"],
+            "changes": not entry.reads,
+            "offered": entry.name in names,
+        }
+        for entry in entries().values()
+    ]
 
 
 def offered() -> list[HostAction]:
@@ -74,7 +133,7 @@ def tool_name(action: HostAction) -> str:
 
 def _entry(name: str, action: HostAction) -> ToolEntry:
     lesson = LESSONS[action.action]
-    arguments = schemas.arguments(action.action, mutates=action.mutates)
+    arguments = schemas.arguments(action.action)
     answer = schemas.answer(lesson.gives)
     return ToolEntry(_tool(name, lesson, arguments, answer, _annotations(action)), action)
 
@@ -86,6 +145,7 @@ def _tool(
     answer: dict[str, Any],
     annotations: dict[str, Any],
 ) -> dict[str, Any]:
+    arguments["properties"]["verbose"] = {"type": "boolean"}
     return {
         "name": name,
         "title": lesson.title,
@@ -116,7 +176,7 @@ def _joined() -> dict[str, ToolEntry]:
 
 
 def _work_next() -> dict[str, Any]:
-    arguments = schemas.arguments("issue.claim_next", mutates=True)
+    arguments = schemas.arguments("issue.claim_next")
     arguments["properties"]["waitSeconds"] = {
         "description": "How long to wait for work if nothing is ready; 0 asks once.",
         "type": "integer",
@@ -147,7 +207,7 @@ def _work_next() -> dict[str, Any]:
 
 
 def _work_handover() -> dict[str, Any]:
-    arguments = schemas.arguments(HANDOVER, mutates=True)
+    arguments = schemas.arguments(HANDOVER)
     arguments["properties"]["keep"] = {
         "description": "Go on holding the issue; without it, it is released.",
         "type": "boolean",
@@ -159,7 +219,7 @@ def _work_handover() -> dict[str, Any]:
 
 
 def _work_complete() -> dict[str, Any]:
-    arguments = schemas.arguments("issue.close", mutates=True)
+    arguments = schemas.arguments("issue.close")
     arguments["required"] = [*PROOF]
     result = schemas.argument("checkpoint")
     result["description"] = "What came of it, for those who depend on it."
@@ -172,7 +232,7 @@ def _work_complete() -> dict[str, Any]:
 def _instruction_run(action: HostAction) -> dict[str, Any]:
     """As the host action, but for the results: the checks are run, not told."""
     lesson = LESSONS[action.action]
-    arguments = schemas.arguments(action.action, mutates=True)
+    arguments = schemas.arguments(action.action)
     arguments["properties"]["cwd"] = {
         "description": "Where the checks run, an absolute path; left out, beside the state.",
         "type": "string",

@@ -36,12 +36,12 @@ async def run(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[Answer, str
     if allowed["result"] != "accepted":
         return allowed, None
     name = allowed["instruction"]["instructionId"]
-    state_dir = call.link.state_dir
+    state_dir = call.door.state_dir
     results: list[dict[str, Any]] = []
     if allowed["instruction"]["executionDecision"]["state"] == "execute":
         logs = checks.log_folder(state_dir, "instruction", name)
         wanted = partial(checks.run_checks, allowed["checks"], folder, logs=logs)
-        results = await _ran(call, wanted)
+        results = await _watch(call, wanted)
     answer = await call.hand_on(INSTRUCTION_RUN, asked | {"results": results})
     if answer["result"] == "accepted":
         path = state_dir / checks.FOLDER / f"{name}.json"
@@ -54,15 +54,15 @@ async def run(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[Answer, str
 def _folder(call: ToolCall, cwd: object) -> Path | None:
     """Where checks run: beside the state directory, unless the caller works elsewhere."""
     if cwd is None:
-        return call.link.state_dir.absolute().parent
+        return call.door.state_dir.absolute().parent
     if not isinstance(cwd, str) or "\0" in cwd:
         return None
     folder = Path(cwd)
     return folder if folder.is_absolute() and folder.is_dir() else None
 
 
-async def _ran(call: ToolCall, wanted: "partial[list[dict[str, Any]]]") -> list[dict[str, Any]]:
-    """The results of checks that run in a thread; whoever gives up waiting ends them."""
+async def _watch(call: ToolCall, wanted: "partial[list[dict[str, Any]]]") -> list[dict[str, Any]]:
+    """The results of checks that run in a thread; a client that gives up waiting ends them."""
     loop = asyncio.get_running_loop()
     news: asyncio.Queue[_End] = asyncio.Queue()
     stopped = threading.Event()

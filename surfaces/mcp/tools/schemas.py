@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from ....contracts import documents
+from ....contracts import documents, limits
 from .tool_texts import ARGUMENTS
 
 Schema = dict[str, Any]
@@ -26,33 +26,47 @@ _DEPTH_MAX = 2  # of objects in an answer whose members are named
 # What an answer keeps to and no reader has to check.
 _BOUNDS = frozenset(
     {"pattern", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems"}
-    | {"minimum", "maximum", "additionalProperties"}
+    | {"minimum", "maximum", "additionalProperties", "required"}
 )
+_NAMES = frozenset({"assignee", "worker", "runner", "dispatcher"})  # it is the connection's own
+# What the rules ask for and the published shapes do not.
+_BOUNDED: dict[str, Schema] = {
+    "leaseTtlSeconds": {"minimum": limits.TTL_SECONDS_MIN, "maximum": limits.TTL_SECONDS_MAX},
+    "leaseDurationMs": {
+        "minimum": limits.TTL_SECONDS_MIN * 1000,
+        "maximum": limits.TTL_SECONDS_MAX * 1000,
+    },
+}
+_NEEDED_TOO = {"issue.lease_break": ("reason",)}
 
 
-def arguments(action: str, *, mutates: bool) -> Schema:
-    """What a tool for a host action takes; a mutation may bring its evidence along."""
-    shape = _asked(_payloads().get(action, {"type": "object"}))
+def arguments(action: str) -> Schema:
+    """What a tool for a host action takes, without what the server says in the agent's place."""
+    shape = _close(_payloads().get(action, {"type": "object"}))
+    unsaid = {"requestId"} | (_NAMES - {name for name in _NAMES if f"{action}.{name}" in ARGUMENTS})
     named = shape.get("properties", {}).items()
-    properties = {name: value | _said(f"{action}.{name}") for name, value in named}
-    if mutates:
-        published = _document("request")["$defs"]["context"]["properties"]
-        properties["context"] = {
-            "description": "Evidence, where the authority's policy is instruction-linked.",
-            "type": "object",
-            "properties": {name: _asked(published[name]) | _said(name) for name in _CONTEXT},
-        }
+    properties = {
+        name: value | _BOUNDED.get(name, {}) | _said(f"{action}.{name}")
+        for name, value in named
+        if name not in unsaid
+    }
+    needed = [*shape.get("required", []), *_NEEDED_TOO.get(action, ())]
+    return {"type": "object", "properties": properties, "required": needed}
+
+
+def evidence() -> Schema:
+    """What a change brings along where the policy is instruction-linked."""
+    published = _document("request")["$defs"]["context"]["properties"]
     return {
+        "description": "Evidence: the authority's policy is instruction-linked.",
         "type": "object",
-        "properties": properties,
-        "required": shape.get("required", []),
-        "additionalProperties": False,
+        "properties": {name: _close(published[name]) | _said(name) for name in _CONTEXT},
     }
 
 
 def argument(definition: str) -> Schema:
     """One definition of the request's schema, standing alone."""
-    return _asked(_document("request")["$defs"][definition])
+    return _close(_document("request")["$defs"][definition])
 
 
 def answer(members: Iterable[str], more: Mapping[str, Any] | None = None) -> Schema:
@@ -92,12 +106,12 @@ def _payloads() -> dict[str, Schema]:
     return found
 
 
-def _asked(schema: Schema) -> Schema:
+def _close(schema: Schema) -> Schema:
     """A part of the request's schema, closed. To leave a member out says the same as null."""
     _, schema = _resolved("request", schema)
     kinds = [kind for kind in schema.get("anyOf", []) if kind.get("type") != "null"]
     if len(kinds) == 1:
-        return _asked(kinds[0])
+        return _close(kinds[0])
     closed = _kind(schema) | _without(schema, {"title", "description"})
     if "pattern" in closed:
         closed["pattern"] = closed["pattern"].replace(_END, "$")
@@ -105,11 +119,11 @@ def _asked(schema: Schema) -> Schema:
             del closed["pattern"]
     if "properties" in closed:
         named = closed["properties"].items()
-        closed["properties"] = {name: _asked(value) | _said(name) for name, value in named}
+        closed["properties"] = {name: _close(value) | _said(name) for name, value in named}
     if isinstance(closed.get("items"), dict):
-        closed["items"] = _asked(closed["items"])
+        closed["items"] = _close(closed["items"])
     if kinds:
-        closed["anyOf"] = [_asked(kind) for kind in kinds]
+        closed["anyOf"] = [_close(kind) for kind in kinds]
     return closed
 
 

@@ -17,13 +17,13 @@ class Lesson:
 
 _LEASED = ("issue", "leaseProjection", "orphanedFibers")
 _LISTED = ("issues", "count", "truncated")
-_PROOF = "Pass assignee, leaseId and fence as the claim returned them."
+_PROOF = "Pass leaseId and fence as the claim returned them."
 
 WORK_NEXT = Lesson(
     "Take the next piece of work",
     "Start here. Claims the first issue that is ready and returns all you need in one call: the "
     "issue, your lease (leaseId, fence, expiresAt), a brief (description, acceptance criteria, "
-    "design, notes, results of what it depended on) and the hand-over of whoever had it before. "
+    "design, notes, results of what it depended on) and the hand-over of its last holder. "
     "Exactly one agent gets each issue. Keep leaseId and fence: every later change needs them. "
     "The lease is renewed for you while you stay connected. Nothing ready is a normal answer that "
     "says what is blocked and when to ask again; waitSeconds waits for work instead.",
@@ -46,7 +46,7 @@ LESSONS: dict[str, Lesson] = {
         "Claim one issue",
         "Takes a lease on a certain issue; to take whatever is ready use work_next. Returns "
         "issue.lease with leaseId and fence: keep both. If you hold it already, you get more time "
-        "and the same fence. On lease_contention_active somebody else has it: take other work.",
+        "and the same fence. On lease_contention_active another agent has it: take other work.",
         _LEASED,
     ),
     "issue.claim_next": Lesson(
@@ -74,9 +74,9 @@ LESSONS: dict[str, Lesson] = {
         _LEASED,
     ),
     "issue.lease_break": Lesson(
-        "Break somebody's lease",
-        "For operators: takes a lease away from its holder, whose fence is refused from then on. "
-        "A reason is required. Ask a person before you use it.",
+        "Break another's lease",
+        "For operators, and refused unless one has granted it to you: takes a lease away from its "
+        "holder, whose fence is refused from then on. Ask a person before you use it.",
         _LEASED,
     ),
     "issue.lease_projection": Lesson(
@@ -106,7 +106,7 @@ LESSONS: dict[str, Lesson] = {
     "issue.discover": Lesson(
         "File what you found",
         "A new issue that you came across while working on `id`; it remembers where it came from. "
-        "Use it instead of doing work that nobody asked you for. " + _PROOF,
+        "Use it instead of doing work that you were not asked for. " + _PROOF,
         ("issue", "discoveredFrom"),
     ),
     "issue.handover": Lesson(
@@ -205,7 +205,7 @@ LESSONS: dict[str, Lesson] = {
     ),
     "job.schedule": Lesson(
         "Schedule a job",
-        "Puts a job of a kind on the roster, for whoever runs that kind. causalDeps names what "
+        "Puts a job of a kind on the roster, for the workers of that kind. causalDeps names what "
         "must be done first, as complete/<jobId>. The same job twice is one job.",
         ("job", "opId"),
     ),
@@ -327,22 +327,20 @@ LESSONS: dict[str, Lesson] = {
 # What arguments mean, by name or, more exactly, by action and name; the others say it themselves.
 ARGUMENTS: dict[str, str] = {
     "id": "The issue.",
-    "assignee": "Who you are. Left out, it is the name of your connection.",
-    "job.claim.worker": "Who you are. Left out, it is the name of your connection.",
-    "job.complete.worker": "As the claim returned it. Left out, it is the name of your connection.",
-    "job.yield.worker": "As the claim returned it. Left out, it is the name of your connection.",
     "leaseId": "As the claim returned it.",
     "fence": "As the claim returned it: the proof that you are the current holder.",
-    "subleaseId": "If you act under a sublease: which one.",
-    "requestId": "The same id with the same arguments gets the first answer, and changes nothing.",
+    "subleaseId": "If you act under a sublease: which one; assignee is its holder then.",
     "leaseTtlSeconds": "How long the lease lasts without renewal.",
+    "issue.claim.leaseId": "An id of your choice; left out, one is made.",
+    "issue.claim.fence": "If you hold it already: of your lease.",
+    "issue.claim_next.leaseId": "An id of your choice; left out, one is made.",
     "leaseExpiresAt": "The same as a moment in RFC 3339; give one of the two.",
     "issue.claim_next.labels": "Only issues that have all of these.",
-    "issue.add.assignee": "Who it is meant for; left out, whoever takes it.",
+    "issue.add.assignee": "Who it is meant for; left out, any agent.",
     "issue.add.id": "Left out, it gets one.",
     "issue.list.assignee": "Only issues of this name.",
     "assignedTo": "Only issues that are assigned to this name.",
-    "acceptanceCriteria": "How somebody else can tell that it is done.",
+    "acceptanceCriteria": "How another agent can tell that it is done.",
     "priority": "Smaller comes first.",
     "status": "open, in_progress, blocked or closed.",
     "newAssignee": "Who it is meant for.",
@@ -359,16 +357,21 @@ ARGUMENTS: dict[str, str] = {
 
 # What an agent does next, by failure class; for the rest its remedy and retry rule say it.
 NEXT: dict[str, str] = {
-    "lease_fence_stale": "Stop working on it and write nothing more: somebody newer holds it. Take "
+    "lease_fence_stale": "Stop working on it and write nothing more: a newer holder has it. Take "
     "other work with work_next.",
-    "lease_stale": "Stop: your lease has run out. Look with issue_show; if nobody has it, claim it "
+    "lease_stale": "Stop: your lease has run out. Look with issue_show; if it is free, claim it "
     "again and go on with the new fence.",
-    "lease_missing": "Nobody holds it, so neither do you. Claim it with work_next, issue_claim or "
-    "job_claim.",
-    "lease_fence_missing": "Send assignee, leaseId and fence as your claim returned them; if you "
-    "never claimed it, it is not yours.",
+    "lease_missing": "It has no holder. Claim it with work_next, issue_claim or job_claim.",
+    "lease_fence_missing": "Send leaseId and fence as your claim returned them; if you never "
+    "claimed it, it is not yours.",
     "lease_fence_unknown": "Send the fence that your claim of this very issue returned.",
-    "lease_owner_mismatch": "Send the assignee that claimed it. If that was not you, leave it.",
+    "lease_owner_mismatch": "Another holder has it. Leave it, and take other work with work_next.",
+    "agent_name_mismatch": "Leave assignee, worker, runner and dispatcher out: you act under the "
+    "name of your connection. What another agent holds, leave to it.",
+    "agent_holds_full": "Finish what you hold with work_complete, or hand it over with "
+    "work_handover.",
+    "issue_waits_for_person": "Leave it to a person. Take other work with work_next.",
+    "operator_required": "Leave it to an operator. If it is needed, say so to a person.",
     "lease_id_mismatch": "Send the leaseId that your claim returned.",
     "lease_issue_closed": "It is done. Take other work with work_next.",
     "job_completed": "It is done. job_roster shows what else there is.",
@@ -376,7 +379,7 @@ NEXT: dict[str, str] = {
     "job_limit_reached": "Take a job of another kind; job_roster shows what can be claimed now.",
     "job_rate_limited": "Take a job of another kind; job_roster shows what can be claimed now.",
     "job_timed_out": "Stop working on it. It is free once its lease lapses.",
-    "lease_contention_active": "Somebody else has it. Take other work with work_next.",
+    "lease_contention_active": "Another agent has it. Take other work with work_next.",
     "lease_issue_blocked": "issue_blocked says what it waits for. Take other work with work_next.",
     "lease_not_found": "issue_list shows what there is.",
     "issue_not_found": "issue_list shows what there is.",

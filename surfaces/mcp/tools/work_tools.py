@@ -20,10 +20,10 @@ from .result_text import holding
 
 Told = tuple[Answer, str | None]  # the answer, and how its text begins
 
-_LOOK_SECONDS = 15.0  # between two looks of somebody who waits, whatever was heard
+_LOOK_SECONDS = 15.0  # between two looks of an agent that waits, whatever was heard
 _SHOWN_MAX = 10  # of what is blocked or held; issue_blocked lists the rest
 _RESULTS_MAX = 16  # of what an issue builds on
-_AGAIN_SECONDS = (5, 60)  # the least and the most that somebody is told to wait
+_AGAIN_SECONDS = (5, 60)  # the least and the most that an agent is told to wait
 _TEXTS = ("title", "description", "acceptanceCriteria", "design", "notes")
 _PROOF = ("id", "assignee", "leaseId", "fence", "subleaseId", "requestId", "context")
 
@@ -39,7 +39,7 @@ async def next_(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
         detail = f"waitSeconds is no whole number from 0 to {limits.MCP_WAIT_SECONDS_MAX}"
         return refusal("issue.claim_next", Reason.LEASE_PAYLOAD_INVALID, detail), None
     stirred = asyncio.Event()
-    unsubscribe = call.link.changes.subscribe(_bell(stirred)) if wait_seconds else None
+    unsubscribe = call.door.changes.subscribe(_bell(stirred)) if wait_seconds else None
     begun = time.monotonic()
     try:
         for attempt in count():
@@ -63,7 +63,7 @@ async def next_(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
 
 
 def is_wait(value: object) -> bool:
-    """Whether it is a time that somebody may wait for work."""
+    """Whether it is a time that an agent may wait for work."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return is_whole and 0 <= value <= limits.MCP_WAIT_SECONDS_MAX  # type: ignore[operator]  # `is_whole` has looked
 
@@ -131,7 +131,7 @@ async def _nothing(call: ToolCall, answer: Answer) -> Told:
         "askAgainSeconds": again,
     }
     lead = (
-        f"Nothing is ready: {len(waiting)} blocked, {len(held)} held by somebody. Ask again in"
+        f"Nothing is ready: {len(waiting)} blocked, {len(held)} held. Ask again in"
         f" {again} s, or wait for work with waitSeconds."
         if waiting or held
         else "Nothing is left to do."

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.limits import stands_on
 from understudy.actors.agents.holds import AgentHold, AgentHolds, KeepPolicy
 from understudy.actors.leasing import renewing
 from understudy.actors.leasing.moment import DICE_MAX, Moment
 from understudy.actors.leasing.work_kind import HeldLease
+from understudy.contracts import limits
 
 TTL_MS = 30_000
 LEASE = HeldLease("us-1", "ann", "lease-1", 7)
@@ -46,7 +48,7 @@ def test_a_term_counts_from_when_it_was_asked_for_and_not_from_when_it_was_heard
     assert holds.lapsed(1_000 + TTL_MS) == [hold]
 
 
-def test_what_is_on_its_way_is_not_due_until_somebody_says_what_came_of_it() -> None:
+def test_what_is_on_its_way_is_not_due_until_it_is_known_what_came_of_it() -> None:
     holds = _holds()
     (hold,) = _due(holds, 10_000)
     hold.is_out = True
@@ -160,3 +162,19 @@ def test_a_live_client_never_loses_what_an_authority_gives_it(
                 hold.extend(now_ms, moment(now_ms))
         assert holds.lapsed(now_ms) == []
     assert len(holds) == count
+
+
+@stands_on("MCP_HOLDS_MAX")
+def test_so_many_leases_are_renewed_for_one_agent() -> None:
+    holds = AgentHolds("a", KeepPolicy(), 0)
+
+    def keep(lease: HeldLease) -> bool:
+        return holds.keep(lease, 30_000, 0, None, _at(0)) is not None
+
+    for number in range(limits.MCP_HOLDS_MAX):
+        assert keep(HeldLease(f"us-{number}", "ann", "lease", number))
+    more = HeldLease("more", "ann", "lease", 10_000)
+    assert not keep(more)
+    holds.resume(more, 30_000, 0, None, 0)
+    assert len(holds) == limits.MCP_HOLDS_MAX
+    assert keep(HeldLease("us-0", "ann", "lease", 0))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import stands_on
 from understudy.actors.agents.authority_link import AuthorityLink
 from understudy.actors.agents.caller import PassingCaller
 from understudy.actors.agents.holds import KeepPolicy
@@ -38,6 +39,7 @@ class Reception:
     here: dict[str, Keeping] = field(default_factory=dict)
     heard: list[str] = field(default_factory=list)
     gone: list[Keeping] = field(default_factory=list)
+    terms: dict[str, Any] = field(default_factory=dict)
 
     def arrive(self, caller_id: str, name: str, wish: dict[str, Any]) -> Keeping:
         assert wish == {"keep": "heartbeat", "onLeave": "expire"}
@@ -71,7 +73,7 @@ def test_a_name_is_the_one_in_the_header() -> None:
         assert asked(callers, era, lambda: callers.name, understudy_agent=" ada ") == "ada"
 
 
-def test_nobody_else_has_the_name_of_a_session() -> None:
+def test_no_other_caller_has_the_name_of_a_session() -> None:
     callers = HttpCallers(Reception())
     one, again, other = [
         asked(callers, LEGACY, lambda: callers.name, mcp_session_id=each) for each in "aab"
@@ -80,7 +82,7 @@ def test_nobody_else_has_the_name_of_a_session() -> None:
     assert one.startswith("tool-")
 
 
-def test_whoever_gives_no_name_is_somebody_new_each_time() -> None:
+def test_a_caller_that_gives_no_name_is_a_new_one_each_time() -> None:
     callers = HttpCallers(Reception())
     names = {asked(callers, MODERN, lambda: callers.name) for _ in range(16)}
     assert len(names) == 16
@@ -155,6 +157,7 @@ def test_a_guest_that_ends_its_session_is_gone_at_once() -> None:
     assert len(reception.gone) == 1
 
 
+@stands_on("HTTP_GUESTS_MAX")
 def test_a_crowd_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_GUESTS_MAX", 4)
     reception = Reception()

@@ -260,7 +260,7 @@ def test_the_same_request_has_the_same_key_and_no_other_has_it(served: Serve) ->
             caller.numbers["a"] = other.numbers["a"] = 7
             assert caller.request_id("a") == caller.request_id("a")
             assert caller.request_id("a") != other.request_id("a")
-            assert caller.request_id("b") != caller.request_id("b")  # nobody has asked that
+            assert caller.request_id("b") != caller.request_id("b")  # that was not asked
 
     asyncio.run(story())
 
@@ -340,7 +340,7 @@ def test_a_job_is_held_no_longer_than_the_longest_hold(served: Serve) -> None:
 def test_a_job_that_is_lost_is_dropped_and_never_claimed_again(
     served: Serve, end: str, failure: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever yields a job behind the keeper's back does not get it back by a renewal."""
+    """An agent that yields a job behind the keeper's back does not get it back by a renewal."""
 
     async def story() -> None:
         async with _kept(served.state_dir) as (keeper, desk):
@@ -349,7 +349,7 @@ def test_a_job_that_is_lost_is_dropped_and_never_claimed_again(
             proof = {"jobId": "j", "worker": held.owner, "leaseId": held.lease_id}
             answer = await desk.ask(end or "job.yield", proof | {"fence": held.fence})
             assert answer["result"] == "accepted"
-            if not end:  # and somebody else takes it
+            if not end:  # and another agent takes it
                 await desk.ask("job.claim", {"jobId": "j", "worker": "bob"})
             await _turn(keeper, TTL * 1000 // 3)
             assert f"lost job/j, fence {held.fence}: {failure}" in caplog.text

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.limits import stands_on
 from understudy.actors.agents.task_runner import (
     LongTask,
     MemoryShelf,
@@ -143,6 +144,7 @@ async def test_work_that_asks_goes_on_when_all_is_answered() -> None:
     assert (done.status, done.result) == ("completed", {"name": 1, "age": 4})
 
 
+@stands_on("TASK_TURNS_MAX")
 async def test_no_question_is_asked_twice_under_one_key() -> None:
     works = TaskRunner()
     keys: list[str] = []
@@ -161,6 +163,7 @@ async def test_no_question_is_asked_twice_under_one_key() -> None:
     assert (await settled(works, task)).status == "cancelled"  # it asked too often
 
 
+@stands_on("TASK_TTL_MS")
 async def test_an_end_is_kept_for_its_time_and_no_room_is_made_by_forgetting_it() -> None:  # W4
     clock = Clock()
     works = TaskRunner(MemoryShelf(clock, room=2), clock_ms=clock)
@@ -194,6 +197,7 @@ async def test_a_stop_reaches_all_even_if_one_has_ended_and_its_time_is_over() -
     assert (await settled(works, lasting)).status == "cancelled"
 
 
+@stands_on("TASKS_MAX")
 async def test_a_shelf_has_room_for_so_many() -> None:
     shelf = MemoryShelf(Clock())
 
@@ -204,6 +208,7 @@ async def test_a_shelf_has_room_for_so_many() -> None:
     assert not await fits(limits.TASKS_MAX)
 
 
+@stands_on("TASKS_RUNNING_MAX")
 async def test_only_so_many_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TASKS_RUNNING_MAX", 2)
     works = TaskRunner()
@@ -215,6 +220,7 @@ async def test_only_so_many_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     await works.close()
 
 
+@stands_on("TASK_NEWS_MAX")
 async def test_a_listener_that_does_not_read_keeps_the_newest() -> None:
     works = TaskRunner()
     gate = asyncio.Event()

@@ -89,7 +89,7 @@ def test_a_renewal_counts_once_and_from_when_it_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize("what", ["refused", "put off", "dropped"])
-def test_an_answer_to_what_nobody_waits_for_finds_nothing(what: str) -> None:
+def test_an_answer_that_is_not_waited_for_finds_nothing(what: str) -> None:
     renewals, lease = Renewals[Holding](), held()
     renewals.ask("t", lease, 20_000)
     match what:

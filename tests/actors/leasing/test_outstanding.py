@@ -47,7 +47,7 @@ def test_only_the_first_answer_finds_its_request() -> None:
     assert (list(open_ones), len(open_ones)) == ([], 0)
 
 
-def test_what_nobody_waits_for_is_dropped_and_the_rest_keeps_its_order() -> None:
+def test_what_is_not_waited_for_is_dropped_and_the_rest_keeps_its_order() -> None:
     open_ones = Outstanding[OpenRequest]()
     for number in range(4):
         open_ones.add(f"t{number}", OpenRequest(number))

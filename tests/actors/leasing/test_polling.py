@@ -88,7 +88,7 @@ def test_news_replaces_a_list_that_is_not_fresh() -> None:
     assert polling.wants_look(1_000)
 
 
-def test_news_makes_nobody_look_twice_at_once() -> None:
+def test_news_makes_no_loop_look_twice_at_once() -> None:
     polling = listed()
     polling.stir(5)
     assert polling.look_ms == 20
@@ -129,7 +129,7 @@ def test_where_everything_goes_wrong_everything_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_nothing_is_picked_for_nobody(count: int) -> None:
+def test_nothing_is_picked_where_nothing_is_wanted(count: int) -> None:
     assert listed("a").pick(count, set(), at(0)) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.desk import Time, asked
 from tests.fakes.journal import Disk, MemoryJournal
-from understudy.actors.leasing import WORK, Ask, Family, HeldLease, WorkKind, without_work
+from understudy.actors.leasing import WORK, Ask, Family, HeldLease, WorkKind, for_worker
 from understudy.authority.engine.engine import Authority
 from understudy.contracts import FAILURES, ends_lease
 
@@ -106,5 +106,6 @@ def test_a_command_is_told_what_it_works_on_and_nothing_of_other_work() -> None:
         "UNDERSTUDY_FENCE": "8",
     }
     kept = {*common, "UNDERSTUDY_LEASE", "UNDERSTUDY_FENCE"}
-    assert without_work(told | issue.environment(Path("/s"))).keys() == kept
+    secrets = {"UNDERSTUDY_HTTP_TOKEN": "t", "UNDERSTUDY_JOURNAL": "postgresql://u:p@h/d"}
+    assert for_worker(told | issue.environment(Path("/s")) | secrets).keys() == kept
     assert (issue.title, job.title) == ("a", "job/b")

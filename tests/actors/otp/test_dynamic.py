@@ -131,7 +131,7 @@ def test_too_many_restarts_end_it_with_all_children(system: Inline) -> None:
     assert not any(system.alive(each) for each in others)
 
 
-def test_a_failed_restart_is_tried_again_and_blocks_nobody(system: Inline) -> None:
+def test_a_failed_restart_is_tried_again_and_blocks_no_other(system: Inline) -> None:
     broken = [0]
     sup = system.spawn(supervise_dynamic(flags=Flags(intensity=5)))
     answers: list[object] = []

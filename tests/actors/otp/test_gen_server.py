@@ -111,7 +111,7 @@ def test_an_answer_may_come_later_and_from_another_handler(system: Inline) -> No
 
 
 @pytest.mark.parametrize("target", ["nobody", "gone"])
-def test_a_call_to_nobody_fails_at_once(system: Inline, target: str) -> None:
+def test_a_call_to_a_cell_that_is_not_there_fails_at_once(system: Inline, target: str) -> None:
     to: Target = target
     if target == "gone":
         to = system.spawn(Start(Counter))
@@ -189,7 +189,7 @@ def test_answers_find_their_questions_in_any_order(system: Inline) -> None:
 
 
 @pytest.mark.parametrize(("waited_ms", "runs"), [(10, True), (11, False)])
-def test_a_call_that_nobody_waits_for_is_not_run(
+def test_a_call_that_is_not_waited_for_is_not_run(
     system: Inline, waited_ms: int, runs: bool
 ) -> None:
     ref = system.spawn(Start(Counter))
@@ -444,7 +444,7 @@ def test_sys_exit_is_a_crash_like_any_other(system: Inline) -> None:
     assert [row["kind"] for row in system.reports] == ["crash"]
 
 
-def test_the_exit_of_somebody_else_is_only_news(system: Inline) -> None:
+def test_the_exit_of_another_cell_is_only_news(system: Inline) -> None:
     log: list[str] = []
     ref = system.spawn(Start(Trapping, (0, log)))
     other = Plain()

@@ -176,7 +176,7 @@ def test_the_first_reason_stands(system: Inline) -> None:
     assert system.ended(ref) == SHUTDOWN
 
 
-def test_a_link_ends_who_does_not_trap_and_normal_ends_nobody(system: Inline) -> None:
+def test_a_link_ends_a_cell_that_does_not_trap_and_normal_ends_none(system: Inline) -> None:
     one, two, three = Plain(), Plain(), Plain()
     refs = [put(system, each) for each in (one, two, three)]
     one.cell.link(refs[1])
@@ -196,7 +196,7 @@ def test_a_link_ends_who_does_not_trap_and_normal_ends_nobody(system: Inline) ->
     assert system.ended(refs[0]) == CRASH
 
 
-def test_a_link_to_nobody_is_a_noproc(system: Inline) -> None:
+def test_a_link_to_a_cell_that_is_not_there_is_a_noproc(system: Inline) -> None:
     gone = put(system, Plain())
     system.signal(gone, KILL)
     system.run()
@@ -210,7 +210,7 @@ def test_a_link_to_nobody_is_a_noproc(system: Inline) -> None:
     assert system.ended(other.cell.me) == NOPROC
 
 
-def test_nobody_traps_a_kill_and_nobody_cleans_up_after_one(system: Inline) -> None:
+def test_no_cell_traps_a_kill_or_cleans_up_after_one(system: Inline) -> None:
     server = Plain(traps=True)
     ref = put(system, server)
     system.send(ref, "waits")
@@ -256,7 +256,7 @@ def test_a_reference_is_never_given_twice(system: Inline) -> None:
         system.run()
 
 
-def test_a_reference_of_another_system_reaches_nobody(system: Inline) -> None:
+def test_a_reference_of_another_system_reaches_no_cell(system: Inline) -> None:
     other = Inline()
     stranger = put(other, Plain())
     here = Plain()

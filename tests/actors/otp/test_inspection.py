@@ -146,7 +146,7 @@ def test_a_trace_keeps_the_last_events(system: Inline, counter: Ref) -> None:
     assert look(system, counter, GetTrace()) == []
 
 
-def test_a_trace_tells_somebody_up_to_its_limit(system: Inline, counter: Ref) -> None:
+def test_a_trace_tells_its_listener_up_to_its_limit(system: Inline, counter: Ref) -> None:
     look(system, counter, Trace(to=system.root, limit=2))
     for number in range(5):
         system.cast(counter, number)
@@ -198,7 +198,7 @@ def test_a_supervisor_is_looked_into_like_any_server(system: Inline) -> None:
     assert [info.id for info in state["children"]] == ["b", "a"]
 
 
-def test_a_suspended_supervisor_restarts_nobody_until_it_goes_on(system: Inline) -> None:
+def test_a_suspended_supervisor_restarts_no_child_until_it_goes_on(system: Inline) -> None:
     sup = system.spawn(supervise([ChildSpec("a", Start(Counter))]))
     before = look(system, sup, WhichChildren())[0].ref
     look(system, sup, Suspend())

@@ -38,7 +38,7 @@ def test_a_shutdown_at_any_moment_leaves_nothing(first: int) -> None:
         reason = system.ended(root)
         assert reason is not None, f"seed {seed}: it is still there"
         assert reason.kind == "shutdown", f"seed {seed}: {reason}"
-        assert len(system.cells) == 1, f"seed {seed}: somebody is left"
+        assert len(system.cells) == 1, f"seed {seed}: a cell is left"
 
 
 @together("seed", range(60))

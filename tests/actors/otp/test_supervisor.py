@@ -172,7 +172,7 @@ def test_a_child_that_does_not_stop_in_time_is_killed(system: Inline) -> None:
     assert [row["child"]["id"] for row in errors] == ["b"]
 
 
-def test_brutal_kill_asks_nobody(system: Inline) -> None:
+def test_brutal_kill_asks_no_child(system: Inline) -> None:
     log: list[str] = []
     sup = begin(system, [actor(log, "a", shutdown="brutal_kill")])
     system.advance(1)
@@ -218,7 +218,7 @@ def test_the_end_of_the_parent_interrupts_a_start(system: Inline) -> None:
     assert "start c" not in log
 
 
-def test_the_end_of_the_parent_interrupts_a_stop_and_nobody_is_left(system: Inline) -> None:
+def test_the_end_of_the_parent_interrupts_a_stop_and_no_child_is_left(system: Inline) -> None:
     log: list[str] = []
     children = [actor(log, name, stop_ms=50, shutdown=100) for name in "abc"]
     sup = begin(system, children, Flags("one_for_all"))

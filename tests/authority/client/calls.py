@@ -25,7 +25,7 @@ def asked(
     calls: Sequence[ClientCall],
     retry_seconds: float = PATIENCE_SECONDS,
 ) -> list[dict[str, Any]]:
-    """The answers to calls that are in flight together; whoever waits for too long fails."""
+    """The answers to calls that are in flight together; a call that takes too long fails."""
 
     async def in_tasks() -> list[dict[str, Any]]:
         async with (

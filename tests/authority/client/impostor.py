@@ -50,13 +50,13 @@ class Impostor:
                 channel, _ = self._listener.accept()
                 channel.settimeout(PATIENCE_SECONDS)
                 if act is self._acts[-1]:
-                    self._leave()  # nobody else is let in
+                    self._leave()  # no other client is let in
                 with channel:
                     act(channel)
 
     def _leave(self) -> None:
         self._path.unlink(missing_ok=True)
-        with suppress(OSError):  # whoever waits for a guest waits no longer
+        with suppress(OSError):  # a thread that waits for a guest waits no longer
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 

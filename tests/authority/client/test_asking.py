@@ -128,7 +128,7 @@ def test_a_request_that_is_too_long_is_refused_as_any_door_refuses_it(
 
 
 @BOTH
-def test_whoever_reads_hears_everything_however_long_it_is_together(
+def test_a_client_that_reads_hears_everything_however_long_it_is_together(
     state_dir: Path, kind: Kind
 ) -> None:
     text = "x" * 130_000

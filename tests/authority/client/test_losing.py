@@ -1,4 +1,4 @@
-"""Nobody there, or nobody any more: what a lost sidecar costs a client."""
+"""No sidecar there, or none any more: what a lost one costs a client."""
 
 import asyncio
 import socket
@@ -30,11 +30,11 @@ from understudy.authority.service import client
 from understudy.authority.service.client import AsyncClient, Client, ClientCall, Unreachable
 from understudy.contracts import Reason
 
-# --- nobody there ---------------------------------------------------------------------------------
+# --- no sidecar there -----------------------------------------------------------------------------
 
 
 @BOTH
-def test_where_nobody_serves_a_client_is_told_at_once(state_dir: Path, kind: Kind) -> None:
+def test_where_no_sidecar_serves_a_client_is_told_at_once(state_dir: Path, kind: Kind) -> None:
     for folder in (state_dir, state_dir / "missing"):
         with pytest.raises(Unreachable) as caught:
             asked(kind, folder, [add(1)])
@@ -42,7 +42,7 @@ def test_where_nobody_serves_a_client_is_told_at_once(state_dir: Path, kind: Kin
 
 
 @BOTH
-def test_where_nobody_comes_back_a_client_gives_up(state_dir: Path, kind: Kind) -> None:
+def test_where_no_sidecar_comes_back_a_client_gives_up(state_dir: Path, kind: Kind) -> None:
     with Impostor(state_dir, greet_and_hang_up), pytest.raises(Unreachable):
         asked(kind, state_dir, [add(1), add(2)], retry_seconds=0.1)
 
@@ -89,7 +89,7 @@ def test_another_protocol_is_named_and_not_retried(
     assert caught.value.reason is Reason.PROTOCOL_MISMATCH
 
 
-def test_nobody_waits_for_good_when_a_sidecar_comes_back_with_another_protocol(
+def test_no_client_waits_for_good_when_a_sidecar_comes_back_with_another_protocol(
     state_dir: Path,
 ) -> None:
     def mumble(channel: socket.socket) -> None:
@@ -207,7 +207,7 @@ def test_lines_that_are_relayed_are_sent_once(state_dir: Path) -> None:
         connection.relay([b'{"action":"issue.add","payload":{"title":"t"}}'] * 3)
 
 
-def test_closing_an_async_client_leaves_nobody_waiting(state_dir: Path) -> None:
+def test_closing_an_async_client_leaves_no_call_waiting(state_dir: Path) -> None:
     async def in_tasks() -> None:
         connection = AsyncClient(state_dir, "mcp")
         async with asyncio.timeout(PATIENCE_SECONDS):

@@ -44,7 +44,7 @@ def other(place: JournalUrl) -> Iterator[PostgresJournal]:
 
 @pytest.fixture
 def raw(server: Database, place: JournalUrl) -> Iterator[psycopg.Connection[Any]]:
-    """Somebody with a shell on the database."""
+    """A person with a shell on the database."""
     with server.connect() as db:
         db.execute(f"SET search_path = {place.schema}")
         yield db
@@ -241,7 +241,7 @@ def test_the_database_itself_keeps_rows_as_they_are(
 def test_a_takeover_waits_for_rows_that_are_about_to_be_committed(
     journal: PostgresJournal, other: PostgresJournal, raw: psycopg.Connection[Any]
 ) -> None:
-    """Or their writer could commit behind the back of whoever has read the journal's end."""
+    """Or their writer could commit behind the back of a reader of the journal's end."""
     journal.acquire_epoch()
     raw.execute("BEGIN")
     raw.execute(_RAW, (1, 1))

@@ -1,4 +1,4 @@
-"""A connection that is lost, held up or deaf: rows are there once, and nobody guesses."""
+"""A connection that is lost, held up or deaf: rows are there once, and no journal guesses."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -111,7 +111,7 @@ def test_a_request_that_arrives_after_it_was_given_up_does_nothing(
 
 
 @pytest.mark.usefixtures("hasty")
-def test_whoever_is_cut_off_and_deposed_commits_nothing_even_late(
+def test_a_journal_that_is_cut_off_and_deposed_commits_nothing_even_late(
     active: PostgresJournal, near: PostgresJournal, wire: Wire
 ) -> None:
     strand = wire.strands[0]
@@ -141,7 +141,7 @@ def test_an_outcome_that_cannot_be_known_is_not_given(
     monkeypatch.setitem(link._HABITS, "connect_timeout", 2)  # the least that libpq takes
     strand = wire.strands[0]
     strand.deaf = True
-    wire._is_cut = True  # for whoever connects from now on
+    wire._is_cut = True  # for every connection from now on
     with refused(Reason.JOURNAL_UNREACHABLE):
         append(active)
     assert near.last_seq() == 3, "it was committed, and it was right not to say no"
@@ -195,14 +195,16 @@ def _stand_in(journal: PostgresJournal, taken: list[int | None]) -> None:
     taken.append(journal.stand_in())
 
 
-def test_whoever_ends_well_is_followed_at_once(place: JournalUrl, near: PostgresJournal) -> None:
+def test_a_journal_that_ends_well_is_followed_at_once(
+    place: JournalUrl, near: PostgresJournal
+) -> None:
     with closing(PostgresJournal(place)) as first:
         assert first.stand_in() == 1
         assert near.stand_in() is None
     assert near.stand_in() == 2
 
 
-def test_whoever_has_the_lock_of_the_last_one_s_folder_need_not_wait(place: JournalUrl) -> None:
+def test_a_journal_with_the_lock_of_the_last_one_s_folder_need_not_wait(place: JournalUrl) -> None:
     first = PostgresJournal(place, home="boot.1.2")
     assert first.stand_in() == 1
     with closing(PostgresJournal(place, home="boot.1.3")) as elsewhere:

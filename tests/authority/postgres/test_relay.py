@@ -14,6 +14,7 @@ import pytest
 
 from tests.authority.sidecar.peer import Peer, add
 from tests.authority.sidecar.serving import prove, rows_of
+from tests.limits import stands_on
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.services.shared import Database
 from tests.services.wire import Wire
@@ -171,6 +172,7 @@ def test_an_errand_that_was_not_read_says_so(
         assert failures(sender.next()) == ["authority_errand_invalid"]
 
 
+@stands_on("ERRANDS_TAKEN_MAX")
 def test_so_many_errands_are_in_hand_at_once(
     place: JournalUrl, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +187,7 @@ def test_so_many_errands_are_in_hand_at_once(
         assert all(sender.next().is_whole for _ in range(3))
 
 
+@stands_on("ERRAND_AGE_MS", "REPLY_AGE_MS")
 def test_what_is_old_is_swept_away(place: JournalUrl, server: Database) -> None:
     ages = {"errand": limits.ERRAND_AGE_MS, "reply": limits.REPLY_AGE_MS}
     with server.connect() as db:
@@ -203,10 +206,10 @@ def test_what_is_old_is_swept_away(place: JournalUrl, server: Database) -> None:
             assert db.execute(query).fetchall() == [(0,), (10,)]
 
 
-# --- nobody answers -------------------------------------------------------------------------------
+# --- no answer comes ------------------------------------------------------------------------------
 
 
-def test_what_nobody_has_taken_is_taken_back_and_surely_not_done(
+def test_an_errand_that_was_not_taken_is_taken_back_and_surely_not_done(
     place: JournalUrl, sender: Sender, server: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with patience(monkeypatch, 50):
@@ -215,7 +218,7 @@ def test_what_nobody_has_taken_is_taken_back_and_surely_not_done(
     assert count(server, place, "errand") == 0
 
 
-def test_what_somebody_has_taken_is_doubted_unless_it_can_be_asked_again(
+def test_an_errand_that_was_taken_is_doubted_unless_it_can_be_asked_again(
     place: JournalUrl, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     show = {"id": 3, "action": "issue.show", "payload": {"id": "a"}}
@@ -270,7 +273,7 @@ def test_without_a_database_everybody_is_told_in_time(
 # --- it is our turn -------------------------------------------------------------------------------
 
 
-def test_whoever_takes_over_knows_what_was_done_and_what_was_not(
+def test_an_authority_that_takes_over_knows_what_was_done_and_what_was_not(
     place: JournalUrl, sender: Sender, server: Database
 ) -> None:
     done, undone, lost = errand(add(1)), errand(add(2)), errand(add(3), safe(4))

@@ -1,4 +1,4 @@
-"""Nobody hears of what is not on disk, and what waits is committed together."""
+"""No peer hears of what is not on disk, and what waits is committed together."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from understudy.authority.views.trajectory import verify
 from understudy.contracts import Reason, limits
 
 
-def test_nobody_hears_of_a_decision_before_it_is_on_disk(serving: Serving) -> None:
+def test_no_peer_hears_of_a_decision_before_it_is_on_disk(serving: Serving) -> None:
     with Peer(serving.state_dir) as peer, Peer(serving.state_dir) as other:
         serving.commits.hold()
         peer.send(add(1), show(2, "i1"))
@@ -56,7 +56,7 @@ def test_a_batch_is_no_longer_than_a_batch_may_be(
     assert sum(serving.commits.sizes) == 100
 
 
-def test_whoever_sent_much_does_not_keep_those_waiting_who_sent_little(
+def test_a_peer_that_sent_much_does_not_keep_one_waiting_that_sent_little(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "BATCH_MAX", 8)
@@ -146,7 +146,7 @@ def test_evidence_follows_by_itself(serving: Serving) -> None:
             assert verify(path, journal) == (5, None)
 
 
-def test_a_decision_that_raises_ends_it_and_answers_nobody(
+def test_a_decision_that_raises_ends_it_and_answers_no_peer(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(*_: object) -> None:
@@ -161,7 +161,7 @@ def test_a_decision_that_raises_ends_it_and_answers_nobody(
     assert rows_of(serving.state_dir) == []
 
 
-def test_snapshots_during_service_hold_nobody_up_and_replay_agrees(
+def test_snapshots_during_service_hold_no_peer_up_and_replay_agrees(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "SNAPSHOT_ROWS_MAX", 10)

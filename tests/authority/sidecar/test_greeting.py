@@ -56,7 +56,7 @@ def test_the_greeting_says_who_serves_and_by_which_contract(serving: Serving) ->
     ],
     ids=lambda hello: hello[:60].decode(errors="replace"),
 )
-def test_whoever_does_not_say_hello_is_told_so_and_shown_out(
+def test_a_peer_that_does_not_say_hello_is_told_so_and_shown_out(
     serving: Serving, hello: bytes
 ) -> None:
     with Peer(serving.state_dir, hello=None) as peer:

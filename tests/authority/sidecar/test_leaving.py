@@ -30,7 +30,7 @@ def test_what_a_peer_sent_whole_before_it_left_is_done(serving: Serving) -> None
     prove(serving.state_dir)
 
 
-def test_a_peer_that_resets_the_connection_disturbs_nobody(serving: Serving) -> None:
+def test_a_peer_that_resets_the_connection_disturbs_no_other(serving: Serving) -> None:
     with Peer(serving.state_dir) as other:
         for mark in range(20):
             rude = Peer(serving.state_dir)
@@ -66,7 +66,7 @@ def test_a_stop_answers_what_was_sent_before_it(serving: Serving) -> None:
     prove(serving.state_dir)
 
 
-def test_a_stop_sends_off_its_answers_whole_to_whoever_reads_them(
+def test_a_stop_sends_off_its_answers_whole_to_peers_that_read_them(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, drained, snapshot = 60, threading.Event(), serving.office.authority.snapshot

@@ -46,7 +46,7 @@ assert.equal(await heard, uri);
 
 const refused = await call('issue_claim', { id: added.issue.id, assignee: 'somebody else' });
 assert.equal(refused.isError, true);
-assert.deepEqual(refused.failureClasses, ['lease_contention_active']);
+assert.deepEqual(refused.failureClasses, ['agent_name_mismatch']);
 
 const read = await client.readResource({ uri: `lease://${added.issue.id}` });
 assert.equal(JSON.parse(read.contents[0].text).lease.fence, fence);

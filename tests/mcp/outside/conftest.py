@@ -25,7 +25,7 @@ def judges() -> Path:
 @pytest.fixture(scope="session")
 def stand(judges: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     """What the product serves, and nothing else."""
-    with standing(tmp_path_factory.mktemp("plain")) as each:
+    with standing(tmp_path_factory.mktemp("plain"), "--tools", "all") as each:
         yield each
 
 
@@ -33,5 +33,5 @@ def stand(judges: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
 def equipped(judges: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     """The same stack with the conformance suite's own fixtures mounted into it."""
     mount = ("--mount", "tests.mcp.outside.fixtures:mount")
-    with standing(tmp_path_factory.mktemp("equipped"), *mount) as each:
+    with standing(tmp_path_factory.mktemp("equipped"), "--tools", "all", *mount) as each:
         yield each

@@ -1,6 +1,6 @@
 """Node and the packages of `package.json`: found or installed once, for all tests of all runs.
 
-N1  Whoever comes first installs; the others wait for the lock and find it done.
+N1  The first process installs; the others wait for the lock and find it done.
 N2  A folder belongs to one lock file and one Node; another of either is another folder.
 N3  Where Node or the registry is missing, `Missing` says what was tried; tried once per run.
 

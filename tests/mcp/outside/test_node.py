@@ -1,4 +1,4 @@
-"""Where the judges from outside cannot be had, somebody says why, and it is tried once."""
+"""Where the judges from outside cannot be had, a skip says why, and it is tried once."""
 
 import sys
 from pathlib import Path

@@ -15,5 +15,5 @@ def test_an_agent_in_typescript_does_a_piece_of_work(stand: Stand, road: str, er
     said = node.run("client.mjs", era, road, *target)
     assert said.returncode == 0, said.stderr
     told = json.loads(said.stdout)
-    assert told["refused"] == ["lease_contention_active"]
+    assert told["refused"] == ["agent_name_mismatch"]
     assert told["owner"].startswith("typescript" if road == "http" else "agent-")

@@ -137,7 +137,7 @@ class Inline:
         return self._root_cell.me
 
     def run(self, events: int = EVENTS_MAX) -> int:
-        """Until nobody has anything to do; says how many events that took."""
+        """Until no cell has anything to do; says how many events that took."""
         for done in range(events):
             cell = self._next()
             if cell is None:

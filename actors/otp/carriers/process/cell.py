@@ -164,7 +164,7 @@ class Body:
         self._vigil.forget_file(fd)
 
     def report(self, row: report.Row) -> None:
-        """Write a row down; a full disk ends nobody."""
+        """Write a row down; a full disk ends no cell."""
         self._is_reported |= row["kind"] == "crash"
         with suppress(OSError):
             report_file.write(self._reports, row)
@@ -219,15 +219,15 @@ class Body:
         self.signalled(self.parent or self.me, SHUTDOWN)
 
     def broken(self, error: BaseException) -> NoReturn:
-        """Something is wrong with us, not with the behaviour: whoever made us may try again."""
+        """Something is wrong with us, not with the behaviour: our parent may try again."""
         self.report(report.crash(self.me, error, "a turn", None, self.now_ms()))
-        self._gone(report.crash_reason(error))
+        self._exit_process(report.crash_reason(error))
 
     def cut_off(self) -> NoReturn:
         """Thespian ends us when this returns; there is no time for more."""
         if self._phase != "ending" and self._behaviour is not None:
             self._guarded("stop", self._behaviour.stop, self, self._verdict or SHUTDOWN)
-        self._gone(self._verdict or SHUTDOWN)
+        self._exit_process(self._verdict or SHUTDOWN)
 
     def child_exited(self, address: object) -> None:
         """Thespian says so; of those that we see ourselves, the kernel has said it."""
@@ -357,7 +357,7 @@ class Body:
         self._arm()
 
     def _feel_pulse(self) -> None:
-        """Write to who is on the other side of a border; if nobody takes it, we hear of that."""
+        """Write to who is on the other side of a border; if it is not taken, we hear of that."""
         if self._is_guest:
             self.post_parent("pulse", None)
         for child in self._brood:
@@ -366,9 +366,9 @@ class Body:
         self._wheel.set(self.now_ms() + PULSE_MS, _Pulse())
 
     def _lost(self, ref: Ref) -> None:
-        """Nobody takes mail there any more."""
+        """No cell takes mail there any more."""
         if self._is_guest and ref == self.parent:
-            self._gone(ExitReason("killed", "its parent is gone"))
+            self._exit_process(ExitReason("killed", "its parent is gone"))
         child = self._brood.get(ref)
         if child is not None and child.is_away:
             self._child_ended(child, child.last_words or UNSEEN)
@@ -413,8 +413,8 @@ class Body:
 
     def signalled(self, sender: Ref, reason: ExitReason) -> None:
         """A signal, or the end of a linked cell."""
-        if reason == KILL:  # from another system; in ours nobody asks
-            self._gone(KILLED)
+        if reason == KILL:  # from another system; in ours no cell asks
+            self._exit_process(KILLED)
         if self.trap_exits:
             self.put("message", Exited(sender, reason))
         elif reason.kind != "normal":
@@ -474,9 +474,9 @@ class Body:
             self._deadline_ms = now_ms + DRAIN_MS
         if self._mail.is_done or now_ms >= self._deadline_ms:
             assert self._verdict is not None
-            self._gone(self._verdict)
+            self._exit_process(self._verdict)
 
-    def _gone(self, reason: ExitReason) -> NoReturn:
+    def _exit_process(self, reason: ExitReason) -> NoReturn:
         self.roll.end(self.me.serial, reason)
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):

@@ -2,7 +2,7 @@
 
 A route is learned from mail that comes in, from a `Ref` that was made by its own cell, or from the
 roll. Before a parcel leaves, the kernel is asked whether its receiver is alive, so that nothing is
-sent to a port that may be somebody else's by now.
+sent to a port that may be another's by now.
 """
 
 from collections.abc import Callable
@@ -99,7 +99,7 @@ class Delivery:
         if place.node == self._node and not place.identity.is_alive:
             return None
         if place.node and place.node != self._node and not place.port:
-            return None  # of another system, and nobody has told us where
+            return None  # of another system, and we were not told where
         if place.port:
             self._routes[key_of(ref)] = place
         return place

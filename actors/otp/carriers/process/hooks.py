@@ -3,46 +3,53 @@
 Thespian is pinned to one release, so what is private cannot move unseen; if it does, the start
 fails and says what is missing. What is changed, and what it would do otherwise:
 
-    listening     on every interface, for pickles from anybody          -> on one address
+    listening     on every interface, for every user of every machine   -> in a private folder
     the admin     leaves its starter and lives for ever                 -> is tied to it
     the logger    holds what it inherits; its death ends the admin      -> tied; is started again
     an actor      holds what it inherits, outlives its parent           -> tied, first of all
-    mail          is opened, and so run, whoever wrote it               -> only what is signed
+    mail          is opened, and so run, from any writer                -> only what is signed
+    a length      may be negative, which ends the process, or endless   -> is checked, and signed
+    connections   that say nothing are kept for minutes, all of them    -> so many, for seconds
+    an accept     that fails ends the process                           -> is forgotten
     retries       after 35 seconds, with pauses that grow to 7          -> after 10 ms, pauses of 20
+    its log       is made as the umask says                             -> is its user's alone
     backlog       100 connections; beyond that each waits a second      -> 1,024
 
 All of it is done in the process that starts a system, and reaches the others by fork.
 """
 
-import hashlib
-import hmac
 import importlib
 import inspect
 import os
-import pickle
+import socket
 from collections.abc import Callable
 from datetime import timedelta
-from functools import reduce
+from functools import partial, reduce
 from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import thespian.system.multiprocCommon as processes
 import thespian.system.systemBase as system_base
 import thespian.system.transport.TCPTransport as tcp
+import thespian.system.utilis as thespian_log
 from thespian.system.timing import ExpirationTimer
-from thespian.system.transport import SendStatus, TransmitIntent
-from thespian.system.transport.IPBase import IPActorAddress
-from thespian.system.transport.streamBuffer import ackDataErrPacket, ackPacket
+from thespian.system.transport import ReceiveEnvelope, SendStatus, TransmitIntent
 
 from ...cell import OtpError
-from . import process_id
+from . import process_id, run_file
 from .mailbox import Fate
+from .private_socket import PrivateSocket
+from .signed_mail import Incoming, Signed
 
 RELEASE: Final = "4.0.1"
 SHUTDOWN_SECONDS: Final = 3  # Thespian waits ten for actors that do not end, and leaves them
 
+INCOMING_MAX: Final = 256  # connections on which a frame is awaited; one more ends the oldest
+INCOMING_SECONDS: Final = 30  # that a frame may take to come in
+
 _BACKLOG = 1_024
-_MARK_BYTES = 32
 _RETRY = timedelta(milliseconds=10)
 _PAUSE = timedelta(milliseconds=20)
 _SOONEST = timedelta(milliseconds=1)
@@ -50,7 +57,10 @@ _LONGEST = timedelta(seconds=20)  # for one parcel; then the lane looks whether 
 
 # Where a name is not an attribute until it is used, the code that uses it is asked.
 _INCOMING: Final = ("_incomingEnvelopes",)
+_ACCEPTING: Final = ("accept", "_incomingSockets")
+_READING: Final = ("ReceiveBuffer", "serializer")
 _NEEDED: Final = (
+    ("thespian.system.utilis", "thesplog", ("open",)),
     ("thespian.system.multiprocCommon", "startAdmin", ()),
     ("thespian.system.multiprocCommon", "startChild", ()),
     ("thespian.system.multiprocCommon", "startupASLogger", ()),
@@ -60,10 +70,13 @@ _NEEDED: Final = (
     ("thespian.system.systemCommon", "systemCommonBase._send_intent", ()),
     ("thespian.system.transport", "TransmitIntent.backoffPause", ("_pauseUntil",)),
     ("thespian.system.transport", "TransmitIntent.delay", ()),
-    ("thespian.system.transport.IPBase", "IPActorAddress.bindArgs", ()),
     ("thespian.system.transport.TCPTransport", "LISTEN_DEPTH", ()),
+    ("thespian.system.transport.TCPTransport", "MAX_INCOMING_SOCKET_PERIOD", ()),
+    ("thespian.system.transport.TCPTransport", "TCPTransport.__init__", ("socket", "listen")),
+    ("thespian.system.transport.TCPTransport", "TCPTransport._acceptNewIncoming", _ACCEPTING),
     ("thespian.system.transport.TCPTransport", "TCPTransport.serializer", ("serializer", "dumps")),
-    ("thespian.system.transport.TCPTransport", "TCPIncoming_Common.__init__", ("serializer",)),
+    ("thespian.system.transport.TCPTransport", "TCPIncoming_Common.__init__", _READING),
+    ("thespian.system.transport.TCPTransport", "TCPTransport._next_XMIT_3", _READING),
     ("thespian.system.transport.TCPTransport", "TCPTransport._runWithExpiry", _INCOMING),
 )
 
@@ -90,7 +103,7 @@ def check() -> None:
 
 
 def install(
-    host: str,
+    sockets: Path,
     secret: bytes,
     kept_fds: Callable[[Any], tuple[int, ...]],
     admin_fds: tuple[int, ...],
@@ -100,10 +113,15 @@ def install(
     `kept_fds` says which descriptors an actor keeps, given its requirements.
     """
     check()
-    # Our own address, not the peer's: what is listened on is what is told to others.
-    IPActorAddress.bindArgs = property(lambda self: ((host, self.bindname[1]),))
+    made = {"socket": lambda *_tcp: PrivateSocket(sockets)}
+    tcp.socket = SimpleNamespace(**vars(socket) | made)
     tcp.serializer = Signed(secret)
+    tcp.ReceiveBuffer = lambda _loads: Incoming(tcp.serializer)
+    plain = tcp.TCPTransport._acceptNewIncoming  # noqa: SLF001 - see above
+    tcp.TCPTransport._acceptNewIncoming = _bounded(plain)  # noqa: SLF001 - see above
+    tcp.MAX_INCOMING_SOCKET_PERIOD = timedelta(seconds=INCOMING_SECONDS)
     tcp.LISTEN_DEPTH = _BACKLOG
+    thespian_log.open = partial(open, opener=run_file.opener)
     system_base.MAX_SYSTEM_SHUTDOWN_DELAY = timedelta(seconds=SHUTDOWN_SECONDS)
     # It is called `logdefs` there; the logger's death asks for it under this name.
     processes.MultiProcAdmin.logDefs = property(lambda self: self.logdefs)
@@ -156,33 +174,18 @@ def _tied_child(
     return start_child
 
 
-class Signed:
-    """Pickles that only somebody with the secret can make; others are not opened.
+def _bounded(accept: Callable[[Any], None]) -> Callable[[Any], None]:
+    def accept_new(transport: Any) -> None:
+        waiting = transport._incomingSockets  # noqa: SLF001 - see above
+        if len(waiting) >= INCOMING_MAX:
+            # In the order in which they were heard last; its sender, if it is one, tries again.
+            waiting.pop(next(iter(waiting))).close()
+        accept(transport)
+        # Where it fails Thespian leaves itself a note, takes that for mail, and ends by it.
+        mail = transport._incomingEnvelopes  # noqa: SLF001 - see above
+        mail[:] = [each for each in mail if isinstance(each, ReceiveEnvelope)]
 
-    Whoever can reach a port could otherwise run what he likes: on loopback, every user of the
-    machine.
-    """
-
-    # Thespian's own acknowledgements are made before we come, and say nothing else.
-    _CONTROL: Final = {pickle.dumps(word): word for word in (ackPacket, ackDataErrPacket)}
-
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-
-    def dumps(self, value: object) -> bytes:
-        data = pickle.dumps(value)
-        return self._mark(data) + data
-
-    def loads(self, data: bytes) -> object:
-        if data in self._CONTROL:
-            return self._CONTROL[data]
-        mark, data = data[:_MARK_BYTES], data[_MARK_BYTES:]
-        if not hmac.compare_digest(mark, self._mark(data)):
-            raise ValueError("not from a process of this system")
-        return pickle.loads(data)  # noqa: S301 - signed by one of ours
-
-    def _mark(self, data: bytes) -> bytes:
-        return hashlib.blake2b(data, key=self._secret, digest_size=_MARK_BYTES).digest()
+    return accept_new
 
 
 class Letter(TransmitIntent):  # type: ignore[misc]  # Thespian has no types

@@ -4,7 +4,7 @@
                                             \\--> its logger
 
 A fresh interpreter, so that nothing of the program is inherited: no threads that are not there
-after a fork, no open files, no pipes that somebody waits on. Each of these processes is tied to the
+after a fork, no open files, no pipes to wait on. Each of these processes is tied to the
 one before: where one is killed, everything to its right goes.
 
 I1  It ends when the program does, when the admin does, and when the root does, and takes along all
@@ -27,7 +27,7 @@ from typing import Any, Final, NoReturn
 
 from ...cell import ExitReason, Ref, Start
 from ...identity import Identity, boot_id, identity
-from . import process_id
+from . import process_id, run_file
 from .registry import RegistryFolder, Roll
 
 ROOT: Final = "0"  # the serial of the root
@@ -48,7 +48,7 @@ class Orders:
     secret: str
     folder: str
     reports: str
-    host: str
+    sockets: str
     port: int
     leader: str | None
     capabilities: dict[str, Any]
@@ -85,7 +85,10 @@ class Backstage:
 
         orders = self._orders
         reader = hooks.install(
-            orders.host, bytes.fromhex(orders.secret), thespian_actor.kept_fds, (orders.door,)
+            Path(orders.sockets),
+            bytes.fromhex(orders.secret),
+            thespian_actor.kept_fds,
+            (orders.door,),
         )
         capabilities = {
             **orders.capabilities,
@@ -134,7 +137,7 @@ class Backstage:
             },
         }
         draft = self._folder / f".{RUN_FILE}"
-        draft.write_text(json.dumps(row, sort_keys=True) + "\n")
+        run_file.write(draft, json.dumps(row, sort_keys=True) + "\n")
         draft.rename(self._folder / RUN_FILE)
 
     # --- the watch --------------------------------------------------------------------------------
@@ -184,7 +187,7 @@ class Backstage:
         return reason or ExitReason("killed", "the root: no last word")
 
     def _bury_orphans(self) -> None:
-        """Processes that lost their parent are ours now; only for the admin somebody waits."""
+        """Processes that lost their parent are ours now; only the admin's end is waited for."""
         while True:
             with suppress(ChildProcessError):
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

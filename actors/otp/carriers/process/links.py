@@ -1,6 +1,6 @@
 """Links and monitors of one cell, and those it keeps for a cell that is away.
 
-A cell that is away cannot read the roll of its system, and nobody at home sees the end of its
+A cell that is away cannot read the roll of its system, and no cell at home sees the end of its
 process. Both have the same way out: the parent that is at home watches, and tells.
 
     away --watch--> its parent --ties--> kernel and roll
@@ -49,7 +49,7 @@ class Bonds:
         self._holder = holder
         self._ties = Ties(roll, vigil)
         self._monitors: dict[str, Ref | None] = {}
-        self._errands: dict[str, tuple[Ref, str]] = {}  # monitors that were set for somebody else
+        self._errands: dict[str, tuple[Ref, str]] = {}  # monitors that were set for another cell
         self._counted = 0
 
     # --- what the cell does -----------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Bonds:
             self._ties.loosen(tie)
 
     def heard(self, down: Down) -> Down | None:
-        """A `Down` whose turn has come; None where it is for nobody, or for somebody else."""
+        """A `Down` whose turn has come; None where it is for no cell, or for another."""
         if down.monitor not in self._monitors:
             return None
         del self._monitors[down.monitor]
@@ -119,7 +119,7 @@ class Bonds:
         self._errands[self.monitor(target)] = (asker, monitor)
 
     def told(self, down: Down) -> None:
-        """The end of a cell that somebody else has watched for us."""
+        """The end of a cell that another has watched for us."""
         if not down.monitor.startswith(_SELF):
             self._holder.put("down", down)
         elif down.ref is not None and (tie := self._ties.told(down.ref)) is not None:
@@ -129,7 +129,7 @@ class Bonds:
 
     @property
     def is_unclear(self) -> bool:
-        """Somebody has ended, and how is not known yet: look again soon."""
+        """A cell has ended, and how is not known yet: look again soon."""
         return self._ties.is_unclear
 
     def process_ended(self, pid: int, now_ms: int) -> None:

@@ -143,13 +143,13 @@ class Outbox:
             self._turn.append(key_of(lane.ref))
 
     def not_taken(self, lane: MailLane, rests_until_ms: int) -> None:
-        """Nobody knows whether the receiver has it; the same again, later."""
+        """Whether the receiver has it is not known; the same again, later."""
         self._returned(lane)
         lane.rests_until_ms = rests_until_ms
         self._turn.append(key_of(lane.ref))
 
     def drop(self, lane: MailLane) -> None:
-        """There is nobody at the end of it."""
+        """There is no receiver at the end of it."""
         if lane.under_way:
             self._returned(lane)
         if self._lanes.get(key_of(lane.ref)) is lane:

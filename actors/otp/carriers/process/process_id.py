@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...identity import Identity, identity
+from . import run_file
 
 MARK = "UNDERSTUDY_TROUPE"  # in the environment of every process of a system: which one it is of
 
@@ -64,7 +65,7 @@ def keep_only(fds: Collection[int]) -> None:
     """Close what was inherited (I2).
 
     Objects of the parent that still think they own a descriptor are frozen: collected here, they
-    would close a number that is somebody else's by then.
+    would close a number that is another's by then.
     """
     gc.freeze()
     kept = {*_STDIO, *fds}
@@ -94,7 +95,7 @@ def take_signals(on_term: Callable[[], None]) -> None:
 
 def log_faults(path: Path) -> None:
     """Where the stack is written if a fault in C code ends the process."""
-    file = path.open("wb")
+    file = open(path, "wb", opener=run_file.opener)  # noqa: SIM115 - its opener
     # It stays open as long as the process is there.
     faulthandler.enable(file=file.fileno(), all_threads=True)
     _kept.append(file)
@@ -112,7 +113,7 @@ def log_to_stderr() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(f"%(asctime)s {os.getpid()} %(name)s: %(message)s"))
     root.addHandler(handler)
-    logging.raiseExceptions = False  # a log that cannot be written to ends nobody
+    logging.raiseExceptions = False  # a log that cannot be written to ends no cell
 
 
 # --- a whole system -------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ def _members(mark: bytes) -> Iterator[Identity]:
     for path in Path("/proc").iterdir():
         if not path.name.isdigit() or int(path.name) == os.getpid():
             continue
-        # Gone by now, or somebody else's: neither is ours.
+        # Gone by now, or another's: neither is ours.
         with suppress(OSError):
             if mark in (path / "environ").read_bytes().split(b"\0"):
                 found = identity(int(path.name))

@@ -4,6 +4,7 @@
     ends/<serial>    its reason, from its end on, for a while
     names/<digest>   a registered name and who holds it
     faults/<serial>  what a fault in C code left behind
+    sockets/<port>   where a cell takes its mail; for a convention, a link to its folder
 
 Files, since they answer at once, need no process that could be dead or slow, and are still there
 when a cell and its parent were killed together. Whether a cell is alive is not written anywhere:
@@ -26,9 +27,11 @@ from typing import Any, Self
 
 from ...cell import ExitReason, Ref
 from ...identity import Identity
+from . import run_file
 
 STALE_SECONDS = 120.0  # how long an end is told; a late watcher hears `noproc`
 GUESTS = "guests"  # the folder of those who belong to other systems
+SOCKETS = "sockets"
 _FOLDERS = ("cells", "ends", "names", "faults")
 
 
@@ -59,9 +62,10 @@ class RegistryEntry:
 class Roll:
     """The files of one system."""
 
-    def __init__(self, folder: Path, system: str) -> None:
+    def __init__(self, folder: Path, system: str, sockets: Path | None = None) -> None:
         self.folder = folder
         self.system = system
+        self._sockets = sockets or folder / SOCKETS
         self._cells, self._ends, self._names, self._faults = (folder / name for name in _FOLDERS)
         self._written = 0
 
@@ -70,13 +74,13 @@ class Roll:
         """The roll of a system on a node; where it is not its own, of its cells that are there."""
         if node == system:
             return cls(folder, system)
-        guests = cls(folder / GUESTS / system, system)
+        guests = cls(folder / GUESTS / system, system, folder / SOCKETS)
         guests.prepare()
         return guests
 
     def prepare(self) -> None:
         for name in _FOLDERS:
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
+            run_file.make_folder(self.folder / name)
 
     # --- cells ------------------------------------------------------------------------------------
 
@@ -100,6 +104,9 @@ class Roll:
         )
 
     def leave(self, serial: str) -> None:
+        entry = self.find(serial)
+        if entry is not None:
+            (self._sockets / str(entry.place.port)).unlink(missing_ok=True)
         (self._cells / serial).unlink(missing_ok=True)
 
     # --- ends -------------------------------------------------------------------------------------
@@ -145,7 +152,7 @@ class Roll:
         return True
 
     def holder(self, name: str) -> Ref | None:
-        """Who has a name; nobody where that cell has ended (I2)."""
+        """Who has a name; None where that cell has ended (I2)."""
         row = _read(self._name_path(name))
         if row is None:
             return None
@@ -157,7 +164,7 @@ class Roll:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        fd = os.open(self._names / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = run_file.opener(self._names / ".lock", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield
@@ -170,7 +177,7 @@ class Roll:
     # --- housekeeping -----------------------------------------------------------------------------
 
     def tidy(self, node: str) -> None:
-        """Forget old ends, cells that nobody saw leave, and the names of the dead."""
+        """Forget old ends, cells that left unseen, and the names of the dead."""
         horizon = time.time() - STALE_SECONDS
         for path in self._ends.iterdir():
             with suppress(FileNotFoundError):
@@ -179,7 +186,7 @@ class Roll:
         for path in self._cells.iterdir():
             entry = self.find(path.name)
             if entry and entry.place.node == node and not entry.place.identity.is_alive:
-                path.unlink(missing_ok=True)
+                self.leave(path.name)
                 self.fault_path(path.name).unlink(missing_ok=True)
         with self._lock():
             for path in self._names.iterdir():
@@ -187,13 +194,13 @@ class Roll:
                 if row is not None and not Identity(row["pid"], row["ticks"]).is_alive:
                     path.unlink()
         for guests in (self.folder / GUESTS).glob("*"):
-            Roll(guests, guests.name).tidy(node)
+            Roll(guests, guests.name, self._sockets).tidy(node)
 
     def _draft(self, row: dict[str, Any]) -> Path:
-        """A whole file under a name of its own: whoever reads the real one reads all of it."""
+        """A whole file under a name of its own: a reader of the real one reads all of it."""
         self._written += 1
         path = self.folder / f".{os.getpid()}-{self._written}"
-        path.write_text(json.dumps(row))
+        run_file.write(path, json.dumps(row))
         return path
 
 

@@ -2,11 +2,15 @@
 
 import json
 import os
+import threading
 import time
+from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 from ... import report
 from ...cell import ExitReason, Ref
+from . import run_file
 
 _FAULT_LENGTH_MAX = 4_000
 
@@ -15,11 +19,47 @@ def write(path: Path, row: report.Row) -> None:
     """One line, whole: an append of one write is not torn by others."""
     full = {**row, "wall_ms": time.time_ns() // 1_000_000, "pid": os.getpid()}
     line = json.dumps(full, sort_keys=True, default=report.shown) + "\n"
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = run_file.opener(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(fd, line.encode())
     finally:
         os.close(fd)
+
+
+class ReportTail:
+    """The rows of some kinds that are written from now on, the last of them: they outlive a cell.
+
+    May be used by several threads.
+    """
+
+    def __init__(self, path: Path, kinds: frozenset[str], rows_max: int) -> None:
+        self._path, self._kinds = path, kinds
+        self._offset = path.stat().st_size if path.exists() else 0
+        self._kept: deque[report.Row] = deque(maxlen=rows_max)
+        self._lock = threading.Lock()
+
+    def rows(self) -> list[report.Row]:
+        """The newest last, each as it was before it was written."""
+        with self._lock:
+            for line in self._lines():
+                with suppress(ValueError):  # torn by a full disk
+                    row = json.loads(line)
+                    if row.get("kind") in self._kinds:
+                        del row["wall_ms"], row["pid"]
+                        self._kept.append(row)
+            return list(self._kept)
+
+    def _lines(self) -> list[bytes]:
+        """Whole lines that were not read before."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.splitlines()
 
 
 def death(ref: Ref, reason: ExitReason, fault: str, now_ms: int) -> report.Row:

@@ -103,7 +103,7 @@ class RootAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Unjoined:
-    """Nobody waits for this end any more."""
+    """The program waits for this end no more."""
 
     monitor: str
 
@@ -167,7 +167,7 @@ class RootCell:
             case Located(question=question, ref=ref):
                 self._answer(int(question), ref)
             case _Late(ref=ref):
-                self._late(ref)
+                self._kill_late(ref)
             case _Tidy():
                 self.cell.roll.tidy(self.cell.me.system)
                 self.cell.after(TIDY_MS, _Tidy())
@@ -193,7 +193,7 @@ class RootCell:
         except BlockingIOError:
             data = None
         if data == b"":
-            self.cell.exit(SHUTDOWN)  # nobody is left to work for
+            self.cell.exit(SHUTDOWN)  # no program is left to work for
             return
         for each in self._frames.feed(data or b""):
             assert isinstance(each, Numbered)
@@ -251,7 +251,7 @@ class RootCell:
         if self._closing is not None:
             self._close_next()
 
-    def _late(self, ref: Ref | None) -> None:
+    def _kill_late(self, ref: Ref | None) -> None:
         if ref is None:
             for each in reversed(self._first):
                 self.cell.signal(each, KILL)

@@ -1,7 +1,7 @@
 """The program's end of the door: any number of threads, each with an order of its own.
 
-Whoever waits first reads for all; the others sleep until their answer is there or it is their turn
-to read. No thread is started for it.
+The thread that waits first reads for all; the others sleep until their answer is there or it is
+their turn to read. No thread is started for it.
 """
 
 import math

@@ -10,12 +10,11 @@ the mail; what it lacks is in the modules beside this one, and what it does wron
 
 I1  When this object is stopped, or the program ends, however it ends, no process is left.
 I2  One run directory has one system at a time; what an older one left behind is swept, not used.
-I3  Nothing listens but on one address of this machine, and none of it on a port chosen by others.
+I3  What listens is a socket in a folder that no other user may enter; nothing is on a network.
 """
 
 import fcntl
 import hashlib
-import ipaddress
 import json
 import os
 import secrets
@@ -26,21 +25,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from ...calls import Cast
 from ...cell import CallFailed, ExitReason, OtpError, Ref, Start, Target
 from ...identity import Identity, boot_id, identity
-from . import process_id
+from . import private_socket, process_id, run_file
 from .frames import pickled
 from .host import LIVE, RUN_FILE
 from .process_id import MARK
-from .registry import Roll
+from .registry import SOCKETS, Roll
 from .root import Ask, Close, Find, Join, Order, Signal, Spawn, Tell
 from .root_client import Hung, Line
 
@@ -66,10 +64,6 @@ class AlreadyRunning(OtpError):
     """Another system uses this run directory."""
 
 
-class PortTaken(OtpError):
-    """Somebody listens on the port that was asked for."""
-
-
 class SystemEnded(OtpError):
     """The system is not there any more, and this is why."""
 
@@ -86,22 +80,20 @@ class Troupe:
         run_dir: Path,
         *,
         report: Path | None = None,
-        host: str = "127.0.0.1",
-        port: int | None = None,
+        sockets: Path | None = None,
         capabilities: Mapping[str, object] | None = None,
         convention_leader: str | None = None,
         secret: bytes | None = None,
     ) -> None:
-        """`host` is what is listened on; a leader is given as `host:port`, its `address`.
+        """`sockets` is the folder where its processes are reached, made where it is missing.
 
-        Systems of one convention need one `secret`, of 16 to 64 bytes; alone, one is drawn.
+        Systems of one convention need one such folder, and one `secret` of 16 to 64 bytes; alone,
+        one is drawn. A leader is given as its `address`.
         """
-        if not ipaddress.ip_address(host).is_loopback:
-            raise ValueError(f"host: {host} can be reached by others, and mail is not protected")
         self.run_dir = run_dir.absolute()
         self.reports = (report or self.run_dir / REPORTS).absolute()
-        self.host = host
-        self.port = port
+        self.sockets = (sockets or self.run_dir / LIVE / SOCKETS).absolute()
+        self.port = 0
         self.name = f"t{secrets.token_hex(6)}"
         self.build = build_digest()
         self._capabilities = dict(capabilities or {})
@@ -122,12 +114,7 @@ class Troupe:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop(STOP_MS)
 
     def start(self) -> None:
@@ -136,7 +123,7 @@ class Troupe:
             raise StartupFailed("a troupe is started once")
         if sys.platform != "linux":
             raise StartupFailed(f"it needs what only Linux has, and this is {sys.platform}")
-        self.run_dir.mkdir(parents=True, exist_ok=True)
+        run_file.make_folder(self.run_dir)
         self._lock = self._locked()
         try:
             self._sweep_older()
@@ -162,7 +149,7 @@ class Troupe:
     @property
     def address(self) -> str:
         """What others join as `convention_leader`."""
-        return f"{self.host}:{self.port}"
+        return f"{private_socket.HOST}:{self.port}"
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -188,10 +175,10 @@ class Troupe:
         on: Mapping[str, object] | None = None,
         timeout_ms: int = START_MS,
     ) -> Ref:
-        """With `on`, in a system of the convention that has these capabilities."""
-        if getattr(start.make, "__module__", "") == "__main__":
-            name = getattr(start.make, "__qualname__", start.make)
-            raise ValueError(f"{name} is in __main__: a cell imports what it runs from a module")
+        """With `on`, in a system of the convention that has these capabilities.
+
+        Raises `NotImportable` where the cell could not import what it is to run.
+        """
         order = Spawn(pickled(start), start.label, dict(on or {}), timeout_ms)
         ref = self._order(order, timeout_ms)
         assert isinstance(ref, Ref)
@@ -254,7 +241,7 @@ class Troupe:
 
     def _locked(self) -> int:
         """Held by us and by the process behind the system, so that it outlives neither."""
-        fd = os.open(self.run_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = run_file.opener(self.run_dir / _LOCK, os.O_RDWR | os.O_CREAT)
         began = time.monotonic()
         while True:
             try:
@@ -280,29 +267,34 @@ class Troupe:
         if older is not None and older["boot"] == boot_id():
             process_id.sweep(older["system"])
         (self.run_dir / RUN_FILE).unlink(missing_ok=True)
-        shutil.rmtree(self.run_dir / LIVE, ignore_errors=True)
-        Roll(self.run_dir / LIVE, self.name).prepare()
+        live = self.run_dir / LIVE
+        if live.is_symlink():
+            live.unlink()  # it would lead the files of this system elsewhere
+        shutil.rmtree(live, ignore_errors=True)
+        Roll(live, self.name).prepare()
+        private_socket.prepare(self.sockets)
+        with suppress(FileExistsError):  # its own
+            (live / SOCKETS).symlink_to(self.sockets)
 
     def _start_process(self) -> None:
-        with _reserved(self.host, self.port or 0) as port:
-            self.port = port
-            door, their_door = socket.socketpair()
-            self._control, their_control = socket.socketpair()
-            with their_door, their_control:
-                self._process = self._begun(their_door.fileno(), their_control.fileno())
-            self._line = Line(door)
-            self._pidfd = os.pidfd_open(self._process.pid)
-            self._said = bytearray()
-            word = self._heard(time.monotonic() + START_MS / 1000)
+        self.port = private_socket.take_number(self.sockets)
+        door, their_door = socket.socketpair()
+        self._control, their_control = socket.socketpair()
+        with their_door, their_control:
+            self._process = self._launch(their_door.fileno(), their_control.fileno())
+        self._line = Line(door)
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._said = bytearray()
+        word = self._read_word(time.monotonic() + START_MS / 1000)
         if word is None or word["word"] != "up":
-            self._told(word)
+            self._note_end(word)
             self._gather(_SLACK_SECONDS)
             detail = "nothing was heard of it" if self._reason is None else self._reason.detail
             self._close()
             raise StartupFailed(f"{detail}; see {self.run_dir / LOG}")
         self._pids = {"backstage": self._process.pid, "admin": word["admin"], "root": word["root"]}
 
-    def _begun(self, door: int, control: int) -> subprocess.Popen[bytes]:
+    def _launch(self, door: int, control: int) -> subprocess.Popen[bytes]:
         me = identity()
         orders = {
             "path": [each or str(Path.cwd()) for each in sys.path],
@@ -311,7 +303,7 @@ class Troupe:
             "secret": self._secret.hex(),
             "folder": str(self.run_dir),
             "reports": str(self.reports),
-            "host": self.host,
+            "sockets": str(self.sockets),
             "port": self.port,
             "leader": self._leader,
             "capabilities": self._capabilities,
@@ -322,7 +314,7 @@ class Troupe:
             "control": control,
         }
         line = json.dumps(orders).encode() + b"\n"
-        with (self.run_dir / LOG).open("ab") as log:
+        with open(self.run_dir / LOG, "ab", opener=run_file.opener) as log:
             process = subprocess.Popen(  # noqa: S603 - our own interpreter, and our own words
                 [sys.executable, "-c", _BOOTSTRAP],
                 stdin=subprocess.PIPE,
@@ -333,7 +325,7 @@ class Troupe:
                 env={
                     **os.environ,
                     MARK: self.name,
-                    "THESPIAN_BASE_IPADDR": self.host,
+                    "THESPIAN_BASE_IPADDR": private_socket.HOST,
                     "THESPLOG_FILE": str(self.run_dir / "thespian.log"),
                 },
             )
@@ -348,7 +340,7 @@ class Troupe:
         """Wait for the end of the process behind the system, and for its last word."""
         assert self._process is not None
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        self._told(self._heard(deadline))
+        self._note_end(self._read_word(deadline))
         if self._reason is None and deadline is not None and _is_running(self._pidfd, deadline):
             return
         code = self._process.wait()
@@ -359,12 +351,12 @@ class Troupe:
                 reason = ExitReason("signal", "the process behind it was killed", -code)
             self._reason = reason
 
-    def _told(self, word: dict[str, Any] | None) -> None:
+    def _note_end(self, word: dict[str, Any] | None) -> None:
         if word is not None and word["word"] in ("ended", "failed"):
             self._reason = ExitReason(word["kind"], word["detail"], word["code"])
             self._swept = word["swept"]
 
-    def _heard(self, deadline: float | None) -> dict[str, Any] | None:
+    def _read_word(self, deadline: float | None) -> dict[str, Any] | None:
         """The next word of the process behind the system; None at the deadline, or its end."""
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
@@ -410,21 +402,6 @@ def build_digest() -> str:
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-@contextmanager
-def _reserved(host: str, port: int) -> Iterator[int]:
-    """Keep a port from everybody who does not ask to share it, until the admin listens there."""
-    with socket.socket() as holder:
-        if port:
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            holder.bind((host, port))
-        except OSError as error:
-            raise PortTaken(f"{host}:{port}: {error.strerror}") from error
-        # Only now, so that the kernel chose one that nobody has.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        yield holder.getsockname()[1]
 
 
 def _read_run_file(run_dir: Path) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
 """What one cell wants to know of the ends of others: monitors and links.
 
 The kernel says that a process has ended, the roll says how: written by the cell itself, by who
-killed it, or by its parent, which has its exit code. Where all of them were killed together nobody
-has written anything, and the reason is `killed`.
+killed it, or by its parent, which has its exit code. Where all of them were killed together it
+says nothing, and the reason is `killed`.
 
 I1  Every monitor and every link hears of one end, once.
 I2  A parent that is slow to look is waited for, a dead one is not.
@@ -23,7 +23,7 @@ REASON_MS: Final = 5_000  # that a parent gets to say how its child ended
 @dataclass(slots=True)
 class Tie:
     ref: Ref
-    pid: int | None  # whose end is watched here; None where somebody else watches
+    pid: int | None  # whose end is watched here; None where another cell watches
     entry: RegistryEntry | None
     monitors: dict[str, None] = field(default_factory=dict)
     is_link: bool = False

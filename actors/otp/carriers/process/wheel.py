@@ -1,4 +1,4 @@
-"""Timers of one cell, over a clock that somebody else owns.
+"""Timers of one cell, over a clock that its owner hands in.
 
 I1  Timers come in the order of their time, and those of one time in the order they were set.
 I2  A cancelled timer never comes.
