@@ -41,10 +41,11 @@ _STIRRING = frozenset(
     }
 )
 # Lanes in which all but a claim may make a job claimable, or a worker fit to claim it.
-_JOB_LANES = ("coordinator.", "job.", "node.", "route.", "spec.")
+_JOB_LANES = ("coordinator.", "job.", "limit.", "node.", "route.", "schedule.", "spec.")
 
 # Actions after which there may be a spec to make jobs of, or a job to dispatch.
-SPEC_NEWS = frozenset({"spec.release", "spec.submit"})
+SPEC_NEWS = frozenset({"schedule.fire", "spec.release", "spec.submit"})
+SCHEDULE_NEWS = frozenset({"schedule.set"})
 JOB_NEWS = frozenset(
     {"dispatch.release", "job.admit", "job.complete", "job.expire", "job.yield", "spec.materialize"}
 )

@@ -5,7 +5,8 @@
        \\--yield, expire, fault--/
 
 `waiting` and `blocked` are seen, not written: a pending job waits while an operation that it
-depends on is missing, and is blocked once it has waited too long or used up its attempts.
+depends on is missing or its time has not come, and is blocked once it has waited too long for an
+operation or used up its attempts.
 """
 
 from enum import StrEnum
@@ -50,6 +51,7 @@ JOB_TRANSITIONS: dict[tuple[JobState, JobMove], JobState] = {
     (_S.CLAIMED, _M.FAULT): _S.PENDING,
 }
 
+PRIORITY_DEFAULT = 2  # as that of issues
 SNAPSHOT_TYPE = "likewise.inference.snapshot"
 
 
@@ -60,6 +62,17 @@ class Quarantine(Struct, frozen=True, kw_only=True):
     fence: int
     received_ms: int
     artifacts: tuple[Artifact, ...]
+
+
+class JobOrder(Struct, frozen=True, kw_only=True):
+    """When a job is to be done, before which others, and how long one term of it may last."""
+
+    priority: int = PRIORITY_DEFAULT  # the smaller, the sooner
+    run_at_ms: int = 0  # not before
+    timeout_ms: int = 0  # 0: as its kind's limit says
+
+
+_PLAIN = JobOrder()
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):
@@ -88,6 +101,11 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     step_key: str = ""
     dispatched: Dispatched | None = None
     excused: int | UnsetType = UNSET  # of the attempts; rows of before have it not
+    order: JobOrder | UnsetType = UNSET  # and this neither, where nothing was said about it
+
+    @property
+    def ordered(self) -> JobOrder:
+        return _PLAIN if self.order is UNSET else self.order
 
 
 def excused_of(record: Issue | JobRecord) -> int:

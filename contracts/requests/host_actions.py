@@ -19,8 +19,9 @@ DISPATCH_KIND = "premath.transport_dispatch.v1"
 
 # What operators do; an agent is refused it, unless an operator has granted it.
 OPERATORS_ACTIONS = frozenset(
-    {"coordinator.designate", "issue.import", "issue.lease_break", "job.admit", "node.register"}
-    | {"policy.set", "route.set"}
+    {"coordinator.designate", "issue.import", "issue.lease_break", "job.admit", "limit.clear"}
+    | {"limit.set", "node.register", "node.unregister", "policy.set", "route.set"}
+    | {"schedule.clear", "schedule.set"}
 )
 
 

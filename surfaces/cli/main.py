@@ -32,6 +32,8 @@ _COMMANDS = {
     "coherence": ("check", "coherence", "Do contract, routes and policies fit together?"),
     "job": ("job", "job", "Schedule, claim and complete the jobs of a mesh."),
     "spec": ("spec", "spec", "Submit specs, whose steps become jobs, and see how far they are."),
+    "schedule": ("schedule", "schedule", "Have jobs and specs made by themselves, by cron line."),
+    "limit": ("schedule", "limit", "Limit how many jobs of a kind run at once, and how often."),
     "route": ("route", "route", "Say which node gets which kind of job."),
     "coordinator": ("route", "coordinator", "Say which node runs the derivation pass."),
     "node": ("route", "node", "Say which nodes take part, and what each may do."),

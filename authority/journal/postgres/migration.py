@@ -162,7 +162,8 @@ ALTER TABLE snapshot_piece ALTER data SET STORAGE EXTERNAL;
 # However an epoch is taken, the last row before it is written down.
 _STARTS = """
 CREATE TABLE IF NOT EXISTS epoch_start (epoch bigint PRIMARY KEY, after_seq bigint NOT NULL);
-CREATE OR REPLACE FUNCTION note_epoch() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT
+CREATE OR REPLACE FUNCTION note_epoch() RETURNS trigger
+LANGUAGE plpgsql SET search_path FROM CURRENT
 AS $$
 BEGIN
     INSERT INTO epoch_start SELECT NEW.epoch, coalesce(max(seq), 0) FROM journal;
@@ -173,14 +174,8 @@ CREATE TRIGGER note_epoch AFTER UPDATE OF epoch ON head
     FOR EACH ROW WHEN (NEW.epoch <> OLD.epoch) EXECUTE FUNCTION note_epoch();
 """
 
-STEPS: tuple[str, ...] = (
-    _FIRST,
-    _ERRANDS,
-    _TABLES,
-    _PIECES,
-    _TABLES,
-    _STARTS,
-)  # tables change, again
+# The tables are made anew where they have changed.
+STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES, _PIECES, _TABLES, _STARTS)
 
 
 def version(db: psycopg.Connection[Any]) -> int:

@@ -28,6 +28,8 @@ class JobBook(Book):
     """Who holds which job, read from the disk."""
 
     grants: Counter[str]
+    kinds: dict[str, str]  # of jobs that were granted
+    bounds: dict[str, int]  # how many of a kind, or below a prefix, may be held at once
 
     def _accepted(
         self, action: str, payload: dict[str, Any], answer: dict[str, Any], row: Row
@@ -36,7 +38,14 @@ class JobBook(Book):
         term = self.terms.get(job)
         match action:
             case "job.claim":
+                self.kinds[job] = answer["job"]["kind"]
                 self._granted(job, term, answer["job"]["lease"], row)
+                if term is None:
+                    self._within_bounds(self.kinds[job], row)
+            case "limit.set":
+                self.bounds[payload["kind"]] = payload["concurrency"]
+            case "limit.clear":
+                del self.bounds[payload["kind"]]
             case "job.complete":
                 self._held(term, payload, row)
                 must(job not in self.closed, f"row {row.seq}: {job} was done twice")
@@ -51,6 +60,13 @@ class JobBook(Book):
                 del self.terms[job]
             case _:
                 pass
+
+    def _within_bounds(self, kind: str, row: Row) -> None:
+        held = [self.kinds[job] for job in self.terms]
+        for bound, most in self.bounds.items():
+            if kind == bound or (bound.endswith(".") and kind.startswith(bound)):
+                count = sum(each == bound or each.startswith(bound) for each in held)
+                must(count <= most, f"row {row.seq}: {count} of {bound} are held, not {most}")
 
     def _granted(self, job: str, term: Term | None, lease: dict[str, Any], row: Row) -> None:
         must(job not in self.closed, f"row {row.seq}: done work was handed out")
@@ -76,6 +92,7 @@ class JobWorld(World):
     def _new_book(self) -> JobBook:
         book = JobBook()
         book.grants = Counter()
+        book.kinds, book.bounds = {}, {}
         return book
 
     def _dialect(self, tree: Tree) -> Dialect:
@@ -88,7 +105,12 @@ class JobWorld(World):
 
     def _faults(self) -> list[Any]:
         there = [each for each in super()._faults() if each != self._operator_breaks]
-        return [*there, self._route_changes, self._stranger_claims]
+        return [*there, self._route_changes, self._stranger_claims, self._limit_changes]
+
+    def _limit_changes(self) -> None:
+        if self.process is not None:
+            kind, most = self.random.choice(("k.", "k.a", "m")), self.random.randint(1, 3)
+            self._operate("limit.set", {"kind": kind, "concurrency": most})
 
     def _route_changes(self) -> None:
         if self.process is not None:
@@ -111,6 +133,7 @@ class JobWorld(World):
             self._turn()
         for kind in ("k.", "k.a", "m"):
             self._route(kind, None)
+            self._operate("limit.clear", {"kind": kind})
         super()._heal()
 
     # --- what must hold -------------------------------------------------------------------------
