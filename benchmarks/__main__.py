@@ -11,7 +11,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks import failover, mcp, relay, report, restart, stage
+from benchmarks import failover, jobs, mcp, relay, report, restart, stage
 from benchmarks.bars import BATCH, REFERENCE
 from benchmarks.cycles import CATALOGUE, SHAPES_BY_KEY, Contest
 from benchmarks.kernel import WAYS, decisions_per_second
@@ -21,7 +21,9 @@ from benchmarks.results import Results, machine
 from tests.services.server import Missing, private_folder
 from understudy.authority.engine import ffi
 
-SECTIONS = ("kernel", "cycles", "latency", "restart", "growth", "stage", "mcp", "failover", "relay")
+SECTIONS = (
+    "kernel", "cycles", "latency", "restart", "growth", "stage", "mcp", "failover", "relay", "jobs",
+)  # fmt: skip
 _KERNEL_CYCLES = {"reference": 1_024}  # others are faster, and get more
 _KERNEL_CYCLES_FAST = 8_192
 _WARM_UP_SECONDS = 0.3
@@ -127,6 +129,8 @@ def _measure(options: argparse.Namespace, folder: Path) -> Results:
             results.relay = relay.measure(folder / "relay", rounds, options.seconds, progress)
         except Missing as error:
             results.missing["relay"] = str(error)
+    if "jobs" in options.sections:
+        results.jobs = jobs.measure(options.rounds, progress)
     progress.clear()
     return results
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import mcp
+from benchmarks import jobs, mcp
 from benchmarks.cycles import EIGHT, IN_FLIGHT, MANY, OURS, SHARED
 from benchmarks.load import Shape
 from benchmarks.results import Results
@@ -98,6 +98,16 @@ def bars(results: Results) -> list[Bar]:
             at_most=True,
         ),
         *(_agents(results.mcp) if results.mcp is not None else ()),
+        *(_jobs(results.jobs) if results.jobs else ()),
+    ]
+
+
+def _jobs(found: dict[str, list[float]]) -> list[Bar]:
+    """What order and limits cost."""
+    claims, looks = (found[jobs.LIMITED], found[jobs.PLAIN]), (found[jobs.MANY], found[jobs.FEW])
+    return [
+        Bar("claim of a job, with priorities and limits", 1.3, *claims, "without", at_most=True),
+        Bar("the next of 100,000 pending jobs", 1.5, *looks, "of 1,000", at_most=True),
     ]
 
 

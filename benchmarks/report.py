@@ -43,6 +43,9 @@ def as_text(results: Results) -> str:
         parts.append(_failover(results))
     if results.relay:
         parts.append(_relay(results))
+    if results.jobs:
+        rows = [[name, f"{statistics.median(each):,.1f}"] for name, each in results.jobs.items()]
+        parts.append(_table(["10. jobs, in memory", "us"], rows))
     parts.append(_checklist(results))
     return "\n\n".join(parts)
 

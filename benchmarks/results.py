@@ -31,6 +31,7 @@ class Results:
     mcp: Agents | None = None
     failover: dict[str, list[float]] = field(default_factory=dict)
     relay: dict[str, list[float]] = field(default_factory=dict)
+    jobs: dict[str, list[float]] = field(default_factory=dict)
 
 
 def machine(folder: Path) -> dict[str, Any]:

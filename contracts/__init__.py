@@ -4,6 +4,7 @@ Other rooms take what they need from here, and reach no further in.
 """
 
 from . import canonical as canonical
+from . import due as due
 from . import jsonl as jsonl
 from . import limits as limits
 from . import regular_file as regular_file
@@ -48,12 +49,14 @@ from .records.harness import needs_retry as needs_retry
 from .records.harness import next_feature as next_feature
 from .records.harness import normal_refs as normal_refs
 from .records.job import JOB_TRANSITIONS as JOB_TRANSITIONS
+from .records.job import PRIORITY_DEFAULT as PRIORITY_DEFAULT
 from .records.job import SNAPSHOT_TYPE as SNAPSHOT_TYPE
 from .records.job import TERMINAL as TERMINAL
 from .records.job import Author as Author
 from .records.job import Designation as Designation
 from .records.job import Directive as Directive
 from .records.job import JobMove as JobMove
+from .records.job import JobOrder as JobOrder
 from .records.job import JobRecord as JobRecord
 from .records.job import JobState as JobState
 from .records.job import Member as Member
@@ -81,6 +84,13 @@ from .records.records import is_cancelled as is_cancelled
 from .records.records import is_issue as is_issue
 from .records.records import issue_of as issue_of
 from .records.records import issue_resource as issue_resource
+from .records.schedule import CLAIM_PARTS as CLAIM_PARTS
+from .records.schedule import KindLimit as KindLimit
+from .records.schedule import Schedule as Schedule
+from .records.schedule import fired_id as fired_id
+from .records.schedule import fired_spec as fired_spec
+from .records.schedule import is_fired as is_fired
+from .records.schedule import schedule_of as schedule_of
 from .records.spec import SPEC_TRANSITIONS as SPEC_TRANSITIONS
 from .records.spec import Dispatched as Dispatched
 from .records.spec import Spec as Spec
@@ -153,7 +163,9 @@ from .requests.shapes import ClaimIssue as ClaimIssue
 from .requests.shapes import ClaimJob as ClaimJob
 from .requests.shapes import ClaimNext as ClaimNext
 from .requests.shapes import ClaimSpec as ClaimSpec
+from .requests.shapes import ClearLimit as ClearLimit
 from .requests.shapes import ClearPause as ClearPause
+from .requests.shapes import ClearSchedule as ClearSchedule
 from .requests.shapes import CloseInstance as CloseInstance
 from .requests.shapes import CloseIssue as CloseIssue
 from .requests.shapes import CompleteDispatch as CompleteDispatch
@@ -163,6 +175,7 @@ from .requests.shapes import DesignateCoordinator as DesignateCoordinator
 from .requests.shapes import DiscoverIssue as DiscoverIssue
 from .requests.shapes import DispatchRoster as DispatchRoster
 from .requests.shapes import ExpireJob as ExpireJob
+from .requests.shapes import FireSchedule as FireSchedule
 from .requests.shapes import GateRef as GateRef
 from .requests.shapes import GiveApproval as GiveApproval
 from .requests.shapes import GrantSublease as GrantSublease
@@ -170,10 +183,13 @@ from .requests.shapes import HandOverIssue as HandOverIssue
 from .requests.shapes import HeldDispatch as HeldDispatch
 from .requests.shapes import HeldSpec as HeldSpec
 from .requests.shapes import ImportIssues as ImportIssues
+from .requests.shapes import JobTemplate as JobTemplate
 from .requests.shapes import JoinFiber as JoinFiber
 from .requests.shapes import Ledger as Ledger
 from .requests.shapes import LedgerFeature as LedgerFeature
 from .requests.shapes import ListIssues as ListIssues
+from .requests.shapes import ListJobs as ListJobs
+from .requests.shapes import ListNodes as ListNodes
 from .requests.shapes import ListSpecs as ListSpecs
 from .requests.shapes import MaterializeSpec as MaterializeSpec
 from .requests.shapes import Nothing as Nothing
@@ -203,9 +219,11 @@ from .requests.shapes import Roster as Roster
 from .requests.shapes import RouteBinding as RouteBinding
 from .requests.shapes import RunInstruction as RunInstruction
 from .requests.shapes import ScheduleJob as ScheduleJob
+from .requests.shapes import SetLimit as SetLimit
 from .requests.shapes import SetPause as SetPause
 from .requests.shapes import SetPolicy as SetPolicy
 from .requests.shapes import SetRoute as SetRoute
+from .requests.shapes import SetSchedule as SetSchedule
 from .requests.shapes import Shape as Shape
 from .requests.shapes import ShowIssue as ShowIssue
 from .requests.shapes import ShowJob as ShowJob
@@ -213,12 +231,14 @@ from .requests.shapes import ShowSpec as ShowSpec
 from .requests.shapes import SignedOperation as SignedOperation
 from .requests.shapes import SpawnFiber as SpawnFiber
 from .requests.shapes import SpecStep as SpecStep
+from .requests.shapes import SpecTemplate as SpecTemplate
 from .requests.shapes import SubmitSpec as SubmitSpec
 from .requests.shapes import TermClaim as TermClaim
 from .requests.shapes import TermHeld as TermHeld
 from .requests.shapes import TimedHeld as TimedHeld
 from .requests.shapes import TimedMutation as TimedMutation
 from .requests.shapes import Transport as Transport
+from .requests.shapes import UnregisterNode as UnregisterNode
 from .requests.shapes import UpdateIssue as UpdateIssue
 from .requests.shapes import VerifyDecision as VerifyDecision
 from .requests.shapes import VerifyWitness as VerifyWitness

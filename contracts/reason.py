@@ -36,6 +36,7 @@ class Exit(IntEnum):
     NOTHING_READY = 10
     WORK_BLOCKED = 11  # `up --until-done`: something was blocked
     WORK_FAILING = 12  # `up`: one piece of work after another failed in the same way
+    EVIDENCE_BEHIND = 13  # it is done
     TRY_LATER = 75
     CONFIG = 78
 
@@ -292,17 +293,38 @@ class Reason(IntEnum):
     OPERATOR_REQUIRED = 482
     AGENT_NAME_MISMATCH = 483
     AGENT_HOLDS_FULL = 484
+    # Limits, order and schedules of jobs.
+    JOB_NOT_DUE = 501
+    JOB_LIMIT_REACHED = 502
+    JOB_RATE_LIMITED = 503
+    JOB_TIMED_OUT = 504
+    JOB_LIMIT_INVALID = 505
+    JOB_LIMIT_MISSING = 506
+    JOB_LIMITS_FULL = 507
+    JOB_RUN_AT_INVALID = 508
+    JOB_ID_RESERVED = 509
+    JOB_NODE_LAST = 510
+    SCHEDULE_PAYLOAD_INVALID = 511
+    SCHEDULE_CRON_INVALID = 512
+    SCHEDULE_ZONE_UNKNOWN = 513
+    SCHEDULE_TIMES_INVALID = 514
+    SCHEDULE_TEMPLATE_INVALID = 515
+    SCHEDULE_NOT_FOUND = 516
+    SCHEDULES_FULL = 517
+    SCHEDULE_NOT_DUE = 518
+    SCHEDULE_FIRED = 519
+    SCHEDULE_MISSED = 520
     # What operators say about work.
-    WORK_PAUSED = 495
-    SCOPE_INVALID = 496
-    PAUSE_MISSING = 497
-    PAUSES_FULL = 498
-    ISSUE_CANCELLED = 499
-    JOB_CANCELLED = 500
-    WORK_NOT_BLOCKED = 501
-    APPROVAL_MISSING = 502
-    APPROVAL_NOT_ASKED = 503
-    APPROVAL_REJECTED = 504
+    WORK_PAUSED = 521
+    SCOPE_INVALID = 522
+    PAUSE_MISSING = 523
+    PAUSES_FULL = 524
+    ISSUE_CANCELLED = 525
+    JOB_CANCELLED = 526
+    WORK_NOT_BLOCKED = 527
+    APPROVAL_MISSING = 528
+    APPROVAL_NOT_ASKED = 529
+    APPROVAL_REJECTED = 530
 
     @property
     def wire(self) -> str:
@@ -568,8 +590,8 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
      "a row of the journal does not replay to the bytes it holds",
      "the first such row is named; everything before it stands"),
     (Reason.TRAJECTORY_MISMATCH, "trajectory_mismatch", _US, _NEVER, Exit.CHECK_FAILED, None, False,
-     "the trajectory differs from the journal",
-     "`understudy rebuild` writes it anew from the journal"),
+     "the trajectory, or what else was made of the journal, differs from it",
+     "find the newer journal, if it was restored; `understudy rebuild` makes all anew from this"),
     (Reason.EVIDENCE_ROUTE_MISSING, "unification.evidence_factorization.missing", _US, _NEVER,
      Exit.CHECK_FAILED, None, False, "a row of evidence has no route to Ev",
      "register the action in the evidence routes"),
@@ -1041,6 +1063,66 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
      "the agent holds as much as one agent may",
      "finish or hand over what it holds, then claim more"),
 
+    (Reason.JOB_NOT_DUE, "job_not_due", _PEER, _LATER, Exit.TRY_LATER, None, False,
+     "the time of the job has not come",
+     "claim it from the moment that is named on"),
+    (Reason.JOB_LIMIT_REACHED, "job_limit_reached", _PEER, _LATER, Exit.TRY_LATER, None, False,
+     "as many jobs of its kind are held as may be at once",
+     "wait until one of them ends; `understudy limit list` shows the limit"),
+    (Reason.JOB_RATE_LIMITED, "job_rate_limited", _PEER, _LATER, Exit.TRY_LATER, None, False,
+     "jobs of its kind were claimed as often as they may be",
+     "claim it from the moment that is named on"),
+    (Reason.JOB_TIMED_OUT, "job_timed_out", _PEER, _RECLAIM, Exit.LEASE_LOST, None, True,
+     "the job was held for as long as one term of it may last",
+     "stop; the job is free once its lease lapses"),
+    (Reason.JOB_LIMIT_INVALID, "job_limit_invalid", _CALLER, _NEVER, Exit.USAGE, None, False,
+     "a limit is a whole number within its bounds, from 1 on, and there must be one at least",
+     "correct the number that is named; `understudy limit clear KIND` takes a limit away"),
+    (Reason.JOB_LIMIT_MISSING, "job_limit_missing", _CALLER, _NEVER, Exit.NOT_FOUND, None, False,
+     "the kind has no limit of its own",
+     "`understudy limit list` shows those that there are"),
+    (Reason.JOB_LIMITS_FULL, "job_limits_full", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "as many kinds have a limit as may have",
+     "clear one first, or use a prefix"),
+    (Reason.JOB_RUN_AT_INVALID, "job_run_at_invalid", _CALLER, _NEVER, Exit.USAGE, None, False,
+     "the time of a job is given once, and lies within a year",
+     "give either runAtMs or delayMs; what comes later, or again, is for a schedule"),
+    (Reason.JOB_ID_RESERVED, "job_id_reserved", _CALLER, _NEVER, Exit.DENIED, None, False,
+     "ids with an @ are for the jobs that schedules make",
+     "choose another jobId"),
+    (Reason.JOB_NODE_LAST, "job_node_last", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "it is the last registered node, and without any every name may work",
+     "register another first, or say that you want it with `open`"),
+    (Reason.SCHEDULE_PAYLOAD_INVALID, "schedule_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     False, "the payload of a schedule action has a wrong, missing or unknown member",
+     "correct the member that is named"),
+    (Reason.SCHEDULE_CRON_INVALID, "schedule_cron_invalid", _CALLER, _NEVER, Exit.USAGE, None,
+     False, "this is no cron line, or no day that it names ever comes",
+     "give five fields: minute, hour, day of the month, month, day of the week"),
+    (Reason.SCHEDULE_ZONE_UNKNOWN, "schedule_zone_unknown", _CALLER, _NEVER, Exit.USAGE, None,
+     False, "there is no time zone of this name",
+     "give one such as UTC or Europe/Berlin"),
+    (Reason.SCHEDULE_TIMES_INVALID, "schedule_times_invalid", _CALLER, _NEVER, Exit.USAGE, None,
+     False, "a schedule has either a cron line or an interval, of a second to a year",
+     "give one of cron and everyMs"),
+    (Reason.SCHEDULE_TEMPLATE_INVALID, "schedule_template_invalid", _CALLER, _NEVER, Exit.USAGE,
+     None, False, "a schedule makes either a job or a spec",
+     "give one of job and spec"),
+    (Reason.SCHEDULE_NOT_FOUND, "schedule_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None, False,
+     "no such schedule",
+     "`understudy schedule list` shows what there is"),
+    (Reason.SCHEDULES_FULL, "schedule_store_full", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "there are as many schedules as may be",
+     "remove one first"),
+    (Reason.SCHEDULE_NOT_DUE, "schedule_not_due", _CALLER, _LATER, Exit.TRY_LATER, None, False,
+     "the moment has not come, or is none of the schedule's",
+     "leave it to a scheduler: `understudy up --schedules`"),
+    (Reason.SCHEDULE_FIRED, "schedule_fired", _PEER, _NEVER, Exit.CONFLICT, None, False,
+     "the schedule has fired for this moment, or for a later one",
+     "go on with the next moment"),
+    (Reason.SCHEDULE_MISSED, "schedule_missed", _PEER, _NEVER, Exit.CONFLICT, None, False,
+     "the moment is over, and this schedule leaves out what it missed",
+     "go on with the next moment; `--missed one` or `all` makes up for it"),
     (Reason.WORK_PAUSED, "work_paused", _PEER, _LATER, Exit.TRY_LATER, None, False,
      "an operator has paused this work",
      "take other work; `understudy unpause` with the scope that is named lets it go on"),

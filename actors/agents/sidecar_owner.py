@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from ...authority import Unavailable
+from ...authority.journal import private
 from ..process import sidecar_child
 from ..process.own_folder import refuse_foreign_link
 from ..process.port import ProcessGroup
@@ -67,7 +68,7 @@ class SidecarOwner:
                 await self._end()
             if self._group is None:
                 refuse_foreign_link(self._run_dir)
-                self._run_dir.mkdir(mode=0o700, exist_ok=True)
+                private.make_folder(self._run_dir)
                 self._group = sidecar_child.start(self._state_dir, self._run_dir)
             await asyncio.sleep(_PAUSE_SECONDS)
 

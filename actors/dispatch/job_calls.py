@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from ...contracts import Reason, RetryPolicy, limits, retry
+from ...contracts import PRIORITY_DEFAULT, Reason, RetryPolicy, limits, retry
 from ..leasing.outstanding import Answer
 from ..leasing.work_kind import WORK, WorkKind
 from . import orders
@@ -90,9 +90,9 @@ class Jobs(Dialect):
                 return super()._event(ask, answers)
 
     def _listed(self, token: str, pending: Sequence[Answer], overdue: Answer) -> orders.Listed:
-        """The oldest first, of whatever kind."""
+        """Urgent first, then the oldest, of whatever kind."""
         found = [job for page in pending for job in page["jobs"]]
-        found.sort(key=lambda job: (job["scheduledMs"], job["jobId"]))
+        found.sort(key=_rank)
         lapses = [
             orders.Lapse(job["jobId"], job["lease"]["claim"], job["lease"]["fence"])
             for job in overdue["jobs"]
@@ -103,7 +103,13 @@ class Jobs(Dialect):
             for each in found
         )
         is_whole = not any("cursor" in page for page in pending)
-        return orders.Listed(token, tuple(listings), (), is_whole, tuple(lapses))
+        coming = [
+            max(0, page["claimableMs"] - page["stamp"]["wallMs"])
+            for page in pending
+            if "claimableMs" in page
+        ]
+        more_ms = min(coming, default=None)
+        return orders.Listed(token, tuple(listings), (), is_whole, tuple(lapses), more_ms)
 
     def _mine(self, answer: Answer, job: Answer) -> orders.HeldIssue:
         held = self.kind.held(job)
@@ -130,6 +136,10 @@ def policy_of(policy: RetryPolicy) -> RetryPolicy:
 
     rules = {name: patient(rule) for name, rule in policy.rules.items()}
     return replace(policy, default=patient(policy.default), rules=rules)
+
+
+def _rank(job: Answer) -> tuple[int, int, str]:
+    return job.get("priority", PRIORITY_DEFAULT), job["scheduledMs"], job["jobId"]
 
 
 def _story(job: Answer) -> orders.Story:

@@ -104,5 +104,5 @@ class Keeping:
                 yield term.renew_ms
 
     def _job_ms(self, term: Assignment) -> int:
-        job_ms = self._settings.job_ms
-        return limits.INTEGER_MAX if job_ms is None else term.started_ms + job_ms
+        bounds = [each for each in (self._settings.job_ms, term.lease.timeout_ms) if each]
+        return term.started_ms + min(bounds) if bounds else limits.INTEGER_MAX

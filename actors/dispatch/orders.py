@@ -258,6 +258,7 @@ class Listed:
     lapsed_ids: tuple[str, ...]  # that can be claimed as they are
     is_whole: bool  # False: there are more than an answer can list
     lapses: tuple[Lapse, ...] = ()  # that cannot
+    more_ms: int | None = None  # in so long there may be more, by time alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,8 @@ class Worklist:
                 unknown.append(each.issue_id)
         unknown += [each for each in listed.lapsed_ids if each not in taken]
         self.polling.listed(known, moment)
+        if listed.more_ms is not None:
+            self.polling.look_by(moment.ms + listed.more_ms)
         return tuple(unknown[:STORIES_MAX])
 
     def told(self, stories: Iterable[Story], taken: set[str], moment: Moment) -> None:

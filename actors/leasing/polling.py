@@ -80,6 +80,10 @@ class Polling:
         self.look_ms = moment.jittered(doubled_ms(_IDLE_MS, self._misses, _IDLE_MS_MAX))
         self._misses += 1
 
+    def look_by(self, moment_ms: int) -> None:
+        """There may be more from this moment on."""
+        self.look_ms = min(self.look_ms, max(moment_ms, self.looked_ms + _SPACING_MS))
+
     def _has_due(self, now_ms: int) -> bool:
         return any(each.due_ms <= now_ms for each in self.candidates)
 

@@ -38,6 +38,7 @@ class HeldLease:
     attempt: int = 0  # 0 where it is not known
     family: Family = "issue"
     kind: str = ""  # of the job
+    timeout_ms: int = 0  # how long it may be held; 0 where the authority sets no bound
 
     @property
     def resource(self) -> str:
@@ -142,7 +143,8 @@ class WorkKind:
         lease = record[self.lease]
         proof = (lease["owner"], lease["leaseId"], lease["fence"])
         attempt, kind = max(1, record["attempts"]), record.get("kind", "")
-        return HeldLease(record[self.subject], *proof, attempt, self.family, kind)
+        timeout_ms = record.get("timeoutMs", 0)
+        return HeldLease(record[self.subject], *proof, attempt, self.family, kind, timeout_ms)
 
     def ttl_ms(self, answer: Mapping[str, Any]) -> int:
         """How long the lease in an answer lasts, from when it was decided."""

@@ -21,6 +21,7 @@ from typing import Any
 
 import orjson
 
+from ...authority.journal import private
 from ...contracts import limits, regular_file
 from ..process.own_folder import refuse_foreign_link
 from ..process.transcript import Gap, Transcript
@@ -93,14 +94,14 @@ def begun(state_dir: Path, issue_id: str, number: int) -> Iterator[Attempt]:
     folder = folder_of(state_dir, issue_id)
     check_logs(state_dir)
     refuse_foreign_link(folder)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private.make_folder(folder)
     _make_room(folder)
     run = 1
     while True:
         stem = f"{number}" if run == 1 else f"{number}.{run}"
         path = folder / f"{stem}.log"
         try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            file = private.opener(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
             run += 1
         else:
@@ -115,7 +116,7 @@ def begun(state_dir: Path, issue_id: str, number: int) -> Iterator[Attempt]:
 def write_record(attempt: Attempt, record: dict[str, Any]) -> None:
     """Write down what is known of an attempt, whole or not at all."""
     fresh = attempt.record_path.with_suffix(".json.new")
-    fresh.write_bytes(orjson.dumps(record, option=orjson.OPT_SORT_KEYS))
+    private.write(fresh, orjson.dumps(record, option=orjson.OPT_SORT_KEYS))
     fresh.replace(attempt.record_path)
 
 

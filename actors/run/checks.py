@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from ...authority.journal import private
 from ..process.guard.descendants import now_ms
 from ..process.port import GRACE_MS, Command, Ended, ProcessGroup
 from ..process.transcript import Transcript
@@ -87,7 +88,7 @@ def log_folder(state_dir: Path, kind: str, name: str) -> Path:
     """Where the output of a run is kept; the oldest make room for it."""
     root = state_dir / FOLDER / "logs"
     folder = root / f"{kind}-{name}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private.make_folder(folder)
     os.utime(folder)
     by_age = sorted(root.iterdir(), key=lambda each: each.stat().st_mtime_ns)
     for old in by_age[:-LOGS_KEPT_MAX]:
@@ -97,10 +98,10 @@ def log_folder(state_dir: Path, kind: str, name: str) -> Path:
 
 def write_artifact(path: Path, document: Mapping[str, Any]) -> None:
     """Write a witness or a decision, whole or not at all. The journal has it too."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private.make_folder(path.parent)
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        fresh.write_bytes(orjson.dumps(document, option=orjson.OPT_SORT_KEYS))
+        private.write(fresh, orjson.dumps(document, option=orjson.OPT_SORT_KEYS))
         fresh.replace(path)
     finally:
         with suppress(FileNotFoundError):

@@ -48,10 +48,14 @@ _STIRRING = frozenset(
 # Actions that take leases from holders who do not know of it.
 _TAKING = frozenset({"issue.cancel", "issue.lease_break", "job.cancel", "pause.set"})
 # Lanes in which all but a claim may make a job claimable, or a worker fit to claim it.
-_JOB_LANES = ("approval.", "coordinator.", "job.", "node.", "pause.", "policy.", "route.", "spec.")
+_JOB_LANES = (
+    *("approval.", "coordinator.", "job.", "limit.", "node.", "pause.", "policy.", "route."),
+    *("schedule.", "spec."),
+)
 
 # Actions after which there may be a spec to make jobs of, or a job to dispatch.
-SPEC_NEWS = frozenset({"spec.release", "spec.submit"})
+SPEC_NEWS = frozenset({"schedule.fire", "spec.release", "spec.submit"})
+SCHEDULE_NEWS = frozenset({"schedule.set"})
 JOB_NEWS = frozenset(
     {"approval.give", "dispatch.release", "job.admit", "job.complete", "job.expire", "job.retry"}
     | {"job.yield", "pause.clear", "policy.set", "spec.materialize"}

@@ -5,18 +5,18 @@ It blocks while the authority is slow or away, so it belongs into a process or a
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ...authority import Unavailable
 from ...authority.service import client
 from ..leasing.moment import DICE_MAX, Moment
+from ..leasing.outstanding import Answer
 from ..process.guard.descendants import now_ms
 from . import job_file_format
 from .job_files import Courier
-from .lease_loop import Rounds, RoundsReport
-from .runner import ChainRunner
+from .lease_loop import RoundsReport
 
 _RETRY_SECONDS = 2.0  # how long a lost sidecar is waited for; then the rounds decide
 _SILENCE_SECONDS = 5.0  # of a sidecar that is there
@@ -25,12 +25,29 @@ _FAREWELL_MS = 10_000  # to give back what is held
 Clock = Callable[[], int]
 
 
+class Machine(Protocol):
+    """What is asked and heard in turns: a runner, a courier, a scheduler."""
+
+    reports: list[RoundsReport]
+
+    @property
+    def next_ms(self) -> int: ...
+    @property
+    def is_over(self) -> bool: ...
+    def asks(self, moment: Moment) -> list[client.ClientCall]: ...
+    def heard(self, answers: Sequence[Answer], moment: Moment) -> None: ...
+    def unheard(self, moment: Moment) -> None: ...
+    def wake(self, moment: Moment) -> None: ...
+    def stop(self, reason: str) -> None: ...
+    def summary(self, now_ms: int) -> dict[str, Any]: ...
+
+
 class Shift:
     """Turns of a machine; `reported` hears what it has to say."""
 
     def __init__(
         self,
-        machine: ChainRunner | Courier,
+        machine: Machine,
         state_dir: Path,
         *,
         reported: Callable[[RoundsReport], None] = lambda _: None,
@@ -38,7 +55,6 @@ class Shift:
         clock: Clock = now_ms,
     ) -> None:
         self.machine = machine
-        self._rounds: Rounds[Any] = machine
         self._state_dir, self._reported = state_dir, reported
         self._retry_seconds, self._clock = retry_seconds, clock
         self._random = random.Random()  # noqa: S311 - nothing hangs on it but the load
@@ -46,35 +62,35 @@ class Shift:
 
     def turn(self) -> int:
         """Ask what is to be asked; how long there is nothing to do then."""
-        calls = self._rounds.asks(self._moment())
+        calls = self.machine.asks(self._moment())
         if calls:
             try:
                 answers = self._connection().ask_many(calls)
             except Unavailable:
                 self.close()
-                self._rounds.unheard(self._moment())
+                self.machine.unheard(self._moment())
             else:
-                self._rounds.heard(answers, self._moment())
+                self.machine.heard(answers, self._moment())
         self._between()
-        for each in self._rounds.reports:
+        for each in self.machine.reports:
             self._reported(each)
-        self._rounds.reports.clear()
+        self.machine.reports.clear()
         return self.pause_ms
 
     @property
     def pause_ms(self) -> int:
         """How long there is nothing to do."""
-        return max(0, self._rounds.next_ms - self._clock())
+        return max(0, self.machine.next_ms - self._clock())
 
     def wake(self) -> None:
         """There may be something to claim."""
-        self._rounds.wake(self._moment())
+        self.machine.wake(self._moment())
 
     def stop(self, reason: str) -> None:
         """Give everything back; what the authority does not hear of in time lapses by itself."""
-        self._rounds.stop(reason)
+        self.machine.stop(reason)
         give_up = self._clock() + _FAREWELL_MS
-        while not self._rounds.is_over and self._clock() < give_up:
+        while not self.machine.is_over and self._clock() < give_up:
             pause_ms = self.turn()
             if self._client is None:
                 return  # no sidecar is there to hear it

@@ -15,6 +15,7 @@ from ..dispatch.orders import Doubt, Wake
 from ..otp import Caller, ExitReason, GenServer, Next, Word
 from ..run.evidence_process import (
     JOB_NEWS,
+    SCHEDULE_NEWS,
     SPEC_NEWS,
     TURN_ROWS_MAX,
     EvidenceWriter,
@@ -23,7 +24,7 @@ from ..run.evidence_process import (
     stirs_jobs,
     taken,
 )
-from . import chain_runner, job_dispatcher
+from . import chain_runner, job_dispatcher, scheduler
 from .plan import Plan
 
 NAME: Final = "evidence_writer"
@@ -99,6 +100,8 @@ class EvidenceCell(GenServer):
             self.cast(chain_runner.NAME, Wake())
         if actions & JOB_NEWS:
             self.cast(job_dispatcher.NAME, Wake())
+        if actions & SCHEDULE_NEWS:
+            self.cast(scheduler.NAME, Wake())
 
     def _write(self) -> Sequence[journal.Row]:
         try:

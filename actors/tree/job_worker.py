@@ -7,6 +7,7 @@ command has ended well, and all of its descendants are gone.
 from dataclasses import replace
 from pathlib import Path
 
+from ...authority.journal import private
 from ...contracts import Reason
 from ..dispatch.orders import StartWorker, WorkerExited
 from ..process.port import Ended
@@ -28,6 +29,7 @@ class JobWorker(Worker):
 
     def _environment(self, order: StartWorker, attempt: Attempt) -> dict[str, str]:
         held = replace(order.holder, owner=self._plan.job_settings("any").name)
+        private.touch(_left(attempt))  # the command would make it by its umask
         return held.environment(self._plan.state_dir) | {VARIABLE: str(_left(attempt))}
 
     def _exit_of(self, job: WorkerJob, ended: Ended) -> WorkerExited:

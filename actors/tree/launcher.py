@@ -40,6 +40,7 @@ from . import (
     job_loop,
     lease_dispatcher,
     lease_loop_cell,
+    scheduler,
     tree,
 )
 from .plan import Plan
@@ -125,6 +126,7 @@ class Tree:
             "jobs": self._job_loop(),
             "gateway": gateway.look(self.plan.state_dir) if self.plan.door else None,
             "specs": self._specs(),
+            "schedules": self._schedules(),
             "reports": self.reports(),  # of the file, which has all that the loops answered with
         }
 
@@ -150,6 +152,11 @@ class Tree:
             return None
         names = {"runner": chain_runner.NAME, "dispatcher": job_dispatcher.NAME}
         return {role: self._ask(name, lease_loop_cell.LoopLook()) for role, name in names.items()}
+
+    def _schedules(self) -> Any:
+        if not self.plan.schedules:
+            return None
+        return self._ask(scheduler.NAME, lease_loop_cell.LoopLook())
 
     def _told_to_stop(self, drain_ms: int | None) -> None:
         self._drain_ms = drain_ms
@@ -208,6 +215,7 @@ _ORDER = {
             gateway.NAME,
             chain_runner.NAME,
             job_dispatcher.NAME,
+            scheduler.NAME,
         )
     )
 }

@@ -96,7 +96,8 @@ class LeaseDispatcher(GenServer):
         self._posts: dict[Ref, _Post] = {}
         self._monitors: dict[str, Ref] = {}
         self._unmanned: deque[orders.StartWorker] = deque()  # jobs that wait for a cell
-        self._dropped: set[str] = set()  # of those, what was stopped meanwhile
+        self._starting = 0  # cells that were asked for
+        self._dropped: set[str] = set()  # of the jobs that wait, what was stopped meanwhile
         self._told: deque[dict[str, Any]] = deque(maxlen=_TOLD_MAX)
         self._timer: str | None = None
         self._alarms = 0
@@ -279,11 +280,15 @@ class LeaseDispatcher(GenServer):
             self._begin(idle, effect)
             return
         self._unmanned.append(effect)
+        if self._starting >= len(self._unmanned):
+            return  # one is on its way, for a job that an idle cell has taken meanwhile
+        self._starting += 1
         shutdown_ms = self._plan.grace_ms + worker.WORKER_SHUTDOWN_SLACK_MS
         spec = ChildSpec("worker", self._new_worker(), "temporary", shutdown_ms)
         self.ask(self.crew, StartChild(spec), self._manned, self._plan.ttl_seconds * 500)
 
     def _manned(self, answer: object) -> None:
+        self._starting -= 1
         if isinstance(answer, Done) and answer.ref is not None:
             self._serve(self._post(answer.ref))
         elif self._unmanned:

@@ -32,11 +32,12 @@ class Plan:
     job_slots: int | None = None  # None: as many as for issues
     node: str | None = None  # who claims jobs; None: the coordinator's name
     job_files: Path | None = None  # jobs are made of specs, and written there
+    schedules: bool = False  # what is due is made
     stop_after: int = STOP_AFTER_DEFAULT  # pieces of work that fail in one way, in a row
     policy: RetryPolicy = field(default_factory=retry_policy)
 
     def __post_init__(self) -> None:
-        runs = self.argv or self.door or self.kinds or self.job_files
+        runs = self.argv or self.door or self.kinds or self.job_files or self.schedules
         if not runs or not all(words[0] for words in self._commands):
             raise ValueError("there is nothing to run")
         paths = [self.state_dir, self.cwd, *([self.job_files] if self.job_files else [])]

@@ -13,6 +13,7 @@ from . import (
     job_dispatcher,
     job_loop,
     lease_dispatcher,
+    scheduler,
 )
 from .plan import Plan
 
@@ -54,6 +55,7 @@ def children(plan: Plan) -> tuple[ChildSpec, ...]:
         *work,
         *((gateway.child(plan),) if plan.door else ()),
         *((chain_runner.child(plan), job_dispatcher.child(plan)) if plan.job_files else ()),
+        *((scheduler.child(plan),) if plan.schedules else ()),
     )
 
 

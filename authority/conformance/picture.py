@@ -38,6 +38,8 @@ def painted(state: State) -> dict[str, Rows]:
         "fiber": _nested(state.fibers),
         "chain_spec": map(_spec, state.lane.specs.values()),
         "job": map(_job, state.lane.jobs.values()),
+        "kind_limit": map(_members, state.lane.limits.values()),
+        "schedule": map(_members, state.lane.schedules.values()),
         "spec_lease": (_term("spec_id", one) for one in leases if is_spec(one.resource)),
         "pause": map(_members, state.pauses.values()),
         "dispatch_lease": (_term("job_id", one) for one in leases if is_dispatch(one.resource)),
@@ -81,7 +83,9 @@ def _spec(spec: Spec) -> dict[str, Any]:
 
 
 def _job(job: JobRecord) -> dict[str, Any]:
-    members = _members(job) | {"status": job.state}
+    order = job.ordered
+    members = _members(job) | {"status": job.state, "priority": order.priority}
+    members |= {"run_at_ms": order.run_at_ms or None, "timeout_ms": order.timeout_ms or None}
     for name in ("spec_id", "step_key", "completed_by", "reason"):
         members[name] = members[name] or None
     sent = job.dispatched

@@ -85,6 +85,8 @@ class Authority:
         self._uncommitted: deque[Entry] = deque()  # what is on its way to the disk
         snapshot = journal.snapshot()
         self._snapshot_seq = snapshot.head.seq if snapshot else 0
+        self._retry_seq = 0  # no snapshot is tried before this row
+        self.snapshot_failure: str | None = None  # why the last one could not be written
         self.garbage_count = 0
 
     def submit(self, batch: Sequence[Request | Garbage]) -> tuple[list[bytes], list[Row]]:
@@ -98,7 +100,7 @@ class Authority:
     def _submitted(self, proposal: Proposal) -> tuple[list[bytes], list[Row]]:
         self.commit(proposal)
         if self.snapshot_due:
-            self.snapshot()
+            self.try_snapshot()
         return proposal.answers.lines(), proposal.rows
 
     def propose(self, batch: Sequence[Request | Garbage]) -> Proposal:
@@ -149,12 +151,14 @@ class Authority:
     def snapshot_due(self) -> bool:
         """After so many rows; a large state waits longer, since its image costs more."""
         rows = self.unsaved_rows
-        return rows >= limits.SNAPSHOT_ROWS and rows * 4 >= self._record_count()
+        due = rows >= limits.SNAPSHOT_ROWS and rows * 4 >= self._record_count()
+        return due and self.head.seq >= self._retry_seq
 
     @property
     def snapshot_overdue(self) -> bool:
         """So many rows that a start would take long, even if now is no good time."""
-        return self.unsaved_rows >= max(limits.SNAPSHOT_ROWS_MAX, self._record_count())
+        overdue = self.unsaved_rows >= max(limits.SNAPSHOT_ROWS_MAX, self._record_count())
+        return overdue and self.head.seq >= self._retry_seq
 
     @property
     def unsaved_rows(self) -> int:
@@ -171,6 +175,25 @@ class Authority:
             return
         self.journal.put_snapshot(Snapshot.of(self.head, dump(self.state)))
         self._snapshot_seq = self.head.seq
+
+    def try_snapshot(self) -> None:
+        """As `snapshot`; one that cannot be written is reported, and tried again some rows later.
+
+        It saves time and nothing else: whether we can go on is for the next commit to say.
+        """
+        try:
+            self.snapshot()
+        except Unavailable as error:
+            if error.reason is not Reason.JOURNAL_WRITE_FAILED:
+                raise
+            import logging
+
+            words = "no snapshot could be written, and the next start is slow: %s"
+            logging.getLogger(__name__).warning(words, error)
+            self.snapshot_failure = str(error)
+            self._retry_seq = self.head.seq + limits.SNAPSHOT_ROWS
+        else:
+            self.snapshot_failure = None
 
     def _answer(self, asked: Request | Garbage, rows: list[Row]) -> bytes:
         if isinstance(asked, Garbage):
@@ -235,7 +258,9 @@ class Authority:
 def recover(journal: Journal) -> tuple[State, Head, Row | None]:
     """The state at the journal's end: the newest snapshot, and the changes of the rows after it.
 
-    A damaged snapshot costs time: everything is folded from the first row. A damaged row is named.
+    A damaged snapshot costs time: everything is folded from the first row. A damaged row is named:
+    of every row its changes and its epoch are looked at, of the last one everything that the next
+    row rests on.
     """
     state, head, last = State(), Head(), None
     snapshot = journal.snapshot()
@@ -248,7 +273,11 @@ def recover(journal: Journal) -> tuple[State, Head, Row | None]:
             state, head = load(snapshot.image), snapshot.head
     for row in journal.read(head.seq):
         _fold(state, row, head)
+        if last is not None and row.epoch < last.epoch:
+            raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {row.seq}: its epoch is too old")
         head, last = _head(row), row
+    if last is not None and (not is_sound(last) or last.epoch > journal.epoch()):
+        raise Unavailable(Reason.JOURNAL_CORRUPT, f"row {last.seq}: it is not its evidence's")
     return state, head, last
 
 

@@ -22,8 +22,16 @@ def chain_state(before: str, changes: bytes) -> str:
 
 
 def is_sound(row: Row) -> bool:
-    """Whether the effect in a row's answer is the one that its digest was made of."""
+    """Whether the effect in a row's answer is the one that its digest was made of, and its own."""
     try:
-        return chain_effect(orjson.loads(row.response)["effect"]) == row.digest
+        effect = orjson.loads(row.response)["effect"]
+        own = row.seq, row.wall_ms, row.counter, row.node, row.state_digest
+        return chain_effect(effect) == row.digest and _columns(effect) == own
     except (ValueError, LookupError, TypeError):
         return False
+
+
+def _columns(effect: dict[str, Any]) -> tuple[object, ...]:
+    """What an effect says that is in columns of the journal as well."""
+    stamp = effect["stamp"]
+    return effect["seq"], stamp["wallMs"], stamp["counter"], stamp["node"], effect["stateDigest"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from ...contracts import FAILURES, Operation, Reason, canonical
+from ...contracts import FAILURES, Operation, Reason, canonical, limits
 from ..law.outcome import Change, OperationAdmitted, decode_changes
 
 if TYPE_CHECKING:
@@ -113,6 +113,21 @@ class Snapshot:
         return cls(head, image, canonical.digest("img1", image))
 
     @property
+    def values(self) -> tuple[int, str, str, bytes, str]:
+        """As the engines keep it; the image of one in pieces is left out."""
+        head = self.head
+        image = b"" if self.pieces else self.image
+        return head.seq, head.digest, head.state_digest, image, self.digest
+
+    @property
+    def pieces(self) -> list[bytes]:
+        """The parts of an image that is too long for one value; none of one that is not."""
+        size = limits.SNAPSHOT_PIECE_BYTES
+        if len(self.image) <= size:
+            return []
+        return [self.image[start : start + size] for start in range(0, len(self.image), size)]
+
+    @property
     def sound(self) -> bool:
         return canonical.digest("img1", self.image) == self.digest
 
@@ -153,6 +168,9 @@ class Journal(Protocol):
 
     def acquire_epoch(self) -> int:
         """Take over: from now on only this epoch appends."""
+
+    def epoch_starts(self) -> Sequence[tuple[int, int]]:
+        """Epochs in order, each with the last row before it; an old journal may miss some."""
 
     def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         """Commit all rows after row `expected_seq`, or none; raise `Unavailable` for none."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...contracts import Reason, limits, regular_file
+from . import private
 from .journal import Unavailable
 from .state_files import URL_FILE
 
@@ -98,7 +99,7 @@ def remember(state_dir: Path, url: str) -> None:
         return
     path = state_dir / URL_FILE
     fresh = path.with_suffix(".new")
-    fresh.write_text(f"{url.strip()}\n", "utf-8")
+    private.write(fresh, f"{url.strip()}\n".encode())
     fresh.replace(path)
 
 

@@ -106,7 +106,7 @@ def _broken(row: Row, head: Head) -> str | None:
     if row.seq != head.seq + 1:
         return "it is missing"
     if not is_sound(row):
-        return "its digest is not that of its effect"
+        return "its digest or stamp is not that of its effect"
     if orjson.loads(row.response)["effect"]["prev"] != head.digest:
         return "it is chained to another row"
     if chain_state(head.state_digest, row.changes) != row.state_digest:
@@ -121,6 +121,7 @@ def _fill_folder(folder: Path, load: Load) -> int:
         raise Unavailable(Reason.STATE_DIR_DENIED, detail)
     fresh = not folder.exists()
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         make_folder(folder)
         part = folder / _PART
         _remove(part)

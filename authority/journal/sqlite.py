@@ -1,7 +1,8 @@
 """The embedded journal: SQLite through apsw, in WAL mode, with every commit on disk.
 
 journal    one row per decided request
-snapshot   at most one: the newest image of the state
+snapshot   at most one: the newest image of the state; a long one is in snapshot_piece, which is
+           made when it is needed first, so that older versions find an image of nothing
 meta       node, epoch, format version
 """
 
@@ -9,11 +10,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from ...contracts import Reason
+from . import private
 from .failpoint import failpoint
 from .journal import Entry, Head, Packed, Row, Snapshot, Unavailable
 from .state_files import TABLES
@@ -51,6 +53,15 @@ CREATE TABLE snapshot (
 ) STRICT;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 """
+_PIECES = """
+CREATE TABLE IF NOT EXISTS snapshot_piece (number INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT
+"""
+_STARTS = """
+CREATE TABLE IF NOT EXISTS epoch_start (
+    epoch INTEGER PRIMARY KEY, after_seq INTEGER NOT NULL
+) STRICT
+"""
+_HAS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE name = ?"
 _TYPES = (int, int, int, int, str, bytes, bytes, bytes, str, str)
 _NEWEST = "SELECT value, (SELECT coalesce(max(seq), 0) FROM journal) FROM meta WHERE key = 'epoch'"
 _COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
@@ -95,6 +106,8 @@ class SqliteJournal:
     def create(cls, path: Path, node: str) -> None:
         """Make an empty journal; an existing one is left alone."""
         try:
+            str(path).encode()  # SQLite takes no other names
+            private.touch(path)  # its log and its shared memory get the same mode from SQLite
             db = apsw.Connection(str(path))
         except (apsw.Error, UnicodeEncodeError) as error:
             raise _unavailable(error, path) from error
@@ -124,10 +137,7 @@ class SqliteJournal:
                 db.executemany(_INSERT, load.rows)
                 db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(load.epoch),))
                 if (snapshot := load.snapshot()) is not None:
-                    head = snapshot.head
-                    values = (head.seq, head.digest, head.state_digest, snapshot.image)
-                    query = "INSERT INTO snapshot VALUES (1, ?, ?, ?, ?, ?)"
-                    db.execute(query, (*values, snapshot.digest))
+                    _put_snapshot(db, snapshot)
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def node(self) -> str:
@@ -140,7 +150,17 @@ class SqliteJournal:
         with _naming(Reason.JOURNAL_WRITE_FAILED), self._db:
             epoch = self.epoch() + 1
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
+            self._db.execute(_STARTS)
+            last = "SELECT ?, coalesce(max(seq), 0) FROM journal"
+            self._db.execute(f"INSERT INTO epoch_start {last}", (epoch,))
         return epoch
+
+    def epoch_starts(self) -> list[tuple[int, int]]:
+        with _naming(Reason.JOURNAL_CORRUPT):
+            if not self._db.execute(_HAS_TABLE, ("epoch_start",)).get:
+                return []
+            found = self._db.execute("SELECT epoch, after_seq FROM epoch_start ORDER BY epoch")
+            return [(int(epoch), int(after_seq)) for epoch, after_seq in found]
 
     def stand_in(self) -> int | None:
         return None
@@ -224,20 +244,22 @@ class SqliteJournal:
 
     def snapshot(self) -> Snapshot | None:
         query = "SELECT seq, digest, state_digest, image, image_digest FROM snapshot"
-        with _naming(Reason.JOURNAL_CORRUPT):
-            values = self._db.execute(query).fetchone()
-        if values is None:
-            return None
+        with _naming(Reason.JOURNAL_CORRUPT), self._db:  # one moment for all that is read
+            found = self._db.execute(query).fetchone()
+            if found is None:
+                return None
+            values: tuple[Any, ...] = found
+            if values[3] == b"" and self._db.execute(_HAS_TABLE, ("snapshot_piece",)).get:
+                pieces = self._db.execute("SELECT data FROM snapshot_piece ORDER BY number")
+                values = (*values[:3], b"".join(data for (data,) in pieces), values[4])
         if tuple(map(type, values)) != (int, str, str, bytes, str):
             raise Unavailable(Reason.JOURNAL_CORRUPT, "a column of the snapshot has another type")
         return Snapshot(Head(*values[:3]), values[3], values[4])
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        head = snapshot.head
-        values = (head.seq, head.digest, head.state_digest, snapshot.image, snapshot.digest)
         with _naming(Reason.JOURNAL_WRITE_FAILED), self._db:
             failpoint("snapshot.begun")
-            self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)", values)
+            _put_snapshot(self._db, snapshot)
 
     def tables(self, folder: Path) -> "Tables":
         """They are a file of the folder."""
@@ -280,6 +302,17 @@ class SqliteJournal:
             raise Unavailable(Reason.JOURNAL_CORRUPT, f"{path}: format {found}")
 
 
+def _put_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
+    pieces = snapshot.pieces
+    if pieces:
+        db.execute(_PIECES)
+    if db.execute(_HAS_TABLE, ("snapshot_piece",)).get:
+        db.execute("DELETE FROM snapshot_piece")
+    for number, data in enumerate(pieces):
+        db.execute("INSERT INTO snapshot_piece VALUES (?, ?)", (number, data))
+    db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?, ?)", snapshot.values)
+
+
 def _settle(log: Path) -> None:
     """Write a log over itself and flush it, so that what we are going to read from it is safe.
 
@@ -302,7 +335,7 @@ def _prepare(log: Path) -> None:
 
     Zeros are no frames, so that to SQLite the log is empty.
     """
-    handle = os.open(log, os.O_RDWR | os.O_CREAT, 0o600)
+    handle = private.opener(log, os.O_RDWR | os.O_CREAT)
     try:
         for turn in range(_LOG_TURNS):
             zeros = bytes(_PAGE_BYTES * _LOG_PAGES)

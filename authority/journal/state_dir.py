@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from ...contracts import Reason, limits
-from . import journal_url
+from . import journal_url, private
 from .journal import Storage, Unavailable
 from .sqlite import SqliteJournal, flush_folder
 from .state_files import EVIDENCE_LOCK, IGNORED, JOURNAL, LOCK, URL_FILE
@@ -68,11 +68,19 @@ def _home(state_dir: Path) -> str:
 def _require(state_dir: Path) -> None:
     if not any((state_dir / name).exists() for name in (JOURNAL, URL_FILE)):
         raise Unavailable(Reason.STATE_DIR_MISSING, str(state_dir))
+    _refuse_exposed(state_dir)
+
+
+def _refuse_exposed(state_dir: Path) -> None:
+    try:
+        private.refuse_exposed(state_dir)
+    except OSError as error:
+        raise Unavailable(Reason.STATE_DIR_DENIED, f"{state_dir}: {error.strerror}") from error
 
 
 def _lock(path: Path, wait_ms: int) -> int:
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = private.opener(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise Unavailable(Reason.STATE_DIR_DENIED, f"{path}: {error.strerror}") from error
     give_up = time.monotonic() + wait_ms / 1000
@@ -95,7 +103,8 @@ def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool
     """Make a state directory with an empty journal; False where there is one already.
 
     With the URL of a database the journal is there; of one that exists, this becomes one more
-    state directory.
+    state directory. A folder that is there and empty becomes private; one with more in it keeps its
+    mode, unless others can write in it, which is refused.
     """
     if url is not None:
         journal_url.refuse_secret(url, "the URL")
@@ -104,11 +113,13 @@ def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool
     fresh = not any((state_dir / name).exists() for name in (JOURNAL, URL_FILE))
     missing = [each for each in (state_dir, *state_dir.parents) if not each.exists()]
     try:
+        state_dir.parent.mkdir(parents=True, exist_ok=True)
         make_folder(state_dir)
         for folder in missing:
             flush_folder(folder.parent)
     except OSError as error:
         raise Unavailable(Reason.STATE_DIR_DENIED, f"{state_dir}: {error.strerror}") from error
+    _refuse_exposed(state_dir)
     shared = journal_url.of(state_dir) if url is None else journal_url.parsed(url)
     if shared is None:
         SqliteJournal.create(state_dir / JOURNAL, node)
@@ -123,9 +134,8 @@ def create_state_dir(state_dir: Path, node: str, url: str | None = None) -> bool
 def make_folder(state_dir: Path) -> None:
     """A folder that its owner alone can enter, and that git neither commits nor cleans away.
 
-    One with something in it may be a place where people work; git is told nothing there.
+    One with something in it may be a place where people work: it stays as it is.
     """
-    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not any(state_dir.iterdir()):
-        (state_dir / IGNORED).touch(0o600)
-        (state_dir / IGNORED).write_text("*\n", "ascii")
+    if not state_dir.exists() or not any(state_dir.iterdir()):
+        private.make_folder(state_dir)
+        private.write(state_dir / IGNORED, b"*\n")

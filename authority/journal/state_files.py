@@ -10,6 +10,15 @@ SOCKET = "authority.sock"
 LOCK = "lock"
 EVIDENCE_LOCK = "evidence.lock"
 IGNORED = ".gitignore"  # keeps all of it out of a repository that it lies in
+IMAGE = "kernel.image"
+ANSWERED = "answered.seq"
+
+# What a name begins with that one of us gives in a state directory, in whatever room.
+OURS = (
+    *("journal.", TRAJECTORY.removesuffix("jsonl"), "tables.db", "kernel.", "issues.jsonl"),
+    *(SOCKET, LOCK, EVIDENCE_LOCK, ANSWERED, IGNORED, "mcp.sock", "mcp.lock"),
+)
+OUR_FOLDERS = ("run", "logs", "ciwitness")
 
 
 def is_state_dir(folder: str | os.PathLike[str]) -> bool:

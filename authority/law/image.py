@@ -1,5 +1,6 @@
 """The state as bytes: what snapshots hold, and digests cover."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,9 +18,11 @@ from ...contracts import (
     Instance,
     Issue,
     JobRecord,
+    KindLimit,
     Lease,
     Member,
     Policy,
+    Schedule,
     ScopePause,
     Spec,
     Sublease,
@@ -56,7 +59,10 @@ class Image(msgspec.Struct, frozen=True):
     designation: Designation | None = None
     specs: list[Spec] = []
     authors: list[Author] = []
-    pauses: list[ScopePause] = []
+    # Left out where there are none, so that snapshots from before are still the state's bytes.
+    limits: list[KindLimit] | msgspec.UnsetType = msgspec.UNSET
+    schedules: list[Schedule] | msgspec.UnsetType = msgspec.UNSET
+    pauses: list[ScopePause] | msgspec.UnsetType = msgspec.UNSET
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -86,7 +92,9 @@ def dump(state: State) -> bytes:
         designation=state.lane.designation,
         specs=[state.lane.specs[key] for key in sorted(state.lane.specs)],
         authors=[state.lane.authors[key] for key in sorted(state.lane.authors)],
-        pauses=[state.pauses[key] for key in sorted(state.pauses)],
+        limits=_some(state.lane.limits),
+        schedules=_some(state.lane.schedules),
+        pauses=_some(state.pauses),
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -104,6 +112,8 @@ def load(data: bytes) -> State:
     if image.designation is not None:
         apply(state, [outcome.Designated(image.designation)])
     state.lane.authors.update({each.node: each for each in image.authors})
+    apply(state, [outcome.LimitPut(each) for each in image.limits or ()])
+    apply(state, [outcome.SchedulePut(each) for each in image.schedules or ()])
     apply(state, [outcome.LeasePut(each) for each in image.leases])
     file_overdue(state, [(state.leases[key].deadline_ms, key) for key in image.overdue])
     apply(state, [outcome.SubleasePut(each) for each in image.subleases])
@@ -116,10 +126,14 @@ def load(data: bytes) -> State:
         apply(state, [outcome.ChecksSet(image.checks)])
     apply(state, [outcome.WitnessPut(each) for each in image.witnesses])
     apply(state, [outcome.DecisionPut(each) for each in image.decisions])
-    apply(state, [outcome.PausePut(each) for each in image.pauses])
+    apply(state, [outcome.PausePut(each) for each in image.pauses or ()])
     apply(state, [outcome.PolicySet(image.policy)])
     apply(state, [outcome.Answered(*each) for each in image.answers])
     return state
+
+
+def _some(records: Mapping[str, Any]) -> list[Any] | msgspec.UnsetType:
+    return [records[key] for key in sorted(records)] or msgspec.UNSET
 
 
 def _flat(nested: dict[str, dict[str, Any]]) -> list[Any]:

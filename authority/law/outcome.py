@@ -23,12 +23,14 @@ from ...contracts import (
     Instance,
     Issue,
     JobRecord,
+    KindLimit,
     Lease,
     Member,
     Operation,
     Policy,
     Quarantine,
     Reason,
+    Schedule,
     ScopePause,
     Spec,
     SpecState,
@@ -131,6 +133,38 @@ class JobQuarantined(Struct, frozen=True, tag_field="change", tag="job.quarantin
     quarantine: Quarantine
 
 
+class JobsDue(Struct, frozen=True, tag_field="change", tag="jobs.due"):
+    """Delayed jobs whose time has come at this moment are filed as pending."""
+
+    wall_ms: int
+
+
+class LimitPut(Struct, frozen=True, tag_field="change", tag="limit.put"):
+    limit: KindLimit
+
+
+class LimitDrawn(Struct, frozen=True, tag_field="change", tag="limit.drawn"):
+    """A claim took something out of a bucket, which holds this much at this moment."""
+
+    kind: str
+    parts: int
+    at_ms: int
+
+
+class LimitDropped(Struct, frozen=True, tag_field="change", tag="limit.dropped"):
+    kind: str
+
+
+class SchedulePut(Struct, frozen=True, tag_field="change", tag="schedule.put"):
+    """A schedule is made or changed, or has fired."""
+
+    schedule: Schedule
+
+
+class ScheduleDropped(Struct, frozen=True, tag_field="change", tag="schedule.dropped"):
+    schedule_id: str
+
+
 class SpecPut(Struct, frozen=True, tag_field="change", tag="spec.put"):
     """A spec is submitted."""
 
@@ -157,6 +191,10 @@ class DirectivePut(Struct, frozen=True, tag_field="change", tag="directive.put")
 
 class MemberPut(Struct, frozen=True, tag_field="change", tag="member.put"):
     member: Member
+
+
+class MemberDropped(Struct, frozen=True, tag_field="change", tag="member.dropped"):
+    node: str
 
 
 class Designated(Struct, frozen=True, tag_field="change", tag="coordinator.designated"):
@@ -236,10 +274,17 @@ Change = (
     | FeaturePut
     | JobPut
     | JobQuarantined
+    | JobsDue
+    | LimitPut
+    | LimitDrawn
+    | LimitDropped
+    | SchedulePut
+    | ScheduleDropped
     | SpecPut
     | SpecMoved
     | DirectivePut
     | MemberPut
+    | MemberDropped
     | Designated
     | OperationAdmitted
     | DependencyAdded

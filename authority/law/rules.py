@@ -6,7 +6,7 @@ from typing import Any
 from . import fiber, lease, policy, steering, sublease
 from .checks import coherence, instruction, join, required
 from .issues import dependency, handover, projection, work
-from .jobs import job, job_dispatch, operations, roster, routes, spec
+from .jobs import job, job_dispatch, kind_limit, operations, roster, routes, schedule, spec
 from .outcome import Outcome
 from .turn import Turn
 from .workers import features, observe, session, steps
@@ -60,6 +60,17 @@ RULES: dict[str, Rule] = {
     "route.set": routes.set_route,
     "coordinator.designate": routes.designate,
     "node.register": routes.register,
+    "node.unregister": routes.unregister,
+    "node.list": routes.list_nodes,
+    "route.list": routes.list_routes,
+    "job.list": roster.list_jobs,
+    "limit.set": kind_limit.set_limit,
+    "limit.clear": kind_limit.clear_limit,
+    "limit.list": kind_limit.list_limits,
+    "schedule.set": schedule.set_schedule,
+    "schedule.clear": schedule.clear_schedule,
+    "schedule.fire": schedule.fire,
+    "schedule.list": schedule.list_schedules,
     # Specs, and how their jobs are handed on.
     "spec.submit": spec.submit,
     "spec.claim": spec.claim,

@@ -206,9 +206,12 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
             case outcome.FeaturePut(feature):
                 state.features.setdefault(feature.worker, {})[feature.feature_id] = feature
             case (
-                outcome.JobPut() | outcome.JobQuarantined() | outcome.DirectivePut()
-                | outcome.MemberPut() | outcome.Designated()
-                | outcome.SpecPut() | outcome.SpecMoved()
+                outcome.JobPut() | outcome.LimitDrawn()  # with every claim
+                | outcome.JobQuarantined() | outcome.DirectivePut()
+                | outcome.MemberPut() | outcome.MemberDropped() | outcome.Designated()
+                | outcome.SpecPut() | outcome.SpecMoved() | outcome.JobsDue()
+                | outcome.LimitPut() | outcome.LimitDropped()
+                | outcome.SchedulePut() | outcome.ScheduleDropped()
             ):  # fmt: skip
                 state.lane.make(change)
             case outcome.OperationAdmitted(operation, digest):

@@ -89,6 +89,7 @@ class Client:
     """
 
     garbage_count = 0  # of lines that are no requests; the sidecar counts them
+    left_behind = None  # the sidecar sees to its evidence
 
     def __init__(
         self,
@@ -187,7 +188,8 @@ class Client:
         self._socket.settimeout(self._silence_seconds)
         self._file = self._socket.makefile("rb", _READ_BYTES)
         try:
-            self._socket.sendall(self._hello)
+            with suppress(BrokenPipeError):  # it may have said why it hangs up
+                self._socket.sendall(self._hello)
             self.server = _greeted(self._read())
         except (OSError, EOFError) as error:
             self.close()
@@ -382,6 +384,13 @@ class Unreachable(Unavailable):
         super().__init__(Reason.SIDECAR_UNREACHABLE, detail)
 
 
+class Crowded(Unreachable):
+    """The sidecar has as many connections as it may have."""
+
+    def __init__(self, detail: str) -> None:
+        Unavailable.__init__(self, Reason.AUTHORITY_OVERLOADED, detail)
+
+
 def _is_too_long(line: bytes) -> bool:
     return len(line) > limits.REQUEST_BYTES_MAX + 1  # and a line break
 
@@ -410,6 +419,8 @@ def _greeted(line: bytes) -> dict[str, Any]:
     if not line:
         raise EOFError("the sidecar hung up")
     value = orjson.loads(line)
+    if value.get("failureClasses") == [Reason.AUTHORITY_OVERLOADED.wire]:
+        raise Crowded("it has no room for another connection")
     if "hello" not in value:
         raise Unavailable(Reason.PROTOCOL_MISMATCH, value.get("diagnostic", "no greeting"))
     hello: dict[str, Any] = value["hello"]

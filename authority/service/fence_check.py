@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import time
 
+from ..journal import private
 from ..journal.state_files import JOURNAL, SOCKET
 from .open import decider
 
@@ -113,6 +114,10 @@ def _looked(
 ) -> tuple[FenceStanding | None, int]:
     """A yes if there is one, and the time that a sidecar goes by."""
     assert is_resource(resource), "the caller has looked"
+    try:
+        private.refuse_exposed(folder)
+    except OSError:  # who opens it to judge says what is wrong
+        return None, 0
     if decider(boundary, is_served=True) == "sidecar":
         answer = _asked(folder, resource)
         if answer is not None:

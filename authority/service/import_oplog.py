@@ -140,6 +140,8 @@ def _nodes(log: Iterable[Operation]) -> dict[str, dict[str, Any]]:
         node = str(each.body.get("node"))
         if each.kind == "RegisterNode":
             nodes[node] = each.body
+        elif each.kind == "UnregisterNode":
+            nodes.pop(node, None)
         elif each.kind == JobMove.FAULT and node in nodes:
             nodes[node] = nodes[node] | {"quarantined": True}
     return nodes
@@ -261,5 +263,6 @@ _BODIES: dict[str, type[Struct]] = {
     "RouteKind": _Route,
     "DesignateCoordinator": _OfNode,
     "RegisterNode": _OfNode,
+    "UnregisterNode": _OfNode,
     "SubmitSpec": _Submit,
 }

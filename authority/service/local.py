@@ -28,7 +28,8 @@ from ..journal.journal import Row, Steps, Unavailable
 from ..journal.relay_message import Errand, Messenger, parcels
 from ..journal.state_dir import evidence_locked, locked, open_journal
 from ..journal.state_files import TRAJECTORY
-from ..views.trajectory import Trajectory, last_seq, refuse_rewound
+from ..views.high_water import AnsweredMark, high_water_marks, refuse_rewound
+from ..views.trajectory import Trajectory, last_seq
 
 LOOK_SECONDS = 0.25  # between two looks of a standby
 
@@ -55,10 +56,12 @@ class Office:
         lasting: bool = False,
         evidence: Evidence = "inside",
         while_standby: WhileStandby = "wait",
+        accepts_loss: bool = False,
     ) -> None:
         """Raises `Unavailable` where another authority is active and does not end in time.
 
-        That is one that shares the database; `relay` hands requests on to it meanwhile.
+        That is one that shares the database; `relay` hands requests on to it meanwhile. A journal
+        that ends before a row which was answered is refused, unless the caller accepts the loss.
         """
         report = startup_check()
         if report["result"] != "accepted":
@@ -68,12 +71,14 @@ class Office:
         self._trajectory: Trajectory | None = None
         self._unwritten: deque[Row | Steps] = deque()  # what the trajectory does not show yet
         self._wrote = False
+        self.left_behind: str | None = None  # why what follows a commit could not be done
         self._relays = writable and while_standby == "relay"  # until it is our turn
         self._messenger: Messenger | None = None
         self._brought: queue.SimpleQueue[Errand] = queue.SimpleQueue()
         with ExitStack() as opened:
             if writable:
                 opened.enter_context(locked(state_dir))
+                known = high_water_marks(state_dir)  # first: they are never ahead of the journal
             self.journal = opened.enter_context(
                 open_journal(state_dir, read_only=not writable, lasting=lasting)
             )
@@ -81,15 +86,17 @@ class Office:
             self._followed_seq = self.authority.head.seq
             if writable:
                 self._open_trajectory(opened, evidence)
+                if not accepts_loss:
+                    refuse_rewound(known, self.authority.head.seq)
+                self._mark = opened.enter_context(closing(AnsweredMark(state_dir)))
             if writable and while_standby == "wait":
                 self._wait_for_turn()
             self._opened = opened.pop_all()
 
     def _open_trajectory(self, opened: ExitStack, evidence: Evidence) -> None:
-        """To write it, or to see at least that it is not ahead of the journal."""
+        """To write it, unless another process does."""
         path, last_seq = self.state_dir / TRAJECTORY, self.authority.head.seq
         if evidence == "outside" or not self._take_evidence_lock(opened):
-            refuse_rewound(path, last_seq)
             return
         doubt = self.journal if self.journal.was_abandoned else None
         self._trajectory = opened.enter_context(closing(Trajectory(path, last_seq, doubt)))
@@ -138,13 +145,20 @@ class Office:
         return Authority(self.journal)
 
     def submit(self, batch: Sequence[Request | Garbage]) -> list[bytes]:
-        """The answers; when they come back, their rows and their evidence are on disk."""
+        """The answers; when they come back, their rows and their evidence are on disk.
+
+        Where the evidence could not be written, `left_behind` says why. What is committed is
+        answered all the same, so that it is not asked again; and nothing more is decided before the
+        evidence has caught up.
+        """
+        self._catch_up()
         return self._followed(self.authority.propose(batch))
 
     def submit_lines(self, lines: Sequence[tuple[bytes, Door]]) -> list[bytes]:
         """As `submit`, for requests as they come through their doors."""
         if not self._try_to_lead():
             return self._relayed(lines)
+        self._catch_up()
         return self._followed(
             self.authority.propose_lines([(door, [line]) for line, door in lines])
         )
@@ -194,10 +208,22 @@ class Office:
     def _followed(self, proposal: Proposal) -> list[bytes]:
         self.commit(proposal)
         if self.authority.snapshot_due:
-            self.authority.snapshot()
-        self.follow()
+            self.authority.try_snapshot()
+        try:
+            self.follow()
+        except OSError as error:
+            self.left_behind = f"{error.filename}: {error.strerror}"
+        except Unavailable as error:
+            if error.reason is not Reason.JOURNAL_WRITE_FAILED:
+                raise
+            self.left_behind = str(error)
         failpoint("answer.ready")
         return proposal.answers.lines()
+
+    def _catch_up(self) -> None:
+        if self.left_behind is not None:
+            self.follow()
+            self.left_behind = None
 
     def commit(self, proposal: Proposal) -> None:
         """Put what was proposed on disk; `follow` writes the evidence out later."""
@@ -219,6 +245,8 @@ class Office:
             return
         fresh = [self._unwritten.popleft() for _ in range(len(self._unwritten))]
         self._wrote = self._wrote or bool(fresh)
+        if fresh:
+            self._mark.move(last_seq(fresh[-1]))
         if self._trajectory is not None:
             self._followed_seq = self._trajectory.follow(self.journal, fresh)
         elif fresh:

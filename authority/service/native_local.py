@@ -4,6 +4,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..engine.native_engine import NativeAuthority
+from ..journal import private
+from ..journal.state_files import IMAGE
 from .local import Office
 
 
@@ -21,7 +23,7 @@ class NativeOffice(Office):
         if self._wrote and not self.authority.has_failed:
             image = self.authority.image()
             with suppress(OSError):  # it only saves the next start some time
-                self._image_path.with_suffix(".new").write_bytes(image or b"")
+                private.write(self._image_path.with_suffix(".new"), image or b"")
                 self._image_path.with_suffix(".new").replace(self._image_path)
         super().close()
 
@@ -33,4 +35,4 @@ class NativeOffice(Office):
 
     @property
     def _image_path(self) -> Path:
-        return self.state_dir / "kernel.image"
+        return self.state_dir / IMAGE

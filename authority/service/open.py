@@ -58,12 +58,12 @@ def open_authority(
 ) -> Client | LocalClient:
     """The authority, through one door; a reader that says so waits for no writer."""
     if decider(boundary, is_served=(state_dir / SOCKET).exists()) == "sidecar":
-        from .client import Client, Unreachable  # where there is one
+        from .client import Client, Crowded, Unreachable  # where there is one
 
         try:
             return Client(state_dir, transport, frozen_clock=frozen_clock)
-        except Unreachable:
-            if boundary == "sidecar":
+        except Unreachable as error:
+            if boundary == "sidecar" or isinstance(error, Crowded):
                 raise
             # It died; the lock says whether another process writes.
     office = open_office(state_dir, boundary, writable=writable, while_standby="relay")
@@ -146,6 +146,10 @@ class LocalClient:
     @property
     def garbage_count(self) -> int:
         return self._office.authority.garbage_count
+
+    @property
+    def left_behind(self) -> str | None:
+        return self._office.left_behind
 
     def ask(
         self, action: str, payload: dict[str, Any], context: dict[str, Any] | None = None

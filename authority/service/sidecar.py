@@ -128,10 +128,12 @@ class Sidecar:
     @property
     def greeting(self) -> bytes:
         """What we are; whether we are a standby, and whom we ask then, may change."""
-        standby: dict[str, object] = {}
+        now: dict[str, object] = {}
         if not self._leads:
-            standby = {"standby": True, "relaysTo": self.office.journal.who()}
-        return canonical.encode({"hello": self._hello | standby})
+            now = {"standby": True, "relaysTo": self.office.journal.who()}
+        if (failure := self.office.authority.snapshot_failure) is not None:
+            now["snapshotFailure"] = failure
+        return canonical.encode({"hello": self._hello | now})
 
     async def _stand(self) -> None:
         """Wait for our turn, if another authority is at work; then see that it stays ours."""
@@ -333,7 +335,7 @@ class Sidecar:
     def _save(self) -> None:
         """Take a snapshot, which saves the next start some time."""
         try:
-            self.office.authority.snapshot()
+            self.office.authority.try_snapshot()
         except Unavailable as error:
             self._fail(error)
 
@@ -388,8 +390,13 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if peer_of(transport) is None or not self._sidecar.joined(self):
+        if peer_of(transport) is None:
             transport.abort()
+        elif not self._sidecar.joined(self):
+            self._leaving = True
+            crowded = Garbage(Reason.AUTHORITY_OVERLOADED, "there is no room for a connection")
+            transport.write(self._refusal(crowded) + b"\n")
+            transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._sidecar.left(self)

@@ -7,6 +7,8 @@ import socket
 import struct
 from contextlib import contextmanager, suppress
 
+from ..journal import private
+
 TYPE_CHECKING = False  # `asyncio` and `pathlib` are too much for programs that must start fast
 if TYPE_CHECKING:
     import asyncio
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def connect(channel: socket.socket, folder: str | os.PathLike[str], name: str) -> None:
-    """Reach the socket of this name in a folder."""
+    """Reach the socket of this name in a folder that no other user can have put it in."""
+    private.refuse_exposed(folder)
     with socket_path(folder, name) as path:
         channel.connect(path)
 

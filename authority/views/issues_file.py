@@ -25,6 +25,7 @@ from ...contracts import (
     limits,
     rfc3339,
 )
+from ..journal import private
 from ..law.state import State
 
 FOREIGN_TYPES = ("bug", "feature", "chore")  # of other tools; a task here, with a label
@@ -213,10 +214,12 @@ def export_issues(state: State) -> bytes:
     return "".join(line + "\n" for line in lines).encode()
 
 
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes, *, is_private: bool = False) -> None:
     """Put the file in its place whole, or leave what is there."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if is_private:
+            private.touch(fresh)
         with fresh.open("wb") as file:
             file.write(data)
             file.flush()

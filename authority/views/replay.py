@@ -1,8 +1,10 @@
 """Replay: fold the journal from nothing, decide every request again, and compare the bytes."""
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ...contracts import Garbage, Reason, Stamp, limits, restore
 from ..engine.envelope import glean, sealed
@@ -30,15 +32,11 @@ def replay(journal: Journal, progress: Callable[[int], None] = lambda _: None) -
     """Compare every stored answer, envelope, change and digest; stop at the first that differs."""
     state, head = State(), Head()
     snapshot = journal.snapshot()
-    epoch, newest = 1, journal.epoch()
+    epochs = _Epochs(journal)
     before: deque[Row] = deque(maxlen=limits.PAST_ROWS_MAX)
     for row in journal.read():
         problem, head_after = _step(state, row, head, before)
-        if row.epoch > newest:
-            newest = journal.epoch()  # it may have been taken since
-        if not epoch <= row.epoch <= newest:
-            problem = f"its epoch {row.epoch} comes after {epoch}, and the newest is {newest}"
-        epoch = row.epoch
+        problem = problem or epochs.problem(row)
         if problem is None and snapshot is not None and snapshot.head.seq == row.seq:
             problem = _snapshot_problem(snapshot, state, head_after)
         if problem is not None:
@@ -49,6 +47,27 @@ def replay(journal: Journal, progress: Callable[[int], None] = lambda _: None) -
     if snapshot is not None and snapshot.head.seq > head.seq:
         return Replayed(head.seq, head, f"row {head.seq + 1}: the snapshot is ahead of the journal")
     return Replayed(head.seq, head)
+
+
+class _Epochs:
+    """Under which epoch each row was written; as far as an older journal knows, which it may be."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal, self._last = journal, 1
+        self._look()
+
+    def _look(self) -> None:
+        self._newest, self._starts = self._journal.epoch(), self._journal.epoch_starts()
+
+    def problem(self, row: Row) -> str | None:
+        if row.epoch > self._newest:
+            self._look()  # it may have been taken since
+        began = bisect_left(self._starts, row.seq, key=itemgetter(1))
+        known = self._starts[began - 1][0] if began else None
+        if not self._last <= row.epoch <= self._newest or known not in (None, row.epoch):
+            return f"its epoch {row.epoch} comes after {self._last}, where {known or 'none'} began"
+        self._last = row.epoch
+        return None
 
 
 def _step(state: State, row: Row, head: Head, before: Iterable[Row]) -> tuple[str | None, Head]:

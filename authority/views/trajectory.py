@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from ...contracts import STEP_KIND, Reason, canonical, evidence_routes, factor, rfc3339
+from ..journal import private
 from ..journal.chain import chain_effect
 from ..journal.failpoint import failpoint
 from ..journal.journal import GENESIS, Journal, Row, Steps, Unavailable
@@ -70,7 +71,7 @@ class Trajectory:
         self._seq: int | None = _mend(path)
         _refuse_rewound(path, self._seq, last_seq)
         self._is_behind = self._seq < last_seq
-        self._file = path.open("ab", buffering=0)
+        self._file = open(path, "ab", buffering=0, opener=private.opener)  # noqa: SIM115 - `close`
 
     def follow(self, journal: Journal, fresh: Sequence[Row | Steps]) -> int:
         """Bring the file up to the journal; what is fresh is at hand, the rest is read.
@@ -146,7 +147,7 @@ def rewrite(path: Path, journal: Journal) -> int:
     """Write the whole trajectory anew, beside the old one, and put it in its place."""
     fresh = path.with_suffix(".new")
     count = 0
-    with fresh.open("wb") as file:
+    with open(fresh, "wb", opener=private.opener) as file:
         for row in journal.read():
             file.write(line(row))
             count += 1
@@ -194,10 +195,10 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield from file
 
 
-def refuse_rewound(path: Path, last_seq: int) -> None:
-    """Only look: another process may be writing, and mends what is torn or unsound."""
-    seq, _ = _end(path)
-    _refuse_rewound(path, seq or 0, last_seq)
+def last_line_seq(path: Path) -> int | None:
+    """The number of the last whole line; None where it is none of ours. Only look: another process
+    may be writing, and mends what is torn or unsound."""
+    return _end(path)[0]
 
 
 def _refuse_rewound(path: Path, seq: int, last_seq: int) -> None:

@@ -7,7 +7,8 @@
     pending, claimed --cancel--> cancelled        pending --retry--> pending, with attempts anew
 
 `waiting` and `blocked` are seen, not written: a pending job waits while an operation that it
-depends on is missing, and is blocked once it has waited too long or used up its attempts.
+depends on is missing or its time has not come, and is blocked once it has waited too long for an
+operation or used up its attempts.
 """
 
 from enum import StrEnum
@@ -60,6 +61,7 @@ JOB_TRANSITIONS: dict[tuple[JobState, JobMove], JobState] = {
     (_S.PENDING, _M.RULE): _S.PENDING,
 }
 
+PRIORITY_DEFAULT = 2  # as that of issues
 SNAPSHOT_TYPE = "likewise.inference.snapshot"
 
 
@@ -70,6 +72,17 @@ class Quarantine(Struct, frozen=True, kw_only=True):
     fence: int
     received_ms: int
     artifacts: tuple[Artifact, ...]
+
+
+class JobOrder(Struct, frozen=True, kw_only=True):
+    """When a job is to be done, before which others, and how long one term of it may last."""
+
+    priority: int = PRIORITY_DEFAULT  # the smaller, the sooner
+    run_at_ms: int = 0  # not before
+    timeout_ms: int = 0  # 0: as its kind's limit says
+
+
+_PLAIN = JobOrder()
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):
@@ -99,8 +112,13 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     dispatched: Dispatched | None = None
     # Rows of before have none of these.
     excused: int | UnsetType = UNSET  # of the attempts
+    order: JobOrder | UnsetType = UNSET  # nor has any where nothing was said about it
     approval: str | UnsetType = UNSET
     steered_by: str | UnsetType = UNSET  # who cancelled, approved or rejected it, or tried it again
+
+    @property
+    def ordered(self) -> JobOrder:
+        return _PLAIN if self.order is UNSET else self.order
 
 
 def excused_of(record: Issue | JobRecord) -> int:

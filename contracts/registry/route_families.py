@@ -71,6 +71,12 @@ ROUTES = (
             "op/cli.route_set": "route.set",
             "op/cli.coordinator_designate": "coordinator.designate",
             "op/cli.node_register": "node.register",
+            "op/cli.node_unregister": "node.unregister",
+            "op/cli.limit_set": "limit.set",
+            "op/cli.limit_clear": "limit.clear",
+            "op/cli.schedule_set": "schedule.set",
+            "op/cli.schedule_clear": "schedule.clear",
+            "op/cli.schedule_fire": "schedule.fire",
         },
     ),
     _route(

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from .. import canonical, limits
+from .. import canonical, due, limits
 from ..reason import FAILURES, Reason
 from .host_actions import (
     DISPATCH_KIND,
@@ -19,7 +19,7 @@ from .host_actions import (
     host_actions,
     semantic_digest,
 )
-from .shapes import SHAPES, STRENGTH, Context, Mutation, Shape, Transport
+from .shapes import SHAPES, STRENGTH, Context, Mutation, SetSchedule, Shape, Transport
 
 _MEMBERS = frozenset({"id", "action", "payload", "context", "now"})
 
@@ -187,6 +187,8 @@ def _typed(
         shape = msgspec.convert(payload, SHAPES[action.action])
     except msgspec.ValidationError as error:
         return Garbage(_payload_reason(action.action), str(error), action.action, mark)
+    if isinstance(shape, SetSchedule) and not door.policy and (flaw := _calendar_flaw(shape)):
+        return Garbage(*flaw, action.action, mark)
     return Request(
         action=action,
         payload=shape,
@@ -205,6 +207,15 @@ def _given(value: dict[str, Any], name: str) -> Any:
     return {} if given is None else given
 
 
+def _calendar_flaw(asked: SetSchedule) -> tuple[Reason, str] | None:
+    """Why no calendar has such moments. A replay does not ask: calendars change."""
+    if asked.cron is not None and (problem := due.cron_problem(asked.cron)):
+        return Reason.SCHEDULE_CRON_INVALID, f"{asked.cron!r}: {problem}"
+    if not due.is_zone(asked.timezone):
+        return Reason.SCHEDULE_ZONE_UNKNOWN, asked.timezone
+    return None
+
+
 def _payload_reason(action: str) -> Reason:
     family, _, verb = action.partition(".")
     if family == "dep":
@@ -219,7 +230,9 @@ def _payload_reason(action: str) -> Reason:
         return Reason.CHECK_PAYLOAD_INVALID
     if family == "spec":
         return Reason.SPEC_PAYLOAD_INVALID
-    if family in ("job", "route", "coordinator", "node", "dispatch"):
+    if family == "schedule":
+        return Reason.SCHEDULE_PAYLOAD_INVALID
+    if family in ("job", "route", "coordinator", "node", "limit", "dispatch"):
         return Reason.JOB_PAYLOAD_INVALID
     if family in ("sublease", "instance") or verb.startswith(("lease", "claim")):
         return Reason.LEASE_PAYLOAD_INVALID

@@ -1,5 +1,6 @@
 """Options that several commands share, and how they become payloads and contexts."""
 
+import json
 import os
 import re
 import sys
@@ -14,7 +15,7 @@ from ...contracts import canonical, limits, regular_file
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
 
 
@@ -72,13 +73,19 @@ duration = stack(
 )
 
 
+def span_ms(text: str) -> int:
+    """The type of an option that is a time: 90, 90s, 10m, 1h or 2d, in milliseconds."""
+    found_ms = _time_ms(text)
+    if found_ms is None:
+        raise click.BadParameter(f"`{text}` is no time such as 90s, 10m or 1h")
+    return found_ms
+
+
 def seconds_up_to(seconds_max: int) -> Callable[[str], int]:
     """The type of an option that is a time: 90, 90s, 10m or 1h, and no longer than that."""
 
     def seconds(text: str) -> int:
-        found_ms = _time_ms(text)
-        if found_ms is None:
-            raise click.BadParameter(f"`{text}` is no time such as 90s, 10m or 1h")
+        found_ms = span_ms(text)
         if found_ms > seconds_max * 1_000:
             raise click.BadParameter(f"{text} is longer than {seconds_max} s")
         return found_ms // 1_000
@@ -97,7 +104,7 @@ def pauses(text: str) -> tuple[int, int]:
 
 def _time_ms(text: str) -> int | None:
     """A time such as 90s, 10m or 1h; a number alone is seconds."""
-    match = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h)?", text.strip())
+    match = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h|d)?", text.strip())
     return int(match[1]) * _UNITS_MS[match[2] or "s"] if match else None
 
 
@@ -166,6 +173,17 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise click.UsageError(f"{path}: this is no object")
     return document
+
+
+def json_object(text: str | bytes, place: str = "") -> dict[str, Any]:
+    """A JSON object from an option, or from a line at such a place."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{place}not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise click.UsageError(f"{place}a JSON object is wanted")
+    return value
 
 
 def _camel(name: str) -> str:

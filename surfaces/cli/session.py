@@ -38,6 +38,8 @@ class Session:
         self.state_dir = Path(place.path)
         self.boundary = boundary
         self.as_json = as_json
+        self._opened: list[client.Client | LocalClient] = []
+        self._done_as: str | None = None  # what was asked for last, by name
 
     def office(self, *, writable: bool = True) -> Office:
         """The authority of the state directory in this process, for what is no request."""
@@ -47,13 +49,29 @@ class Session:
         self, transport: Transport, *, writable: bool = True, frozen_clock: bool = False
     ) -> "client.Client | LocalClient":
         """Who answers requests through this door: the sidecar, where one serves."""
-        return open_authority(
+        opened = open_authority(
             self.state_dir,
             transport,
             boundary=self.boundary,
             writable=writable,
             frozen_clock=frozen_clock,
         )
+        self._opened.append(opened)
+        return opened
+
+    @property
+    def left_behind(self) -> str | None:
+        """Why what was committed has no evidence yet; a sidecar sees to its own."""
+        return next((why for each in self._opened if (why := each.left_behind)), None)
+
+    def own_up(self) -> None:
+        """Say of what is done that its evidence is missing, so that no caller repeats it."""
+        if self.left_behind is None:
+            return
+        done = f"committed as {self._done_as}" if self._done_as else "it is committed"
+        words = f"{done}; evidence is behind until there is room: {self.left_behind}"
+        click.echo(f"warning: {words} (do not repeat it)", err=True)
+        raise LeaveCommand(Exit.EVIDENCE_BEHIND)
 
     def settle(self, journal_url: str | None) -> None:
         """Make the state directory, if a command names the journal that it is to have."""
@@ -82,8 +100,11 @@ class Session:
 
     def finish(self, answer: dict[str, Any], text: Text) -> None:
         """Print an answer, and leave with the code of its first failure class."""
+        issue = answer.get("issue")
+        self._done_as = issue["id"] if isinstance(issue, dict) else f"row {answer.get('seq')}"
         if self.as_json:
-            print_json(answer)
+            behind = self.left_behind
+            print_json(answer if behind is None else answer | {"evidenceBehind": behind})
         elif answer["result"] == "accepted":
             if said := text(answer):
                 click.echo(said)
@@ -140,10 +161,13 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         place = chosen(state_dir or root.get("state_dir"))
         ctx.ensure_object(dict)
         ctx.find_root().obj = root | {"as_json": as_json}
+        session = Session(place, boundary, as_json=as_json)
         try:
-            return command(Session(place, boundary, as_json=as_json), *args, **options)
+            result = command(session, *args, **options)
         except BoundaryMissing as error:
             raise click.UsageError(str(error)) from None
+        session.own_up()
+        return result
 
     return wrapped
 

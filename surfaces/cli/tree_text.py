@@ -53,7 +53,8 @@ def rests(picture: dict[str, Any]) -> Iterator[str]:
 def reports(picture: dict[str, Any]) -> list[dict[str, Any]]:
     """What the loops have told, the newest last: by the file of reports, which remembers loops that
     died, and by the loops themselves, which remember what a full disk did not take."""
-    others = (picture.get("jobs") or {}, *(picture.get("specs") or {}).values())
+    others = [picture.get(name) or {} for name in ("jobs", "schedules")]
+    others += (picture.get("specs") or {}).values()
     found = list(picture.get("reports", ()))
     for loop in (picture["dispatcher"], *others):
         found += [row for row in loop.get("reports", []) if row not in found]
@@ -174,6 +175,9 @@ def _more(name: str, picture: dict[str, Any]) -> str:
         return _runner(specs.get("runner", {})) + _in_hand(specs.get("runner", {}))
     if name == "job_dispatcher":
         return _courier(specs.get("dispatcher", {})) + _in_hand(specs.get("dispatcher", {}))
+    if name == "scheduler":
+        known = picture.get("schedules") or {}
+        return f"{known.get('schedules', '?')} schedules, fired {known.get('fired', '?')} times"
     return ""
 
 

@@ -89,7 +89,7 @@ def _labour_is_done(session: Session, plan: Plan) -> bool:
     reads = ("issue.list", "issue.ready") if plan.argv else ()
     answers = [session.ask(action, {}, writable=False) for action in (*reads, "pause.list")]
     pages = [_page(session, plan, kind) for kind in plan.kinds.asked()]
-    pages += [_page(session, plan, None, "claimed")] if plan.kinds else []
+    pages += [_page(session, plan, None, each) for each in ("claimed", "delayed") if plan.kinds]
     if any(each["result"] != "accepted" for each in answers + pages):
         return False  # another host is active
     if len({each["seq"] for each in answers + pages}) > 1:
@@ -103,7 +103,7 @@ def _labour_is_done(session: Session, plan: Plan) -> bool:
 def _page(session: Session, plan: Plan, kind: str | None, query: str = "pending") -> dict[str, Any]:
     payload: dict[str, Any] = {"query": query, "limit": limits.ROSTER_PAGE_MAX}
     payload |= {} if kind is None else {"kind": kind}
-    payload |= {} if query == "claimed" else {"worker": plan.job_settings("any").name}
+    payload |= {} if query != "pending" else {"worker": plan.job_settings("any").name}
     return session.ask("job.roster", payload, writable=False)
 
 
@@ -117,9 +117,10 @@ def _has_issues(plan: Plan, *answers: dict[str, Any]) -> bool:
 
 
 def _has_jobs(plan: Plan, page: dict[str, Any]) -> bool:
-    """Jobs of ours on a page, or room for them behind it. A job that waits is freed by one that is
-    pending or held; if there is none, it waits for a person's help."""
-    kinds = [each["kind"] for each in page["jobs"]]
+    """Jobs of ours on a page, or room for them behind it, or some that a limit holds back. A job
+    that waits is freed by one that is pending or held; if there is none, it waits for a person's
+    help."""
+    kinds = [each["kind"] for each in page["jobs"]] + page.get("limited", [])
     return "cursor" in page or any(plan.kinds.command_of(each) is not None for each in kinds)
 
 

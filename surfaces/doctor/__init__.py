@@ -1,4 +1,7 @@
-"""Is everything in order? Looks at the machine and at a state directory, and changes nothing."""
+"""Is everything in order? Looks at the machine and at a state directory, and changes nothing.
+
+What can be mended without a choice, `mend` mends, if it is asked to.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -8,7 +11,7 @@ from ...authority.journal import journal_url
 from . import database, folder, journal, machine, tree
 from .finding import DoctorFinding, Status, looked
 
-__all__ = ["DoctorFinding", "Status", "examine"]
+__all__ = ["DoctorFinding", "Status", "examine", "mend"]
 
 
 def _journal(state_dir: Path) -> Iterator[DoctorFinding]:
@@ -17,7 +20,14 @@ def _journal(state_dir: Path) -> Iterator[DoctorFinding]:
     return journal.written(state_dir) if shared is None else database.written(state_dir, shared)
 
 
-def examine(state_dir: Path, wanted: str | None = None) -> Iterator[DoctorFinding]:
+def mend(state_dir: Path) -> int:
+    """Close to other users what is ours; how many files and folders that were."""
+    return 0 if folder.missing(state_dir) else folder.close_to_others(state_dir)
+
+
+def examine(
+    state_dir: Path, wanted: str | None = None, *, deep: bool = False
+) -> Iterator[DoctorFinding]:
     """Every finding, in order; `wanted` is the boundary mode that was asked for."""
     absent = folder.missing(state_dir)
     sidecars = [] if absent else list(looked("sidecar", partial(folder.served, state_dir, wanted)))
@@ -39,6 +49,8 @@ def examine(state_dir: Path, wanted: str | None = None) -> Iterator[DoctorFindin
             "tree": partial(tree.running, state_dir),
             "journal": partial(_journal, state_dir),
         }
+        if deep:
+            checks["rows"] = partial(journal.every_row, state_dir)
     for name, look in checks.items():
         yield from looked(name, look)
     if absent is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...authority import TRAJECTORY, Unavailable
 from ...authority.journal import journal_url
+from ...authority.views import high_water
 from ...contracts import FAILURES, Reason
 from . import journal as written_down
 from .finding import DoctorFinding
@@ -19,7 +20,8 @@ _DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 
 def written(folder: Path, shared: journal_url.JournalUrl) -> Iterator[DoctorFinding]:
     """Everything that is there and in the state directory, looked at as one."""
-    evidence = written_down.end_of(folder / TRAJECTORY)  # first: it is never ahead of the journal
+    known = high_water.high_water_marks(folder)  # first: they are never ahead of the journal
+    evidence = written_down.end_of(folder / TRAJECTORY)
     busy = holder_of(folder) is not None
     try:
         engine = journal_url.engine().PostgresJournal
@@ -30,6 +32,7 @@ def written(folder: Path, shared: journal_url.JournalUrl) -> Iterator[DoctorFind
             facts = {"active": journal.who(), "epoch": journal.epoch()}
             yield DoctorFinding("active", "ok", f"active: {facts['active']}", facts=facts)
             yield from written_down.recovered(journal)
+            yield from written_down.rewound(journal, known)
             yield written_down.followed(journal, evidence, busy=busy)
             with closing(journal.tables(folder)) as tables:
                 seq = tables.watermark()  # first: they are never ahead of the journal

@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ from ...actors.otp import identity
 from ...authority import SOCKET, TRAJECTORY
 from ...authority.journal import state_files
 from ...authority.service import sidecar, sockets
-from ...contracts import Reason, contract_digest
+from ...contracts import Reason, contract_digest, limits
 from .finding import DoctorFinding, Status
 
 _GREETING_SECONDS = 2.0  # a sidecar greets at once, or it is stopped
 _NOT_IGNORED = 1  # as `git check-ignore` says it; 128 where there is no repository
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_NAMES_MAX = 16  # of files that are open to others, in the report
+_CLOSE = "`understudy doctor --fix` closes them"
 
 
 def missing(folder: Path) -> DoctorFinding | None:
@@ -49,31 +52,55 @@ def missing(folder: Path) -> DoctorFinding | None:
 
 
 def reach(folder: Path) -> Iterator[DoctorFinding]:
-    """Whether anybody else can read or write it. What lies in a private folder is private."""
+    """Whether any other user can read or write it, or what we have made in it."""
     found = folder.stat()
     mode = stat.S_IMODE(found.st_mode)
     facts: dict[str, Any] = {"mode": f"{mode:04o}", "owner": found.st_uid, "path": str(folder)}
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        remedy = f"give it to the user who works here: chown {os.geteuid()} {folder}"
-        failure = Reason.STATE_DIR_DENIED.wire
-        yield DoctorFinding(
-            "state", "problem", f"{folder} is not ours to use", remedy, failure, facts
+    failure = Reason.STATE_DIR_DENIED.wire
+    if found.st_uid != os.geteuid() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        remedy = (
+            f"run as user {found.st_uid}, or give it to the user who works here: "
+            f"chown -R {os.geteuid()} {folder}"
         )
-        return
-    if not mode & _OTHERS:
-        yield DoctorFinding("state", "ok", f"{folder} is its owner's alone", facts=facts)
-        return
-    files = [each for each in folder.iterdir() if not each.is_symlink()]
-    writable = sorted(each.name for each in files if each.stat().st_mode & _OTHERS_WRITE)
-    facts["writableByOthers"] = writable
-    remedy = f"chmod 700 {folder}"
-    if mode & _OTHERS_WRITE or writable:
-        words = f"others can write in {folder} (mode {mode:04o}), and so take any lease"
-        failure = Reason.STATE_DIR_DENIED.wire
+        words = f"{folder} is not ours to use"
         yield DoctorFinding("state", "problem", words, remedy, failure, facts)
+        return
+    exposed = dict(open_to_others(folder))
+    facts["openToOthers"] = [str(path.relative_to(folder)) for path in exposed][:_NAMES_MAX]
+    writable = mode & _OTHERS and any(each & _OTHERS_WRITE for each in exposed.values())
+    if writable:
+        words = f"others can write in {folder} (mode {mode:04o}), and so take any lease"
+        yield DoctorFinding("state", "problem", words, _CLOSE, failure, facts)
+    elif exposed:
+        names = ", ".join(facts["openToOthers"][:3])
+        words = f"{len(exposed)} of our files and folders are open to others ({names})"
+        yield DoctorFinding("state", "note", words, _CLOSE, facts=facts)
     else:
-        words = f"others can look into {folder} (mode {mode:04o})"
-        yield DoctorFinding("state", "note", words, remedy, facts=facts)
+        yield DoctorFinding("state", "ok", f"{folder} is its owner's alone", facts=facts)
+
+
+def open_to_others(folder: Path) -> Iterator[tuple[Path, int]]:
+    """What we have made and others could open, with its mode; first the folder itself."""
+    known = [each for each in folder.iterdir() if _is_ours(each.name)]
+    below = (path for each in known if each.is_dir() for path in each.rglob("*"))
+    for path in (folder, *sorted(known), *below):
+        with suppress(FileNotFoundError):  # gone meanwhile
+            mode = path.lstat().st_mode
+            if mode & _OTHERS and not stat.S_ISLNK(mode):
+                yield path, stat.S_IMODE(mode)
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(state_files.OURS) or name in state_files.OUR_FOLDERS
+
+
+def close_to_others(folder: Path) -> int:
+    """Take from others what they could do with what we have made; how many files and folders."""
+    exposed = list(open_to_others(folder))
+    for path, mode in exposed:
+        with suppress(FileNotFoundError):
+            path.chmod(mode & ~_OTHERS)
+    return len(exposed)
 
 
 def ignored(folder: Path) -> Iterator[DoctorFinding]:
@@ -140,6 +167,9 @@ def served(folder: Path, wanted: str | None) -> Iterator[DoctorFinding]:
         return
     try:
         hello = _greeting(folder)
+    except PermissionError as error:
+        words = f"it was not asked, since another user could be there: {error.strerror}"
+        yield DoctorFinding("sidecar", "problem", words, _CLOSE, unreachable, {"running": False})
     except TimeoutError:
         words = "something takes connections on the socket, and says nothing"
         remedy = "is it stopped? `kill -CONT`, or end it and start it again"
@@ -159,6 +189,11 @@ def served(folder: Path, wanted: str | None) -> Iterator[DoctorFinding]:
 
 def _greeted(hello: dict[str, Any]) -> DoctorFinding:
     said = hello.get("hello")
+    overloaded = Reason.AUTHORITY_OVERLOADED.wire
+    if hello.get("failureClasses") == [overloaded]:
+        words = "it has as many connections as it may have"
+        remedy = f"end some of its clients; {limits.CONNECTIONS_MAX} and `ulimit -n` bound them"
+        return DoctorFinding("sidecar", "problem", words, remedy, overloaded, {"running": True})
     if not isinstance(said, dict):
         words = f"it speaks another protocol than ours, which is {sidecar.PROTOCOL}"
         remedy = "stop it, and start the one that belongs to this command"
@@ -175,6 +210,10 @@ def _greeted(hello: dict[str, Any]) -> DoctorFinding:
         remedy = "stop it, and start it again with the version that is installed"
         failure = Reason.CONTRACT_DRIFT.wire
         return DoctorFinding("sidecar", "problem", words, remedy, failure, facts)
+    if said.get("snapshotFailure"):
+        words += f"; it could write no snapshot: {said['snapshotFailure']}"
+        remedy = "nothing to do: it tries again; until then a start is slow"
+        return DoctorFinding("sidecar", "note", words, remedy, facts=facts)
     return DoctorFinding("sidecar", "ok", words, facts=facts)
 
 
@@ -184,8 +223,9 @@ def _greeting(folder: Path) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
         channel.settimeout(_GREETING_SECONDS)
         sockets.connect(channel, folder, SOCKET)
-        try:
+        with suppress(BrokenPipeError):  # it may have said why it hangs up
             channel.sendall(orjson.dumps(hello) + b"\n")
+        try:
             with channel.makefile("rb") as lines:
                 line = lines.readline(65_536)
         except ConnectionError:

@@ -27,6 +27,7 @@ from ...authority import (
 )
 from ...authority.engine import engine
 from ...authority.journal import sqlite, state_files
+from ...authority.views import high_water, replay, trajectory
 from ...contracts import Reason, limits
 from .finding import DoctorFinding
 from .folder import holder_of
@@ -34,6 +35,7 @@ from .folder import holder_of
 _LOOKS_MAX = 3
 _TAIL_BYTES = 262_144  # more than a line of evidence has
 _RESTORE = "keep a copy; `understudy replay` names the first bad row; restore from a backup"
+_NEWER = "the journal lost rows, as an old backup does: find the newer one"
 _REBUILD = "`understudy rebuild` makes it anew from the journal"
 _READ = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
@@ -77,14 +79,18 @@ def _looked(folder: Path) -> Iterator[DoctorFinding]:
         yield DoctorFinding("journal", "note", words, remedy)
         return
     busy = holder_of(folder) is not None
-    evidence = end_of(folder / TRAJECTORY)  # first: it is never ahead of the journal
+    known = high_water.high_water_marks(folder)  # first: they are never ahead of the journal
+    evidence = end_of(folder / TRAJECTORY)
     try:
         with _opened(folder, still=not log.exists()) as journal:
             yield from recovered(journal, log)
+            yield from rewound(journal, known)
             yield followed(journal, evidence, busy=busy)
             head_seq = journal.last_seq()
     except Unavailable as error:
-        yield DoctorFinding("journal", "problem", str(error), _RESTORE, error.reason.wire)
+        is_denied = error.reason is Reason.STATE_DIR_DENIED  # its words say what to do
+        advice = None if is_denied else _RESTORE
+        yield DoctorFinding("journal", "problem", str(error), advice, error.reason.wire)
     except (apsw.Error, ValueError, LookupError, TypeError) as error:
         words, failure = f"it cannot be read: {error}", Reason.JOURNAL_CORRUPT.wire
         yield DoctorFinding("journal", "problem", words, _RESTORE, failure)
@@ -152,6 +158,33 @@ def _clock(wall_ms: int) -> DoctorFinding:
     return DoctorFinding("clock", "note", words, remedy, facts=facts)
 
 
+def rewound(journal: Storage, known: dict[str, int]) -> Iterator[DoctorFinding]:
+    """Whether the journal ends before a row that was answered; other checks ask other files."""
+    seq, head_seq = known.get(state_files.ANSWERED, 0), journal.last_seq()
+    if seq > head_seq:
+        words = f"row {seq} was answered here, and the journal ends with row {head_seq}"
+        failure = Reason.TRAJECTORY_MISMATCH.wire
+        facts = {"answeredSeq": seq, "rows": head_seq}
+        yield DoctorFinding("journal", "problem", words, _NEWER, failure, facts)
+
+
+def every_row(folder: Path) -> Iterator[DoctorFinding]:
+    """Decide every row again, and hold it against its evidence; whoever is at work may be ahead."""
+    with open_journal(folder, read_only=True) as journal:
+        replayed = replay.replay(journal)
+        seen, differs = trajectory.verify(folder / TRAJECTORY, journal)
+        is_behind = seen < journal.last_seq() and holder_of(folder) is not None
+    if replayed.mismatch is not None:
+        failure = Reason.REPLAY_MISMATCH.wire
+        yield DoctorFinding("rows", "problem", replayed.mismatch, _RESTORE, failure)
+    elif differs is not None and not is_behind:
+        failure = Reason.TRAJECTORY_MISMATCH.wire
+        yield DoctorFinding("rows", "problem", differs, _REBUILD, failure)
+    else:
+        words = f"{replayed.rows} rows replay to the same bytes, and their evidence is theirs"
+        yield DoctorFinding("rows", "ok", words, facts={"rows": replayed.rows})
+
+
 # --- the trajectory -------------------------------------------------------------------------------
 
 
@@ -200,8 +233,7 @@ def followed(journal: Storage, evidence: EvidenceLook, *, busy: bool) -> DoctorF
         return DoctorFinding("trajectory", "problem", words, _REBUILD, failure, facts)
     if evidence.seq > head_seq:
         words = f"it knows row {evidence.seq}, and the journal ends with row {head_seq}"
-        remedy = "the journal lost rows, as an old backup does: find the newer one"
-        return DoctorFinding("trajectory", "problem", words, remedy, failure, facts)
+        return DoctorFinding("trajectory", "problem", words, _NEWER, failure, facts)
     row = journal.row(evidence.seq) if evidence.seq else None
     if evidence.digest != (row.digest if row else GENESIS):
         words = f"row {evidence.seq} is another one there than in the journal"

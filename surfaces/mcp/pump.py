@@ -25,7 +25,7 @@ import socket
 import sys
 import time
 
-from ...authority.journal import state_files
+from ...authority.journal import private, state_files
 from ...authority.service import sockets
 from . import wire
 
@@ -360,7 +360,7 @@ def _spawn(folder: str) -> bool:
 
     It gets the lock from us, so that of many pumps that miss one, one starts one.
     """
-    lock = os.open(f"{folder}/{wire.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = private.opener(f"{folder}/{wire.LOCK}", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -381,8 +381,8 @@ def _spawn(folder: str) -> bool:
 
 
 def _become_gateway(folder: str, lock: int) -> NoReturn:
-    os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)
-    log = os.open(f"{folder}/run/{wire.LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    private.make_folder(f"{folder}/run")
+    log = private.opener(f"{folder}/run/{wire.LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     if os.fstat(log).st_size > _LOG_BYTES_MAX:
         os.ftruncate(log, 0)
     nothing = os.open(os.devnull, os.O_RDONLY)

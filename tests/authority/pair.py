@@ -387,7 +387,8 @@ class Pair:
         replayed = replay(self.desk.journal)
         assert replayed.mismatch is None
         assert replayed.head == self.desk.authority.head
-        rows_alone = MemoryJournal(Disk(rows=list(self.desk.journal.read())))
+        journal = self.desk.journal
+        rows_alone = MemoryJournal(Disk(epoch=journal.epoch(), rows=list(journal.read())))
         for journal in (rows_alone, self.desk.journal):
             state, head, _ = recover(journal)
             assert dump(state) == dump(self.desk.authority.state)

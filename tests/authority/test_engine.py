@@ -269,7 +269,9 @@ def test_a_snapshot_and_the_rows_after_it_are_the_whole_fold(seed: int) -> None:
     pair.desk.authority.snapshot()
     pair.wander(random, 30)
     with_snapshot = recover(pair.desk.journal)
-    without = recover(MemoryJournal(Disk(rows=list(pair.desk.journal.read()))))
+    without = recover(
+        MemoryJournal(Disk(epoch=pair.desk.journal.epoch(), rows=list(pair.desk.journal.read())))
+    )
     assert dump(with_snapshot[0]) == dump(without[0]) == dump(pair.desk.authority.state)
     assert with_snapshot[1:] == without[1:]
 

@@ -11,7 +11,7 @@ from tests.fakes.journal import MemoryJournal
 from tests.limits import stands_on
 from understudy.authority.journal import state_dir
 from understudy.authority.journal.clock import HybridClock
-from understudy.authority.journal.journal import Unavailable
+from understudy.authority.journal.journal import Head, Snapshot, Unavailable
 from understudy.authority.journal.sqlite import SqliteJournal
 from understudy.authority.journal.state_files import JOURNAL
 from understudy.authority.service.local import Office
@@ -126,3 +126,12 @@ def test_a_second_writer_waits_so_long_and_then_gives_up(
         assert str(os.getpid()) in str(refused.value)
     assert limits.LOCK_WAIT_MS <= sum(passed_s) * 1000 <= limits.LOCK_WAIT_MS + 100
     Office(tmp_path).close()
+
+
+@stands_on("SNAPSHOT_PIECE_BYTES")
+def test_an_image_of_so_many_bytes_is_one_value_and_a_longer_one_is_in_pieces() -> None:
+    size = limits.SNAPSHOT_PIECE_BYTES
+    for length, pieces in ((size, []), (size + 1, [size, 1])):
+        saved = Snapshot.of(Head(), bytes(length))
+        assert [len(each) for each in saved.pieces] == pieces
+        assert len(saved.values[3]) == (0 if pieces else length)

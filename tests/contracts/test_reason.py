@@ -88,6 +88,7 @@ ENDS_LEASE = {
     "lease_fence_unknown": "the authority has never granted it: its past is another one",
     "lease_fence_stale": "there is a newer holder",
     "lease_stale": "its time is over",
+    "job_timed_out": "it was held for as long as may be",
     "job_claim_lapsed": "its time is over; so it is said to a claim that was to extend it",
     "lease_contention_active": "there is another holder; so it is said to such a claim",
     "lease_owner_mismatch": "the term with this fence is another's",

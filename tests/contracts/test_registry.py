@@ -86,6 +86,17 @@ OURS = {
     "route.set": "op/cli.route_set",
     "coordinator.designate": "op/cli.coordinator_designate",
     "node.register": "op/cli.node_register",
+    "node.unregister": "op/cli.node_unregister",
+    "node.list": "op/mcp.node_list",
+    "route.list": "op/mcp.route_list",
+    "job.list": "op/mcp.job_list",
+    "limit.set": "op/cli.limit_set",
+    "limit.clear": "op/cli.limit_clear",
+    "limit.list": "op/mcp.limit_list",
+    "schedule.set": "op/cli.schedule_set",
+    "schedule.clear": "op/cli.schedule_clear",
+    "schedule.fire": "op/cli.schedule_fire",
+    "schedule.list": "op/mcp.schedule_list",
     "spec.submit": "op/mcp.spec_submit",
     "spec.claim": "op/mcp.spec_claim",
     "spec.materialize": "op/mcp.spec_materialize",
@@ -119,6 +130,12 @@ NARROW = {
     "route.set": {"cli", "coordinator"},
     "coordinator.designate": {"cli", "coordinator"},
     "node.register": {"cli", "coordinator"},
+    "node.unregister": {"cli", "coordinator"},
+    "limit.set": {"cli", "coordinator"},
+    "limit.clear": {"cli", "coordinator"},
+    "schedule.set": {"cli", "coordinator"},
+    "schedule.clear": {"cli", "coordinator"},
+    "schedule.fire": {"cli", "coordinator"},
 }
 READS = {
     "dep.diagnostics", "issue.backend_status", "issue.blocked", "issue.check", "issue.list",
@@ -128,7 +145,8 @@ READS = {
     "observe.instruction", "observe.latest", "observe.needs_attention", "observe.projection",
     "coherence.check", "instruction.check", "required.decision_verify", "required.delta",
     "required.gate_ref", "required.projection", "required.witness_verify",
-    "job.show", "job.roster", "spec.show", "spec.list", "dispatch.roster", "pause.list",
+    "job.show", "job.roster", "job.list", "node.list", "route.list", "limit.list", "schedule.list",
+    "spec.show", "spec.list", "dispatch.roster", "pause.list",
 }  # fmt: skip
 
 

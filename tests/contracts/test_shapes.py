@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from tests.long import IS_LONG, SCALED, SHARE, tried
 from tests.together import together
-from understudy.contracts import canonical, documents, limits, shapes
+from understudy.contracts import Reason, canonical, documents, limits, shapes
 from understudy.contracts.registry.check import validator
 from understudy.contracts.requests.host_actions import host_actions
 from understudy.contracts.requests.request import Door, Request, parse
@@ -30,6 +30,7 @@ Node = Mapping[str, Any]
 SCHEMA: Node = documents.load("schemas/request.schema.json")
 ACTIONS = sorted(SHAPES)
 DOOR = Door("mcp", frozen_clock=True)  # a door that lets `now` in
+CALENDAR = (Reason.SCHEDULE_CRON_INVALID, Reason.SCHEDULE_ZONE_UNKNOWN)
 
 
 # --- the two judges -----------------------------------------------------------------------------
@@ -43,7 +44,9 @@ class Verdict(NamedTuple):
 def verdict(document: object) -> Verdict | None:
     """What the two say; None for a document outside the canonical profile, which has no say."""
     data = canonical.encode(document)
-    decoder = isinstance(parse(data, DOOR), Request)
+    parsed = parse(data, DOOR)
+    # A calendar is asked after the decoder, and no schema can.
+    decoder = isinstance(parsed, Request) or parsed.reason in CALENDAR
     try:
         decoded = canonical.decode(data)
     except canonical.NotCanonical:
@@ -167,7 +170,9 @@ ID = st.builds(
     str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + "._-", max_size=127)
 )  # as `shapes.ID_PATTERN` has it
 STEP_KEY = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + "._:-", max_size=127))
-JOB_ID = ID | st.builds("{}:{}".format, ID, STEP_KEY)
+FIRED_ID = ID | st.builds("{}@{}".format, ID, st.integers(0, 10**16 - 1))
+JOB_ID = FIRED_ID | st.builds("{}:{}".format, ID, STEP_KEY)
+SCHEDULE_ID = ID.map(lambda text: text[:64])
 ANY_CHARACTER = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 LINE_CHARACTER = st.characters(
     exclude_categories=["Cs"], exclude_characters="".join(map(chr, [*range(32), 127]))
@@ -213,6 +218,10 @@ def _sound_string(branch: Node) -> st.SearchStrategy[str]:
         return STEP_KEY
     if pattern == shapes.JOB_ID_PATTERN:
         return JOB_ID
+    if pattern == shapes.PLAIN_JOB_ID_PATTERN:
+        return FIRED_ID
+    if pattern == shapes.SCHEDULE_ID_PATTERN:
+        return SCHEDULE_ID
     assert pattern in (shapes.LINE_PATTERN, None), f"teach the test {pattern}"
     alphabet = LINE_CHARACTER if pattern else ANY_CHARACTER
     return st.text(alphabet, min_size=branch.get("minLength", 0), max_size=8)
@@ -375,6 +384,8 @@ def test_patterns_are_those_of_the_decoder() -> None:
         shapes.ID_PATTERN,
         shapes.JOB_ID_PATTERN,
         shapes.LINE_PATTERN,
+        shapes.PLAIN_JOB_ID_PATTERN,
+        shapes.SCHEDULE_ID_PATTERN,
         shapes.STEP_KEY_PATTERN,
     }
 

@@ -42,6 +42,9 @@ class MemoryJournal:
         self.disk.epoch += 1
         return self.disk.epoch
 
+    def epoch_starts(self) -> list[tuple[int, int]]:
+        return []
+
     def append(self, entries: Sequence[Entry], expected_seq: int, epoch: int) -> None:
         if epoch != self.disk.epoch or expected_seq != len(self.disk.rows):
             raise Unavailable(Reason.JOURNAL_DEPOSED, f"epoch {epoch}, row {expected_seq}")

@@ -34,7 +34,12 @@ class Caller:
         self._socket.settimeout(PATIENCE_SECONDS)
         self._file = self._socket.makefile("rb")
         self.send(HELLO)
-        self.line()
+        self.greeting = self.line()
+
+    @property
+    def greeted(self) -> bool:
+        """Whether it was let in."""
+        return b'"hello"' in self.greeting
 
     def __enter__(self) -> Self:
         return self
@@ -45,6 +50,9 @@ class Caller:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._file.close()
         self._socket.close()
 

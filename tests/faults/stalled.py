@@ -88,6 +88,7 @@ def work(shift: Shift) -> None:
 
 def _is_idle(shift: Shift, *, wanted: bool) -> bool:
     shift.turn()
+    assert isinstance(shift.machine, ChainRunner | Courier)
     return shift.machine.is_idle is wanted
 
 

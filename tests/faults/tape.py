@@ -119,7 +119,9 @@ class Tape(Tap):
         self.log.append(Heard(rows))
 
     def opened(self, path: Path, flags: int, *, fresh: bool) -> None:
-        if fresh and self._ours(path):
+        # A database is made empty before SQLite opens it.
+        is_new = fresh or (path.exists() and self._numbers.get(path.name) is None)
+        if is_new and self._ours(path):
             number = self._made(path.name)
             if flags & _SYNCS_ITS_FOLDER:
                 self._new_logs.add(number)

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
+import orjson
 import pytest
 
 from tests.faults.aftermath import prove, pump
 from tests.faults.load import Load
 from tests.long import LONG, few
-from tests.surfaces.process import Dispatch
+from tests.surfaces.process import Dispatch, report_of, understudy
+from understudy.authority import TRAJECTORY, Office
 from understudy.contracts import limits
 
 PAGE_BYTES = 4096
@@ -95,3 +97,67 @@ def test_a_full_disk_under_a_snapshot_takes_no_row_and_no_answer_away(
         running.finish()
         assert "Traceback" not in running.complaint(), running.complaint()
     prove(state_dir, load, heard)
+
+
+# --- what is committed is said to be -------------------------------------------------------------
+
+
+@pytest.fixture
+def full(state_dir: Path) -> Path:
+    """A state directory with one issue, on whose trajectory every write finds the disk full."""
+    report_of("issue", "add", "first", "--state-dir", state_dir)
+    path = state_dir / TRAJECTORY
+    path.rename(state_dir / "kept")
+    path.symlink_to("/dev/full")
+    return state_dir
+
+
+def _make_room(state_dir: Path) -> None:
+    (state_dir / TRAJECTORY).unlink()
+    (state_dir / "kept").rename(state_dir / TRAJECTORY)
+
+
+def test_a_command_whose_evidence_finds_no_room_says_that_it_is_done(full: Path) -> None:
+    done = understudy("issue", "add", "second", "--state-dir", full)
+    assert done.returncode == 13, done.stderr
+    assert done.stdout == b"added us-2  open  second\n"
+    said = done.stderr.decode()
+    assert "committed as us-2; evidence is behind until there is room" in said
+    assert "No space left on device" in said
+    assert "Traceback" not in said
+
+
+def test_a_program_is_told_so_too(full: Path) -> None:
+    done = understudy("issue", "add", "second", "--json", "--state-dir", full)
+    assert done.returncode == 13
+    answer = orjson.loads(done.stdout)
+    assert (answer["result"], answer["issue"]["id"]) == ("accepted", "us-2")
+    assert "No space left" in answer["evidenceBehind"]
+
+
+def test_a_refusal_keeps_its_own_code(full: Path) -> None:
+    done = understudy("issue", "claim", "us-9", "--assignee", "a", "--state-dir", full)
+    assert done.returncode == 3, done.stderr
+
+
+def test_nothing_more_is_decided_before_the_evidence_has_caught_up(full: Path) -> None:
+    with Office(full) as office:
+        assert office.ask("issue.add", {"title": "t"})["result"] == "accepted"
+        assert "No space left" in str(office.left_behind)
+        with pytest.raises(OSError, match="No space left"):
+            office.ask("issue.add", {"title": "t"})
+        assert office.authority.head.seq == 2
+
+
+def test_with_room_the_next_command_fills_the_evidence_in(full: Path) -> None:
+    assert understudy("issue", "add", "second", "--state-dir", full).returncode == 13
+    _make_room(full)
+    assert report_of("issue", "add", "third", "--state-dir", full)["seq"] == 3
+    assert report_of("verify", "--state-dir", full)["rows"] == 3
+
+
+def test_a_stream_of_requests_is_answered_as_far_as_it_is_committed(full: Path) -> None:
+    with Dispatch(full) as running:
+        assert running.ask("issue.add", title="second")["result"] == "accepted"
+        assert running.finish() == 13
+        assert "evidence is behind" in running.complaint()

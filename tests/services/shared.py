@@ -79,7 +79,7 @@ class Database:
         with self.connect() as db:
             db.execute(f"SET search_path = {parsed(url).schema}")
             db.execute("SET session_replication_role = replica")  # no triggers
-            db.execute("DELETE FROM journal; DELETE FROM snapshot")
+            db.execute("DELETE FROM journal; DELETE FROM snapshot; DELETE FROM epoch_start")
             db.execute("UPDATE head SET epoch = 0, holder = NULL")
             db.execute("SELECT clear_tables(); UPDATE watermark SET seq = 0")
 

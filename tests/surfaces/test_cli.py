@@ -101,6 +101,17 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "route clear": (["k."], "k.  to anybody"),
     "coordinator designate": (["ann"], "coordinator: ann"),
     "node register": (["ann", "--may", "job.claim"], "ann  job.claim"),
+    "node list": ([], "no nodes: any name may work\ncoordinator: "),
+    "node unregister": (["ann"], "unregistered ann"),
+    "route list": ([], "no routes"),
+    "job list": (["--kind", "k."], "j  claimed  k.x"),
+    "limit set": (["k.", "--concurrency", "2", "--timeout", "1h"], "k.  1 of 2 held  at most 3600"),
+    "limit list": ([], "mail  30 a minute, 1 at once"),
+    "limit clear": (["mail"], "mail  no limit"),
+    "schedule add": (["every 10m", "--id", "poll", "--kind", "k"], "poll  every 600 s  UTC  k"),
+    "schedule list": ([], "daily  0 3 * * *  Europe/Berlin  k.x  fired 0  next "),
+    "schedule fire": (["past", "--due-ms", "1000"], "made past@1000"),
+    "schedule remove": (["daily"], "removed daily"),
     "policy show": ([], "mutations: open; reads: not journaled"),
     "policy set": (["--evidence-reads"], "reads: journaled"),
     "guard": (["--resource", "issue/w", "--fence", "FENCE"], "is current, for "),
@@ -153,6 +164,20 @@ def _specs(scene: Scene, tmp_path: Path) -> None:
         assert scene.run(*words).code == 0
 
 
+def _owner_says(scene: Scene) -> None:
+    """Limits, schedules and two nodes."""
+    for words in (
+        ("limit", "set", "mail", "--rate", "30"),
+        ("schedule", "add", "0 3 * * *", "--id", "daily", "--kind", "k.x", "--timezone",
+         "Europe/Berlin"),
+        ("schedule", "add", "every 1s", "--id", "past", "--kind", "k.x", "--start",
+         "1970-01-01T00:00:00Z"),
+        ("node", "register", "ann"),
+        ("node", "register", "bob"),
+    ):  # fmt: skip
+        assert scene.run(*words).code == 0
+
+
 def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
     (tmp_path / "more.jsonl").write_bytes(b'{"id":"m","title":"more"}\n')
     (tmp_path / "ops.jsonl").write_bytes(
@@ -163,6 +188,8 @@ def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
         assert scene.run("job", "log", "export", "log.jsonl").code == 0
     if name.startswith(("spec ", "job dispatch ")):
         _specs(scene, tmp_path)
+    if name.startswith(("schedule ", "limit ")) or name == "node unregister":
+        _owner_says(scene)
     words = name.split()
     known = {
         "HOLDER": scene.holder,

@@ -284,7 +284,7 @@ def test_few_files_are_few_connections(worked: Path, monkeypatch: pytest.MonkeyP
     ("folder_mode", "file_mode", "status"),
     [
         (0o700, 0o600, "ok"),
-        (0o700, 0o666, "ok"),
+        (0o700, 0o666, "note"),
         (0o755, 0o644, "note"),
         (0o710, 0o600, "note"),
         (0o755, 0o664, "problem"),

@@ -1,7 +1,7 @@
 """The journal itself: rows under one epoch, and who is the one that writes them.
 
     journal    one row per decided request, as in SQLite; rows are added, and nothing else
-    snapshot   at most one: the newest image of the state
+    snapshot   at most one: the newest image of the state; a long one is in snapshot_piece
     head       format version, node, epoch, and who is active, with a beat that counts up
 
 A batch is one statement, which the server ends by itself: no lock ever waits for a client, however
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _RETRY_SECONDS = 30.0  # how long an active one waits for a database that is lost
 _PAUSE_SECONDS, _PAUSE_SECONDS_MAX = 0.02, 1.0  # between two tries
 _READ_ROWS = 1_000  # at once
-_IMAGE_BYTES_MAX = 512 * 1024 * 1024  # a value may have twice that
 _IMAGE_BYTES_PER_SECOND = 10_000_000  # at the least
 _REFUSED = "UD001"  # the trigger's own error
 _COLUMNS = "seq, epoch, wall_ms, counter, node, request, response, changes, digest, state_digest"
@@ -142,11 +141,8 @@ class PostgresJournal:
                 db.execute(_FILL, tuple(map(list, zip(*part, strict=True))))
             db.execute("ALTER TABLE journal ENABLE TRIGGER refuse_strangers")
             snapshot = load.snapshot()
-            if snapshot is not None and len(snapshot.image) <= _IMAGE_BYTES_MAX:
-                head = snapshot.head
-                db.answer_seconds += len(snapshot.image) / _IMAGE_BYTES_PER_SECOND
-                values = (head.seq, head.digest, head.state_digest, snapshot.image)
-                db.execute(_SNAPSHOT, (*values, snapshot.digest))
+            if snapshot is not None:
+                _put_snapshot(db, snapshot)
             epoch = max(epoch + 1, load.epoch)
             db.execute("UPDATE head SET node = %s, epoch = %s", (load.node, epoch))
         return epoch
@@ -227,18 +223,27 @@ class PostgresJournal:
 
     def snapshot(self) -> Snapshot | None:
         found = self._maybe("SELECT seq, digest, state_digest, image, image_digest FROM snapshot")
-        return None if found is None else Snapshot(Head(*found[:3]), found[3], found[4])
+        if found is None:
+            return None
+        head, image, digest = Head(*found[:3]), found[3], found[4]
+        if image == b"" and self._one("SELECT to_regclass('snapshot_piece') IS NOT NULL")[0]:
+            # Pieces that are replaced meanwhile make an image that is not sound, and costs time.
+            pieces = self._all("SELECT data FROM snapshot_piece ORDER BY number")
+            image = b"".join(data for (data,) in pieces)
+        return Snapshot(head, image, digest)
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        if len(snapshot.image) > _IMAGE_BYTES_MAX:
-            return  # the next start takes longer
-        head = snapshot.head
-        values = (head.seq, head.digest, head.state_digest, snapshot.image, snapshot.digest)
         failpoint("snapshot.begun")
-        with self._lock:
-            self._db.answer_seconds += len(snapshot.image) / _IMAGE_BYTES_PER_SECOND
-            self._all(_SNAPSHOT, values)
-            self._db.answer_seconds = ANSWER_SECONDS
+
+        def put() -> None:
+            with noticing(self._db), self._db.transaction():
+                _put_snapshot(self._db, snapshot)
+
+        with self._lock, _naming(Reason.JOURNAL_WRITE_FAILED):
+            try:
+                put()
+            except Lost as error:
+                self._again(error, put)
 
     # --- errands ------------------------------------------------------------------------------
 
@@ -311,6 +316,11 @@ class PostgresJournal:
         epoch = self._take(_TAKE + " RETURNING epoch")
         assert epoch is not None, "`head` has one row"
         return epoch
+
+    def epoch_starts(self) -> list[tuple[int, int]]:
+        with self._lock:
+            rows = self._db.execute("SELECT epoch, after_seq FROM epoch_start ORDER BY epoch")
+            return [(int(epoch), int(after_seq)) for epoch, after_seq in rows.fetchall()]
 
     def stand_in(self) -> int | None:
         """Take over if no authority is at work: our epoch. None where one is.
@@ -449,6 +459,18 @@ class PostgresJournal:
 
 
 _UNREACHABLE = Reason.JOURNAL_UNREACHABLE
+
+
+def _put_snapshot(db: Link, snapshot: Snapshot) -> None:
+    """In the caller's transaction."""
+    db.answer_seconds = ANSWER_SECONDS + len(snapshot.image) / _IMAGE_BYTES_PER_SECOND
+    try:
+        db.execute("DELETE FROM snapshot_piece")
+        for numbered in enumerate(snapshot.pieces):
+            db.execute("INSERT INTO snapshot_piece VALUES (%s, %b)", numbered)
+        db.execute(_SNAPSHOT, snapshot.values)
+    finally:
+        db.answer_seconds = ANSWER_SECONDS
 
 
 def _refuse_occupied(db: Link, place: JournalUrl) -> int:

@@ -153,8 +153,29 @@ BEGIN
 END $$;
 """
 
-# The tables once for each version of them.
-STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES, _TABLES, _TABLES)
+# An image that is too long for one value lies here, and its column in `snapshot` is empty.
+_PIECES = """
+CREATE TABLE IF NOT EXISTS snapshot_piece (number bigint PRIMARY KEY, data bytea NOT NULL);
+ALTER TABLE snapshot_piece ALTER data SET STORAGE EXTERNAL;
+"""
+
+# However an epoch is taken, the last row before it is written down.
+_STARTS = """
+CREATE TABLE IF NOT EXISTS epoch_start (epoch bigint PRIMARY KEY, after_seq bigint NOT NULL);
+CREATE OR REPLACE FUNCTION note_epoch() RETURNS trigger
+LANGUAGE plpgsql SET search_path FROM CURRENT
+AS $$
+BEGIN
+    INSERT INTO epoch_start SELECT NEW.epoch, coalesce(max(seq), 0) FROM journal;
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS note_epoch ON head;
+CREATE TRIGGER note_epoch AFTER UPDATE OF epoch ON head
+    FOR EACH ROW WHEN (NEW.epoch <> OLD.epoch) EXECUTE FUNCTION note_epoch();
+"""
+
+# The tables are made anew where they have changed.
+STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES, _PIECES, _TABLES, _STARTS)
 
 
 def version(db: psycopg.Connection[Any]) -> int:

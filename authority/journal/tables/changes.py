@@ -29,8 +29,10 @@ from .schema import (
     INSTANCE,
     ISSUE,
     JOB,
+    KIND_LIMIT,
     LEASE,
     PAUSE,
+    SCHEDULE,
     SCHEMA,
     SPEC_LEASE,
     SUBLEASE,
@@ -96,6 +98,14 @@ def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
             yield query, (one.issue_id, one.depends_on_id, one.type)
         case outcome.JobPut(job):
             yield _put(JOB, _job(job))
+        case outcome.LimitPut(limit):
+            yield _put(KIND_LIMIT, [getattr(limit, name) for name, _ in KIND_LIMIT.columns])
+        case outcome.LimitDropped(kind):
+            yield "DELETE FROM kind_limit WHERE kind = ?", (kind,)
+        case outcome.SchedulePut(schedule):
+            yield _put(SCHEDULE, [getattr(schedule, name) for name, _ in SCHEDULE.columns])
+        case outcome.ScheduleDropped(schedule_id):
+            yield "DELETE FROM schedule WHERE schedule_id = ?", (schedule_id,)
         case outcome.PausePut(one):
             yield _put(PAUSE, [one.scope, one.reason, one.by_name, one.since_ms])
         case outcome.PauseDropped(scope):
@@ -108,8 +118,9 @@ def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
             outcome.PolicySet() | outcome.ChecksSet() | outcome.WitnessPut() | outcome.DecisionPut()
             | outcome.Answered() | outcome.Lapsed() | outcome.HandoverPut() | outcome.SessionPut()
             | outcome.SessionDropped() | outcome.FeaturePut() | outcome.JobQuarantined()
-            | outcome.DirectivePut() | outcome.MemberPut() | outcome.Designated()
-            | outcome.OperationAdmitted()
+            | outcome.DirectivePut() | outcome.MemberPut() | outcome.MemberDropped()
+            | outcome.Designated() | outcome.OperationAdmitted() | outcome.JobsDue()
+            | outcome.LimitDrawn()
         ):  # fmt: skip
             pass  # the tables show work and leases
         case _:
@@ -166,13 +177,14 @@ def _moved(change: outcome.SpecMoved) -> Statement:
 
 
 def _job(job: JobRecord) -> list[object]:
-    sent = job.dispatched
+    sent, order = job.dispatched, job.ordered
     status = "dispatched" if sent and job.state is JobState.PENDING else job.state
     return [
         job.job_id, job.spec_id or None, job.step_key or None, job.kind, status, job.payload,
         job.author, job.attempts, excused_of(job), job.fence, job.scheduled_ms, job.completed_ms,
         job.completed_by or None, job.reason or None, sent and sent.at_ms, sent and sent.by,
-        sent and sent.file, job.approval, job.steered_by,
+        sent and sent.file, order.priority, order.run_at_ms or None, order.timeout_ms or None,
+        job.approval, job.steered_by,
     ]  # fmt: skip
 
 

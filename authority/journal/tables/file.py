@@ -7,6 +7,7 @@ from typing import Any
 
 import apsw
 
+from .. import private
 from ..failpoint import failpoint
 from ..journal import Journal, Row, changes_of
 from .changes import statements
@@ -19,6 +20,7 @@ class Tables:
     """See `SqlTables` for the promises. Several processes may let one file follow at once."""
 
     def __init__(self, path: Path) -> None:
+        private.touch(path)
         self._db = apsw.Connection(str(path))
         try:
             self._db.set_busy_timeout(5_000)

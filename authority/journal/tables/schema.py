@@ -7,7 +7,7 @@ lines of one text, and what is true is 1.
 from dataclasses import dataclass
 from typing import Literal
 
-VERSION = 4  # of these tables; a file of another version is made anew
+VERSION = 5  # of these tables; a file of another version is made anew
 
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -131,11 +131,26 @@ JOB = Table(
     "Jobs: `pending`, `dispatched`, `claimed`, `completed` or `cancelled`; at most one for a step.",
     _columns("""
         job_id spec_id step_key kind status payload author attempts# excused# fence# scheduled_ms#
-        completed_ms# completed_by reason dispatched_ms# dispatched_by file approval steered_by
+        completed_ms# completed_by reason dispatched_ms# dispatched_by file priority# run_at_ms#
+        timeout_ms# approval steered_by
     """),
     ("job_id",),
     unique=("spec_id", "step_key"),
     index=("status", "kind", "scheduled_ms"),
+)
+KIND_LIMIT = Table(
+    "kind_limit",
+    "What limits the jobs of a kind, or with a dot at its end of all kinds below; 0 is no limit.",
+    _columns("kind concurrency# rate_per_minute# burst# timeout_ms#"),
+    ("kind",),
+)
+SCHEDULE = Table(
+    "schedule",
+    "When jobs and specs are made by themselves, and the moment that each was made for last.",
+    _columns("""
+        schedule_id cron every_ms# timezone start_ms# missed makes template last_due_ms# fired#
+    """),
+    ("schedule_id",),
 )
 SPEC_LEASE = Table(
     "spec_lease", "Which runner has which spec.", _columns(f"spec_id {_TERM}"), ("spec_id",)
@@ -152,7 +167,7 @@ PAUSE = Table(
 
 SCHEMA = (
     ISSUE, DEPENDENCY, LEASE, SUBLEASE, INSTANCE, FIBER,
-    CHAIN_SPEC, JOB, SPEC_LEASE, DISPATCH_LEASE, PAUSE, WATERMARK,
+    CHAIN_SPEC, JOB, SPEC_LEASE, DISPATCH_LEASE, KIND_LIMIT, SCHEDULE, PAUSE, WATERMARK,
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ A claim is a lease on `job/<id>`. The holder renews it by claiming again with it
 with the right may expire it once its deadline has passed, by naming the very claim.
 """
 
+import dataclasses
 from typing import Any
 
 from msgspec import UNSET
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from ....contracts import (
     JOB_TRANSITIONS,
+    PRIORITY_DEFAULT,
     SNAPSHOT_TYPE,
     TERMINAL,
     Artifact,
@@ -18,6 +20,7 @@ from ....contracts import (
     CompleteJob,
     ExpireJob,
     JobMove,
+    JobOrder,
     JobRecord,
     JobState,
     Lease,
@@ -30,6 +33,7 @@ from ....contracts import (
     completed_job,
     completion_of,
     dispatch_resource,
+    is_fired,
     is_spent,
     job_resource,
     limits,
@@ -41,6 +45,7 @@ from ..outcome import (
     Change,
     JobPut,
     JobQuarantined,
+    JobsDue,
     LeaseDropped,
     LeasePut,
     MemberPut,
@@ -51,7 +56,8 @@ from ..scope import withheld
 from ..term import JOB, begin_term, claim_deadline, hold_term, renew_term
 from ..turn import Turn
 from .job_index import JobIndex
-from .roster import artifact_view, job_view
+from .kind_limit import draw, hold_back, outlast
+from .roster import artifact_view, job_view, order_view
 from .routes import (
     admits,
     coordinator,
@@ -88,10 +94,14 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
         scheduled_ms=turn.stamp.wall_ms,
         last_op=f"schedule/{job_id}",
     )
+    order = _order(turn, request)
+    if isinstance(order, Refused):
+        return order
+    job = job if order is None else replace(job, order=order)
     known = lane.jobs.get(job_id)
     if known is not None:
-        if (known.kind, known.payload, known.causal_deps) != (
-            job.kind, job.payload, job.causal_deps,
+        if (known.kind, known.payload, known.causal_deps, known.ordered) != (
+            job.kind, job.payload, job.causal_deps, job.ordered,
         ):  # fmt: skip
             return Refused(Reason.JOB_EXISTS, f"job {job_id}", job_id=job_id)
         return _leave(turn, known)
@@ -99,8 +109,32 @@ def schedule(turn: Turn, request: ScheduleJob) -> Outcome:
         return Refused(Reason.JOBS_FULL, f"job {job_id}", job_id=job_id)
     if _closes_a_circle(turn.lane, job):
         return Refused(Reason.JOB_DEPENDENCY_CYCLE, f"job {job_id}", job_id=job_id)
-    body = {"jobId": job_id, "kind": job.kind, "payload": request.payload}
+    body = {"jobId": job_id, "kind": job.kind, "payload": request.payload} | order_view(job)
     return _move(turn, job, None, JobMove.SCHEDULE, author, body=body, deps=job.causal_deps)
+
+
+def _order(turn: Turn, request: ScheduleJob) -> JobOrder | Refused | None:
+    """When, before which others and how long at most; None where nothing of it is said.
+
+    A delay counts from when the job was scheduled first.
+    """
+    job_id, now_ms, name = request.job_id, turn.stamp.wall_ms, f"job {request.job_id}"
+    run_at_ms, timeout_ms = request.run_at_ms or 0, request.timeout_ms
+    if is_fired(job_id) and turn.door not in ("cli", "coordinator"):
+        return Refused(Reason.JOB_ID_RESERVED, name, job_id=job_id)
+    if request.delay_ms is not None:
+        known = turn.lane.jobs.get(job_id)
+        run_at_ms = known.ordered.run_at_ms if known else now_ms + request.delay_ms
+    is_twice = request.run_at_ms is not None and request.delay_ms is not None
+    if is_twice or run_at_ms - now_ms > limits.JOB_DELAY_MS_MAX:
+        return Refused(Reason.JOB_RUN_AT_INVALID, name, job_id=job_id)
+    low, high = limits.JOB_TIMEOUT_MS_MIN, limits.JOB_TIMEOUT_MS_MAX
+    if timeout_ms is not None and not low <= timeout_ms <= high:
+        detail = f"{name}: timeoutMs {timeout_ms} is not within {low} and {high}"
+        return Refused(Reason.JOB_LIMIT_INVALID, detail, job_id=job_id)
+    priority = PRIORITY_DEFAULT if request.priority is None else request.priority
+    order = JobOrder(priority=priority, run_at_ms=run_at_ms, timeout_ms=timeout_ms or 0)
+    return None if order == JobOrder() else order
 
 
 def _closes_a_circle(lane: JobIndex, job: JobRecord) -> bool:
@@ -143,8 +177,11 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
     if denied is not None:
         return denied
     lease = renew_term(turn, JOB, request, deadline_ms, name) or _obstacle(turn, job)
+    if isinstance(lease, Lease):
+        lease = outlast(turn, job, lease) or lease
     if isinstance(lease, Refused):
         return lease
+    drawn = draw(turn, job.kind) if lease is None else ()
     if lease is None:
         lease = begin_term(turn, JOB, request, deadline_ms)
         job = replace(job, attempts=job.attempts + 1, fence=lease.fence, reason="")
@@ -154,7 +191,8 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
         claim_stamp=turn.origin.authored,
         claim_digest=turn.origin.digest,
     )
-    return _move(turn, job, lease, JobMove.CLAIM, worker, body=_lease_body(lease))
+    granted = _move(turn, job, lease, JobMove.CLAIM, worker, body=_lease_body(lease))
+    return dataclasses.replace(granted, changes=(*granted.changes, *drawn)) if drawn else granted
 
 
 def _refuse_route(turn: Turn, job: JobRecord, worker: str) -> Refused | None:
@@ -182,7 +220,7 @@ def _obstacle(turn: Turn, job: JobRecord) -> Refused | None:
         return Refused(reason, f"{name}: {', '.join(missing[:3])}", job_id=job.job_id)
     if is_spent(job):
         return Refused(Reason.JOB_ATTEMPTS_SPENT, f"{name}: {job.attempts}", job_id=job.job_id)
-    return withheld(turn.state, job)
+    return withheld(turn.state, job) or hold_back(turn, job)
 
 
 def reclaim(turn: Turn, job: JobRecord) -> Outcome:
@@ -404,6 +442,8 @@ def _move(
     if job.state in TERMINAL and turn.state.leases.get(dispatch) is not None:
         changes.insert(0, LeaseDropped(dispatch))  # there is nothing left to hand on
     changes += [admitted, *hear(turn, author)]
+    if turn.lane.delayed and next(turn.lane.ripe(turn.stamp.wall_ms), None) is not None:
+        changes.append(JobsDue(turn.stamp.wall_ms))
     answer = {"changed": True, "opId": op_id, "job": job_view(turn, job, lease)}
     if move is JobMove.COMPLETE and (freed := _waiting_only_for(turn, job)):
         answer["freed"] = freed

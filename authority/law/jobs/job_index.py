@@ -1,6 +1,9 @@
 """The job lane as the authority remembers it: jobs, specs, routes, nodes, and where to find them.
 
-    pending      what can be claimed, by kind and then in the order of scheduling
+    pending      what can be claimed, by kind, then priority, then in the order of scheduling
+    delayed      what can be claimed from a moment on, by that moment
+    scheduled    all jobs, in the order of scheduling
+    held         how many jobs of a kind, or below a prefix, are claimed
     deadlines    what is claimed, by the deadline of its lease
     waiting      what cannot be claimed, oldest first: dependencies missing, or attempts spent
     awaited      which jobs wait for which operation
@@ -8,10 +11,11 @@
     dispatches   jobs of specs that can be claimed and have no file, the oldest first
 
 The indexes follow from the records; a job is free in the moment in which the last operation that
-it waited for is applied, without a change of its own.
+it waited for is applied, without a change of its own. A job whose time has come stands in `delayed`
+until a change files it (`JobsDue`); whoever reads `pending` reads it together with such jobs.
 """
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 
 from msgspec.structs import asdict, replace
 from sortedcontainers import SortedList
@@ -24,9 +28,11 @@ from ....contracts import (
     Directive,
     JobRecord,
     JobState,
+    KindLimit,
     Lease,
     Member,
     Operation,
+    Schedule,
     Spec,
     SpecState,
     completed_job,
@@ -46,13 +52,25 @@ from ..outcome import (
     DirectivePut,
     JobPut,
     JobQuarantined,
+    JobsDue,
+    LimitDrawn,
+    LimitDropped,
+    LimitPut,
+    MemberDropped,
     MemberPut,
+    ScheduleDropped,
+    SchedulePut,
     SpecMoved,
     SpecPut,
 )
 from .waitlist import Place, Waitlist
 
-LaneChange = JobPut | JobQuarantined | SpecPut | SpecMoved | DirectivePut | MemberPut | Designated
+LaneChange = (
+    JobPut | JobQuarantined | JobsDue | SpecPut | SpecMoved | DirectivePut | MemberPut
+    | MemberDropped | Designated | LimitPut | LimitDrawn | LimitDropped | SchedulePut
+    | ScheduleDropped
+)  # fmt: skip
+PendingPlace = tuple[str, int, int, str]  # kind, priority, row, job
 
 
 class JobIndex:
@@ -62,13 +80,19 @@ class JobIndex:
         "authors",
         "awaited",
         "deadlines",
+        "delayed",
         "designation",
         "directives",
         "dispatches",
+        "held",
         "jobs",
+        "limits",
         "members",
         "pending",
         "registered",
+        "ripe_ms",
+        "scheduled",
+        "schedules",
         "specs",
         "submitted",
         "unfinished",
@@ -82,9 +106,15 @@ class JobIndex:
         self.members: MutableMapping[str, Member] = {}
         self.designation: Designation | None = None
         self.authors: dict[str, Author] = {}
+        self.limits: MutableMapping[str, KindLimit] = {}  # by kind or prefix
+        self.schedules: dict[str, Schedule] = {}
         # Indexes.
         self.registered = 0  # how many members the owner has registered
-        self.pending: SortedList[tuple[str, int, str]] = SortedList()
+        self.pending: SortedList[PendingPlace] = SortedList()
+        self.delayed: SortedList[tuple[int, str]] = SortedList()
+        self.ripe_ms = 0  # up to then, what was delayed is filed as pending
+        self.scheduled: SortedList[Place] = SortedList()
+        self.held: MutableMapping[str, int] = {}
         self.deadlines: SortedList[tuple[int, str]] = SortedList()
         self.waiting: SortedList[tuple[int, str]] = SortedList()
         self.awaited: dict[str, set[str]] = {}
@@ -100,11 +130,27 @@ class JobIndex:
         """The operations that a job waits for, in the order in which it names them."""
         return [op_id for op_id in job.causal_deps if not self._is_applied(op_id)]
 
+    def ripe(self, wall_ms: int) -> Iterator[JobRecord]:
+        """Delayed jobs whose time has come, and that are not filed as pending yet."""
+        for _, job_id in self.delayed.irange(None, (wall_ms + 1, ""), (True, False)):
+            yield self.jobs[job_id]
+
+    def count_held(self, before: JobRecord | None, after: JobRecord) -> None:
+        """A job is claimed, or is no longer."""
+        was_held = before is not None and before.state is JobState.CLAIMED
+        turn = (after.state is JobState.CLAIMED) - was_held
+        if not turn:
+            return
+        for kind in kinds_above(after.kind):
+            self.held[kind] = self.held.get(kind, 0) + turn
+
     def make(self, change: LaneChange) -> None:
         """Make one change, and keep the indexes in step."""
         match change:
             case JobPut(job):
                 self._put(job)
+            case LimitDrawn(kind, parts, at_ms):
+                self.limits[kind] = replace(self.limits[kind], parts=parts, at_ms=at_ms)
             case JobQuarantined(job_id, quarantine):
                 self._put(replace(self.jobs[job_id], quarantine=quarantine))
             case SpecPut(spec):
@@ -117,8 +163,23 @@ class JobIndex:
                 before = self.members.get(member.node)
                 self.registered += member.registered - (before is not None and before.registered)
                 self.members[member.node] = member
+            case MemberDropped(node):
+                self.registered -= self.members.pop(node).registered
             case Designated(designation):
                 self.designation = designation
+            case JobsDue(wall_ms):
+                due = [*self.ripe(wall_ms)]
+                self.ripe_ms = max(self.ripe_ms, wall_ms)
+                for each in due:
+                    self._file(each)
+            case LimitPut(limit):
+                self.limits[limit.kind] = limit
+            case LimitDropped(kind):
+                del self.limits[kind]
+            case SchedulePut(schedule):
+                self.schedules[schedule.schedule_id] = schedule
+            case ScheduleDropped(schedule_id):
+                del self.schedules[schedule_id]
 
     def seal(self, operation: Operation, digest: str) -> None:
         """The stamp of an operation is used up, if its author gave it one.
@@ -172,6 +233,10 @@ class JobIndex:
         return job is not None and job.state is JobState.COMPLETED
 
     def _put(self, job: JobRecord) -> None:
+        before = self.jobs.get(job.job_id)
+        if before is None:
+            self.scheduled.add((job.scheduled_seq, job.job_id))
+        self.count_held(before, job)
         self.jobs[job.job_id] = job
         self._file(job)
         if job.state is JobState.COMPLETED:
@@ -179,9 +244,12 @@ class JobIndex:
                 self._file(self.jobs[waiting])
 
     def _file(self, job: JobRecord) -> None:
-        place, since = (job.kind, job.scheduled_seq, job.job_id), (job.scheduled_ms, job.job_id)
+        place, since = pending_place(job), (job.scheduled_ms, job.job_id)
+        run_at_ms = job.ordered.run_at_ms
         self.pending.discard(place)
         self.waiting.discard(since)
+        if run_at_ms:
+            self.delayed.discard((run_at_ms, job.job_id))
         if job.spec_id:
             self.dispatches.offer(job.job_id, None)
         if job.state is not JobState.PENDING:
@@ -192,9 +260,31 @@ class JobIndex:
         if missing or is_spent(job):
             self.waiting.add(since)
             return
-        self.pending.add(place)
+        if run_at_ms > self.ripe_ms:
+            self.delayed.add((run_at_ms, job.job_id))
+        else:
+            self.pending.add(place)
         if job.spec_id and job.dispatched is None:
             self.dispatches.offer(job.job_id, job.scheduled_seq)
+
+
+def pending_place(job: JobRecord) -> PendingPlace:
+    """Where a job stands among those that can be claimed."""
+    return job.kind, job.ordered.priority, job.scheduled_seq, job.job_id
+
+
+def kinds_above(kind: str) -> Iterator[str]:
+    """What can be said about a kind: the kind itself, then its prefixes, the longest first."""
+    yield kind
+    end = kind.rfind(".", 0, -1)
+    while end >= 0:
+        yield kind[: end + 1]
+        end = kind.rfind(".", 0, end)
+
+
+def plain_kind(kind: str) -> str:
+    """`ci.*` is another spelling of `ci.`."""
+    return kind.removesuffix("*") if kind.endswith(".*") else kind
 
 
 def _due(lease: Lease) -> tuple[int, str]:
@@ -208,6 +298,7 @@ def check_lane(lane: JobIndex, leases: Mapping[str, Lease]) -> None:
     assert {job_resource(job.job_id) for job in claimed} == held.keys(), "I7: claims and leases"
     assert list(lane.deadlines) == sorted(map(_due, held.values())), "I7: the deadlines differ"
     again = JobIndex()
+    again.ripe_ms = lane.ripe_ms
     for job in lane.jobs.values():
         again.make(JobPut(job))
         if job.state is JobState.CLAIMED:
@@ -215,7 +306,11 @@ def check_lane(lane: JobIndex, leases: Mapping[str, Lease]) -> None:
             assert job.fence == fence, f"I7: {job.job_id} has another fence than its lease"
     assert list(lane.pending) == list(again.pending), "I7: the index of pending jobs differs"
     assert list(lane.waiting) == list(again.waiting), "I7: the index of waiting jobs differs"
+    assert list(lane.delayed) == list(again.delayed), "I7: the index of delayed jobs differs"
+    assert list(lane.scheduled) == list(again.scheduled), "I7: the index of all jobs differs"
     assert lane.awaited == again.awaited, "I7: the index of awaited operations differs"
+    counts = {kind: count for kind, count in lane.held.items() if count}
+    assert counts == {kind: count for kind, count in again.held.items() if count}, "I7: the counts"
     _check_specs(lane, leases, again)
 
 

@@ -45,6 +45,7 @@ from ..outcome import (
     JobQuarantined,
     LeaseDropped,
     LeasePut,
+    LimitDrawn,
     MemberPut,
     Outcome,
     Refused,
@@ -214,15 +215,18 @@ def _overlay(state: State) -> State:
     lane.directives = cast("Any", _Layer(state.lane.directives))
     lane.members = cast("Any", _Layer(state.lane.members))
     lane.awaited = cast("Any", _Layer(state.lane.awaited))
+    lane.limits = cast("Any", _Layer(state.lane.limits))
+    lane.held = cast("Any", _Layer(state.lane.held))
     return over
 
 
 def _apply(over: State, changes: tuple[Change, ...]) -> None:
-    """As `apply`, for the records that the rules of the lane read, and no index but one."""
+    """As `apply`, for the records that the rules of the lane read, and no index but two."""
     lane = over.lane
     for change in changes:
         match change:
             case JobPut(put):
+                lane.count_held(lane.jobs.get(put.job_id), put)
                 lane.jobs[put.job_id] = put
                 for op_id in lane.missing(put):
                     lane.awaited[op_id] = lane.awaited.get(op_id, set()) | {put.job_id}
@@ -233,6 +237,9 @@ def _apply(over: State, changes: tuple[Change, ...]) -> None:
                 over.leases[lease.resource] = lease
             case LeaseDropped(resource):
                 over.leases[resource] = cast("Any", None)
+            case LimitDrawn(kind, parts, at_ms):
+                limit = lane.limits[kind]
+                lane.limits[kind] = msgspec.structs.replace(limit, parts=parts, at_ms=at_ms)
             case DirectivePut(put_directive):
                 lane.directives[put_directive.kind] = put_directive
             case MemberPut(member):

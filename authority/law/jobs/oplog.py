@@ -164,7 +164,7 @@ def _take(folded: Folded, op: Operation, written: dict[str, tuple[int, int, str]
                 folded.coordinator = op.body["node"]
         case "SubmitSpec":
             folded.specs[op.body["specId"]] = op.body
-        case "RegisterNode":
+        case "RegisterNode" | "UnregisterNode":
             pass  # who may do what is asked before an operation is admitted
         case _:
             _move(folded, op)

@@ -6,17 +6,21 @@ worker holds walks past what others do.
 
 import re
 from collections.abc import Iterator
+from heapq import merge
 from typing import Any
 
 import orjson
 from msgspec import UNSET
+from sortedcontainers import SortedList
 
 from ....contracts import (
+    PRIORITY_DEFAULT,
     TERMINAL,
     Artifact,
     JobRecord,
     JobState,
     Lease,
+    ListJobs,
     Reason,
     Roster,
     ShowJob,
@@ -32,7 +36,8 @@ from ..scope import approval_of, pause_of, withheld
 from ..term import term_view
 from ..turn import Turn
 from ..view import pause_view
-from .job_index import JobIndex
+from .job_index import JobIndex, PendingPlace, kinds_above, pending_place, plain_kind
+from .kind_limit import is_open, opens_ms, timeout_of
 from .routes import admits, coordinator_view, handles, route_of
 
 _LAST = 2**63  # greater than any sequence number
@@ -63,19 +68,56 @@ def roster(turn: Turn, request: Roster) -> Outcome:
     else:
         cursor = None
     jobs = [job_view(turn, job, state.leases.get(job_resource(job.job_id))) for job in found]
+    due = state.lane.delayed.bisect_left((stamp.wall_ms + 1, ""))
     body: dict[str, Any] = {
         "jobs": jobs,
         "count": len(jobs),
         "coordinator": coordinator_view(turn),
         "jobCounts": {
             "total": len(state.lane.jobs),
-            "pending": len(state.lane.pending),
+            "pending": len(state.lane.pending) + due,
             "claimed": len(state.lane.deadlines),
             "waiting": len(state.lane.waiting),
             "overdue": state.lane.deadlines.bisect_left((stamp.wall_ms, "")),
         },
     }
+    if delayed := len(state.lane.delayed) - due:
+        body["jobCounts"]["delayed"] = delayed
+    if request.query == "pending":
+        body |= _held_back(turn, request)
     return Accepted(body=body | ({"cursor": cursor} if cursor else {}))
+
+
+def _held_back(turn: Turn, request: Roster) -> dict[str, Any]:
+    """Kinds of which there are jobs, and of which no more can be claimed at this moment; some.
+
+    With them, from when on something more can be claimed, as far as time alone makes it so.
+    """
+    lane, now_ms, limited, moments = turn.lane, turn.stamp.wall_ms, list[str](), list[int]()
+    wanted = plain_kind(request.kind or "")
+    for kind in _kinds(lane, wanted, now_ms) if lane.limits else ():
+        if not is_open(lane, kind, now_ms) and len(limited) < limits.PROJECTION_IDS_MAX:
+            limited.append(kind)
+            moments.append(opens_ms(lane, kind, now_ms))
+    late = next(lane.delayed.irange((now_ms + 1, ""), None), None)
+    if late is not None and wanted in ("", *kinds_above(lane.jobs[late[1]].kind)):
+        moments.append(late[0])
+    body: dict[str, Any] = {"limited": limited} if limited else {}
+    coming = [each for each in moments if each]
+    return body | ({"claimableMs": min(coming)} if coming else {})
+
+
+def _kinds(lane: JobIndex, wanted: str, now_ms: int) -> list[str]:
+    """The kinds of jobs whose time has come, of one kind, below a prefix or all."""
+    found = {job.kind for job in lane.ripe(now_ms)}
+    place: PendingPlace | None = (wanted, -_LAST, -1, "")
+    while place is not None:
+        place = _first(lane.pending, place)
+        if place is None or wanted not in ("", *kinds_above(place[0])):
+            break
+        found.add(place[0])
+        place = (place[0], _LAST, _LAST, "")
+    return sorted(each for each in found if wanted in ("", *kinds_above(each)))
 
 
 def _start(lane: JobIndex, request: Roster) -> tuple[int, str] | None:
@@ -98,30 +140,45 @@ Found = Iterator[tuple[str, tuple[int, str]]]
 
 
 def _pending(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
-    """Pending jobs of a kind, of a prefix or of all; for a worker, of kinds that it may claim."""
-    lane = turn.lane
-    kind = request.kind or ""
-    prefix = kind.removesuffix("*") if kind.endswith(".*") else kind
-    exact = bool(kind) and not prefix.endswith(".")
-    last = (prefix if exact else prefix + _TOP, _LAST, "")
-    place = (prefix, -1, "")
+    """Pending jobs of a kind, of a prefix or of all; for a worker, of kinds that it may claim.
+
+    Kinds whose limits let no more be claimed at this moment are passed over.
+    """
+    lane, now_ms = turn.lane, turn.stamp.wall_ms
+    kind = plain_kind(request.kind or "")
+    exact = bool(kind) and not kind.endswith(".")
+    last = (kind if exact else kind + _TOP, _LAST, _LAST, "")
+    place: PendingPlace = (kind, -_LAST, -1, "")
     if request.cursor is not None:
-        place = (lane.jobs[start[1]].kind, start[0], start[1] + "\0")
+        shown = lane.jobs[start[1]]
+        place = (shown.kind, shown.ordered.priority, start[0], start[1] + "\0")
+    ripe = SortedList(
+        each for job in lane.ripe(now_ms) if place <= (each := pending_place(job)) <= last
+    )
     while True:
-        at = lane.pending.bisect_left(place)
-        if at == len(lane.pending) or lane.pending[at] > last:
+        at = [found for found in (_first(lane.pending, place), _first(ripe, place)) if found]
+        if not at or min(at) > last:
             return
-        found = lane.pending[at][0]
-        worker = request.worker
-        if worker is not None and not (
-            admits(lane, found, worker) and handles(lane, found, worker)
+        found, worker = min(at)[0], request.worker
+        end = (found, _LAST, _LAST, "")
+        if is_open(lane, found, now_ms) and (
+            worker is None or (admits(lane, found, worker) and handles(lane, found, worker))
         ):
-            place = (found, _LAST, "")  # past all of that kind at once
-            continue
-        for each in lane.pending.irange(max(place, (found, -1, "")), (found, _LAST, "")):
-            if worker is None or withheld(turn.state, lane.jobs[each[2]]) is None:
-                yield each[2], (each[1], each[2])
-        place = (found, _LAST, "")
+            for each in merge(lane.pending.irange(place, end), ripe.irange(place, end)):
+                if worker is None or withheld(turn.state, lane.jobs[each[3]]) is None:
+                    yield each[3], (each[2], each[3])
+        place = end  # past all of that kind at once
+
+
+def _first(places: SortedList[PendingPlace], start: PendingPlace) -> PendingPlace | None:
+    return next(places.irange(start, None), None)
+
+
+def _delayed(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # noqa: ARG001 - called as its table is
+    """Jobs whose time is to come, the soonest first."""
+    now = (turn.stamp.wall_ms + 1, "")
+    for run_at_ms, job_id in turn.lane.delayed.irange(max(start, now), None, (False, False)):
+        yield job_id, (run_at_ms, job_id)
 
 
 def _overdue(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:  # noqa: ARG001 - called as its table is
@@ -145,7 +202,39 @@ def _claimed(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
             yield job_id, (deadline_ms, job_id)
 
 
-_QUERIES = {"pending": _pending, "overdue": _overdue, "waiting": _waiting, "claimed": _claimed}
+_QUERIES = {
+    "pending": _pending,
+    "overdue": _overdue,
+    "waiting": _waiting,
+    "claimed": _claimed,
+    "delayed": _delayed,
+}
+
+
+def list_jobs(turn: Turn, request: ListJobs) -> Outcome:
+    """A page of all jobs, of one kind or in one state, in the order of scheduling.
+
+    It looks at so many jobs and no more; where none of them is one, the page is empty, and has a
+    cursor to go on from.
+    """
+    lane, start = turn.lane, place_of(request.cursor)
+    if start is None:
+        return Refused(Reason.JOB_CURSOR_INVALID, str(request.cursor))
+    kind = plain_kind(request.kind or "")
+    found: list[JobRecord] = []
+    cursor = None
+    for looked, place in enumerate(lane.scheduled.irange(start, None, (False, False)), 1):
+        if len(found) == request.limit or looked > limits.JOB_SCAN_MAX:
+            break
+        job, cursor = lane.jobs[place[1]], f"{place[0]}/{place[1]}"
+        is_wanted = kind in ("", *kinds_above(job.kind))
+        if is_wanted and request.state in (None, visible_state(turn, job).value):
+            found.append(job)
+    else:
+        cursor = None
+    jobs = [job_view(turn, job, turn.state.leases.get(job_resource(job.job_id))) for job in found]
+    body: dict[str, Any] = {"jobs": jobs, "count": len(jobs)}
+    return Accepted(body=body | ({"cursor": cursor} if cursor else {}))
 
 
 # --- views --------------------------------------------------------------------------------------
@@ -178,6 +267,9 @@ def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
     if missing:
         view["waitsFor"] = missing
         view["waitedMs"] = stamp.wall_ms - job.scheduled_ms
+    view |= order_view(job)
+    if timeout_ms := timeout_of(turn.lane, job):
+        view["timeoutMs"] = timeout_ms
     if job.spec_id:
         view |= {"specId": job.spec_id, "stepKey": job.step_key} | _dispatch_view(turn, job)
     if excused := excused_of(job):
@@ -200,6 +292,16 @@ def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
             "artifacts": [artifact_view(each) for each in job.quarantine.artifacts],
         }
     return view
+
+
+def order_view(job: JobRecord) -> dict[str, Any]:
+    """What was said of when it is to be done; nothing where nothing was."""
+    if job.order is UNSET:
+        return {}
+    order = job.order
+    given = {"priority": order.priority} if order.priority != PRIORITY_DEFAULT else {}
+    given |= {"runAtMs": order.run_at_ms} if order.run_at_ms else {}
+    return given | ({"timeoutMs": order.timeout_ms} if order.timeout_ms else {})
 
 
 def _dispatch_view(turn: Turn, job: JobRecord) -> dict[str, Any]:
@@ -245,5 +347,8 @@ def _state_at(job: JobRecord, missing: list[str], stamp: Stamp) -> JobState:
     if missing:
         late = stamp.wall_ms - job.scheduled_ms > limits.JOB_WAIT_MS_MAX
         return JobState.BLOCKED if late else JobState.WAITING
-    spent = job.state is JobState.PENDING and is_spent(job)
-    return JobState.BLOCKED if spent else job.state
+    if job.state is not JobState.PENDING:
+        return job.state
+    if is_spent(job):
+        return JobState.BLOCKED
+    return JobState.WAITING if job.ordered.run_at_ms > stamp.wall_ms else job.state

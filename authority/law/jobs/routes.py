@@ -15,11 +15,14 @@ from ....contracts import (
     DesignateCoordinator,
     Designation,
     Directive,
+    ListNodes,
     Member,
+    Nothing,
     Operation,
     Reason,
     RegisterNode,
     SetRoute,
+    UnregisterNode,
     limits,
     position,
 )
@@ -28,13 +31,14 @@ from ..outcome import (
     Change,
     Designated,
     DirectivePut,
+    MemberDropped,
     MemberPut,
     OperationAdmitted,
     Outcome,
     Refused,
 )
 from ..turn import Turn
-from .job_index import JobIndex
+from .job_index import JobIndex, kinds_above, plain_kind
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -106,13 +110,8 @@ def coordinator(turn: Turn) -> str:
 
 def _matching(lane: JobIndex, kind: str) -> Iterator[Directive]:
     """The directives about a kind: the exact one, then prefixes, the longest first."""
-    if kind in lane.directives:
-        yield lane.directives[kind]
-    for length in range(len(kind), 0, -1):
-        if kind[length - 1] == ".":
-            found = lane.directives.get(kind[:length])
-            if found is not None and kind[:length] != kind:
-                yield found
+    if lane.directives:
+        yield from (lane.directives[each] for each in kinds_above(kind) if each in lane.directives)
 
 
 # --- what the owner says ------------------------------------------------------------------------
@@ -121,7 +120,7 @@ def _matching(lane: JobIndex, kind: str) -> Iterator[Directive]:
 def set_route(turn: Turn, request: SetRoute) -> Outcome:
     """Route or mark a kind. The last write by the clock is in force, whichever comes last."""
     lane = turn.lane
-    kind = _plain_kind(request.kind)
+    kind = plain_kind(request.kind)
     if not _is_owner(turn, request.author):
         return Refused(Reason.JOB_OWNER_REQUIRED, f"{request.author}: route.set {kind}")
     before = lane.directives.get(kind)
@@ -172,7 +171,7 @@ def register(turn: Turn, request: RegisterNode) -> Outcome:
         registered=True,
         public_key=key,
         capabilities=tuple(sorted(set(request.capabilities))),
-        kind_prefixes=tuple(sorted(set(map(_plain_kind, request.kind_prefixes)))),
+        kind_prefixes=tuple(sorted(set(map(plain_kind, request.kind_prefixes)))),
         quarantined=request.quarantined,
     )
     before = turn.lane.members.get(node)
@@ -186,9 +185,35 @@ def register(turn: Turn, request: RegisterNode) -> Outcome:
     return Accepted((MemberPut(member), admitted), body)
 
 
-def _plain_kind(kind: str) -> str:
-    """`ci.*` is another spelling of `ci.`."""
-    return kind.removesuffix("*") if kind.endswith(".*") else kind
+def unregister(turn: Turn, request: UnregisterNode) -> Outcome:
+    """A node takes part no longer. What it holds lapses, since it gets no more time."""
+    node, lane = request.node, turn.lane
+    if not _is_owner(turn, request.author):
+        return Refused(Reason.JOB_OWNER_REQUIRED, f"{request.author}: node.unregister {node}")
+    member = lane.members.get(node)
+    if member is None or not member.registered:
+        return Refused(Reason.JOB_NODE_UNKNOWN, node)
+    if lane.registered == 1 and not request.open:
+        return Refused(Reason.JOB_NODE_LAST, node)
+    admitted = operation(turn, "UnregisterNode", _op_id(turn, "node"), turn.owner, {"node": node})
+    body = {"changed": True, "opId": admitted.operation.op_id, "member": member_view(member)}
+    return Accepted((MemberDropped(node), admitted), body)
+
+
+def list_nodes(turn: Turn, request: ListNodes) -> Outcome:
+    """A page of the nodes that are registered or in quarantine, by name."""
+    names = sorted(each for each in turn.lane.members if each > (request.cursor or ""))
+    found = [member_view(turn.lane.members[each]) for each in names[: request.limit]]
+    body = {"nodes": found, "count": len(found), "coordinator": coordinator_view(turn)}
+    is_more = len(names) > request.limit
+    return Accepted(body=body | ({"cursor": found[-1]["node"]} if is_more else {}))
+
+
+def list_routes(turn: Turn, request: Nothing) -> Outcome:  # noqa: ARG001 - called as its table is
+    """Every kind that is routed or marked; one that was cleared is no longer."""
+    views = [directive_view(each) for _, each in sorted(turn.lane.directives.items())]
+    said = [each for each in views if each["route"] or each["derivation"] or each["audited"]]
+    return Accepted(body={"routes": said, "count": len(said)})
 
 
 def _is_owner(turn: Turn, author: str | None) -> bool:

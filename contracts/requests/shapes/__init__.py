@@ -7,6 +7,8 @@ the two against each other with generated and mutated documents. Members are cam
 from .atoms import ID_PATTERN as ID_PATTERN
 from .atoms import JOB_ID_PATTERN as JOB_ID_PATTERN
 from .atoms import LINE_PATTERN as LINE_PATTERN
+from .atoms import PLAIN_JOB_ID_PATTERN as PLAIN_JOB_ID_PATTERN
+from .atoms import SCHEDULE_ID_PATTERN as SCHEDULE_ID_PATTERN
 from .atoms import STEP_KEY_PATTERN as STEP_KEY_PATTERN
 from .atoms import Id as Id
 from .atoms import Mark as Mark
@@ -66,16 +68,21 @@ from .issue import UpdateIssue as UpdateIssue
 from .job import AdmitOperations as AdmitOperations
 from .job import Artifact as Artifact
 from .job import ClaimJob as ClaimJob
+from .job import ClearLimit as ClearLimit
 from .job import CompleteJob as CompleteJob
 from .job import DesignateCoordinator as DesignateCoordinator
 from .job import ExpireJob as ExpireJob
 from .job import HeldJob as HeldJob
+from .job import ListJobs as ListJobs
+from .job import ListNodes as ListNodes
 from .job import RegisterNode as RegisterNode
 from .job import Roster as Roster
 from .job import ScheduleJob as ScheduleJob
+from .job import SetLimit as SetLimit
 from .job import SetRoute as SetRoute
 from .job import ShowJob as ShowJob
 from .job import SignedOperation as SignedOperation
+from .job import UnregisterNode as UnregisterNode
 from .job import YieldJob as YieldJob
 from .lease import Break as Break
 from .lease import ClaimIssue as ClaimIssue
@@ -89,6 +96,11 @@ from .lease import Renew as Renew
 from .lease import RevokeSublease as RevokeSublease
 from .ruling import RouteBinding as RouteBinding
 from .ruling import SetPolicy as SetPolicy
+from .schedule import ClearSchedule as ClearSchedule
+from .schedule import FireSchedule as FireSchedule
+from .schedule import JobTemplate as JobTemplate
+from .schedule import SetSchedule as SetSchedule
+from .schedule import SpecTemplate as SpecTemplate
 from .spec import ClaimDispatch as ClaimDispatch
 from .spec import ClaimSpec as ClaimSpec
 from .spec import CompleteDispatch as CompleteDispatch
@@ -178,6 +190,17 @@ SHAPES: dict[str, type[Shape]] = {
     "route.set": SetRoute,
     "coordinator.designate": DesignateCoordinator,
     "node.register": RegisterNode,
+    "job.list": ListJobs,
+    "route.list": Nothing,
+    "node.list": ListNodes,
+    "node.unregister": UnregisterNode,
+    "limit.set": SetLimit,
+    "limit.clear": ClearLimit,
+    "limit.list": Nothing,
+    "schedule.set": SetSchedule,
+    "schedule.clear": ClearSchedule,
+    "schedule.fire": FireSchedule,
+    "schedule.list": Nothing,
     "policy.set": SetPolicy,
     "world.route_binding": RouteBinding,
     "spec.submit": SubmitSpec,

@@ -8,13 +8,20 @@ from ... import limits
 
 # `$(?!\n)` is the end of the text in every dialect; a bare `$` lets Python pass a last newline.
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$(?!\n)"
-JOB_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}(?::[A-Za-z0-9][A-Za-z0-9._:-]{0,127})?$(?!\n)"
+JOB_ID_PATTERN = (
+    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}(?::[A-Za-z0-9][A-Za-z0-9._:-]{0,127}|@[0-9]{1,16})?$(?!\n)"
+)
+PLAIN_JOB_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}(?:@[0-9]{1,16})?$(?!\n)"
+SCHEDULE_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$(?!\n)"
 STEP_KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$(?!\n)"
 LINE_PATTERN = r"^[^\u0000-\u001f\u007f]*$(?!\n)"
 
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN)]
-JobId = Annotated[str, Meta(pattern=JOB_ID_PATTERN)]  # with a colon: of the step of a spec
+# With a colon: of the step of a spec. With an @: made by a schedule, for a moment.
+JobId = Annotated[str, Meta(pattern=JOB_ID_PATTERN)]
+PlainJobId = Annotated[str, Meta(pattern=PLAIN_JOB_ID_PATTERN)]
+ScheduleId = Annotated[str, Meta(pattern=SCHEDULE_ID_PATTERN)]  # what it makes has room for more
 StepKey = Annotated[str, Meta(pattern=STEP_KEY_PATTERN)]
 Name = Annotated[str, Meta(pattern=LINE_PATTERN, max_length=limits.NAME_LENGTH_MAX)]
 Mark = Annotated[  # a name that is there

@@ -6,13 +6,15 @@ from msgspec import Meta, Struct, field
 
 from ... import limits
 from .atoms import (
-    Id,
+    Integer,
     JobId,
     Mark,
     Mutation,
     Name,
     Natural,
     OperationMark,
+    PlainJobId,
+    Priority,
     ReasonText,
     Shape,
     TermClaim,
@@ -42,14 +44,19 @@ Artifacts = Annotated[tuple[Artifact, ...], Meta(max_length=limits.ARTIFACTS_MAX
 class ScheduleJob(Mutation, frozen=True, kw_only=True):
     """`author` is the node that schedules; left out, it is the owner.
 
-    Its id has no colon: those with one are for the steps of specs.
+    Its id has no colon: those with one are for the steps of specs, as those with an @ are for
+    schedules. It can be claimed from `run_at_ms` on, or from so long after now.
     """
 
-    job_id: Id
+    job_id: PlainJobId
     kind: Mark
     payload: JobPayload = field(default_factory=dict)
     causal_deps: CausalDeps = ()
     author: Mark | None = None
+    priority: Priority | None = None
+    run_at_ms: Natural | None = None
+    delay_ms: Natural | None = None
+    timeout_ms: Integer | None = None
 
 
 class ClaimJob(TermClaim, frozen=True, kw_only=True):
@@ -115,18 +122,57 @@ class RegisterNode(Mutation, frozen=True, kw_only=True):
     author: Mark | None = None
 
 
+class UnregisterNode(Mutation, frozen=True, kw_only=True):
+    """The node takes part no longer. The last one needs `open`: then any name may work again."""
+
+    node: Mark
+    open: bool = False
+    author: Mark | None = None
+
+
+class SetLimit(Mutation, frozen=True, kw_only=True):
+    """What is left out is not limited; a kind that ends in `.` or `.*` stands for a prefix."""
+
+    kind: Mark
+    concurrency: Integer | None = None
+    rate_per_minute: Integer | None = None
+    burst: Integer | None = None
+    timeout_ms: Integer | None = None
+
+
+class ClearLimit(Mutation, frozen=True, kw_only=True):
+    kind: Mark
+
+
 class ShowJob(Shape, frozen=True, kw_only=True):
     job_id: JobId
 
 
 class Roster(Shape, frozen=True, kw_only=True):
     """`pending` is what `worker` may claim, `overdue` what may be expired, `waiting` what waits,
-    and `claimed` what is held, with `worker` by that one alone."""
+    `delayed` what has its time to come, and `claimed` what is held, with `worker` by it alone.
+    """
 
-    query: Literal["pending", "overdue", "waiting", "claimed"] = "pending"
+    query: Literal["pending", "overdue", "waiting", "claimed", "delayed"] = "pending"
     kind: Mark | None = None
     worker: Mark | None = None
     cursor: OperationMark | None = None
+    limit: Annotated[int, Meta(ge=1, le=limits.ROSTER_PAGE_MAX)] = limits.ROSTER_PAGE_DEFAULT
+
+
+class ListJobs(Shape, frozen=True, kw_only=True):
+    """All jobs in the order in which they were scheduled, of one kind or in one state."""
+
+    state: Literal["pending", "claimed", "completed", "waiting", "blocked"] | None = None
+    kind: Mark | None = None
+    cursor: OperationMark | None = None
+    limit: Annotated[int, Meta(ge=1, le=limits.ROSTER_PAGE_MAX)] = limits.ROSTER_PAGE_DEFAULT
+
+
+class ListNodes(Shape, frozen=True, kw_only=True):
+    """In the order of their names, behind that of the cursor."""
+
+    cursor: Mark | None = None
     limit: Annotated[int, Meta(ge=1, le=limits.ROSTER_PAGE_MAX)] = limits.ROSTER_PAGE_DEFAULT
 
 

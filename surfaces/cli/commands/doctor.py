@@ -5,7 +5,7 @@ from collections import Counter
 import click
 
 from ....contracts import Exit
-from ...doctor import DoctorFinding, Status, examine
+from ...doctor import DoctorFinding, Status, examine, mend
 from ..render import coloured
 from ..session import LeaveCommand, Session, common, print_json
 
@@ -14,14 +14,18 @@ SCHEMA = 1  # of the report; members may be added to it
 
 
 @click.command()
+@click.option("--fix", is_flag=True, help="First close to other users what is open to them.")
+@click.option("--deep", is_flag=True, help="Look at every row too, as verify does: takes as long.")
 @common
-def doctor(session: Session) -> None:
+def doctor(session: Session, *, fix: bool, deep: bool) -> None:
     """Look at the installation, the state directory and its sidecar, and say what is wrong.
 
-    Nothing is changed, and no state directory is needed. Each finding is ok, a note or a problem,
-    with what to do about it. Exit code 0, or 9 if there is a problem.
+    Without --fix nothing is changed, and no state directory is needed. Each finding is ok, a note
+    or a problem, with what to do about it. Exit code 0, or 9 if there is a problem.
     """
-    findings = list(examine(session.state_dir, session.boundary))
+    if fix and (count := mend(session.state_dir)) and not session.as_json:
+        click.echo(f"closed {count} files and folders to other users")
+    findings = list(examine(session.state_dir, session.boundary, deep=deep))
     counts = Counter(each.status for each in findings)
     if session.as_json:
         print_json(_report(session, findings, counts))

@@ -102,7 +102,7 @@ def export_file(session: Session, file: str | None) -> None:
         print_bytes(data)
         return
     path = Path(file) if file else session.state_dir / "issues.jsonl"
-    issues_file.write_file(path, data)
+    issues_file.write_file(path, data, is_private=not file)
     ref = canonical.digest("iss1", data)
     if session.as_json:
         said = {"result": "accepted", "file": str(path), "issues": count, "seq": seq, "ref": ref}

@@ -6,7 +6,18 @@ from typing import Any
 
 import click
 
-from ..options import FILE, context, lease_by, mutation, payload, read_file, with_holder
+from ....contracts import rfc3339
+from ..options import (
+    FILE,
+    context,
+    json_object,
+    lease_by,
+    mutation,
+    payload,
+    read_file,
+    span_ms,
+    with_holder,
+)
 from ..request import Answer, change, held_change, read
 from ..session import Session, common
 from .job_log import log
@@ -38,14 +49,34 @@ def job() -> None:
 @click.option("--after", multiple=True, metavar="JOB", help="Wait until this job is completed.")
 @click.option("--dep", "causal_deps", multiple=True, metavar="OP", help="Wait for an operation.")
 @click.option("--author", help="The node that schedules.  [the owner]")
+@click.option("--priority", type=int, help="Small is urgent.  [2]")
+@click.option("--at", "moment", metavar="TIME", help="Not before this RFC 3339 moment.")
+@click.option(
+    "--delay",
+    "delay_ms",
+    type=span_ms,
+    metavar="TIME",
+    help="Not before so long from now, such as 10m.",
+)
+@click.option(
+    "--timeout",
+    "timeout_ms",
+    type=span_ms,
+    metavar="TIME",
+    help="How long it may be held, such as 1h.",
+)
 @mutation
 @common
 def schedule(session: Session, data: str | None, after: tuple[str, ...], **options: Any) -> None:
     """Schedule JOB_ID; scheduled again, it is left as it is."""
     options["causal_deps"] = (*options["causal_deps"], *(f"complete/{each}" for each in after))
+    if (moment := options.pop("moment")) is not None:
+        options["run_at_ms"] = rfc3339.parse_ms(moment)
+        if options["run_at_ms"] is None:
+            raise click.UsageError(f"--at {moment}: give a moment such as 2027-01-15T08:00:00Z")
     asked = payload(options)
     if data is not None:
-        asked["payload"] = _parsed(data, dict)
+        asked["payload"] = json_object(data)
     answer = session.ask("job.schedule", asked, context(options))
     session.finish(answer, lambda said: _line(said["job"]))
 
@@ -85,7 +116,7 @@ def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> No
     """JOB_ID, which you hold, is done."""
     asked = payload(with_holder(options))
     if artifacts:
-        asked["outputArtifacts"] = [_parsed(each, dict) for each in artifacts]
+        asked["outputArtifacts"] = [json_object(each) for each in artifacts]
     answer = session.ask("job.complete", asked, context(options))
     session.finish(answer, _completed)
 
@@ -117,7 +148,7 @@ def expire(said: Answer) -> str:
 def admit(session: Session, file: Path, **options: Any) -> None:
     """Admit the operations in FILE together, a JSON object a line, in the order of their stamps."""
     lines = enumerate(read_file(file).split(b"\n"), 1)
-    found = [_parsed(each, dict, f"{file}, line {at}: ") for at, each in lines if each.strip()]
+    found = [json_object(each, f"{file}, line {at}: ") for at, each in lines if each.strip()]
     asked = payload(options) | {"operations": found}
     answer = session.ask("job.admit", asked, context(options))
     session.finish(answer, lambda said: "\n".join(map(_admitted, said["operations"])))
@@ -137,8 +168,8 @@ def show(said: Answer) -> str:
 @job.command()
 @click.option(
     "--query",
-    type=click.Choice(["pending", "overdue", "waiting", "claimed"]),
-    help="What can be claimed, expired, has to wait, or is held.  [pending]",
+    type=click.Choice(["pending", "overdue", "waiting", "claimed", "delayed"]),
+    help="What can be claimed, expired, has to wait, is held, or comes later.  [pending]",
 )
 @click.option("--kind", help="Jobs of this kind, or with a dot at its end of all below it.")
 @click.option("--worker", help="Only what the routes let this worker claim, or what it holds.")
@@ -147,6 +178,19 @@ def show(said: Answer) -> str:
 @read("job.roster")
 def roster(said: Answer) -> str:
     """List jobs, a page at a time."""
+    return _page(said)
+
+
+@job.command("list")
+@click.option(
+    "--state", type=click.Choice(["pending", "claimed", "completed", "waiting", "blocked"])
+)
+@click.option("--kind", help="Jobs of this kind, or with a dot at its end of all below it.")
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
+@read("job.list")
+def list_(said: Answer) -> str:
+    """List all jobs in the order in which they were scheduled, a page at a time."""
     return _page(said)
 
 
@@ -210,16 +254,6 @@ job.add_command(log)
 # --- text for people ------------------------------------------------------------------------------
 
 
-def _parsed(text: str | bytes, kind: type, place: str = "") -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{place}not JSON: {error}") from None
-    if not isinstance(value, kind):
-        raise click.UsageError(f"{place}a JSON object is wanted")
-    return value
-
-
 def _line(one: dict[str, Any]) -> str:
     words = [one["jobId"], one["state"], one["kind"]]
     if lease := one.get("lease"):
@@ -230,6 +264,10 @@ def _line(one: dict[str, Any]) -> str:
         words.append(f"dispatched to {mark['file']}")
     if waits := one.get("waitsFor"):
         words.append(f"waits for {', '.join(waits)}")
+    if "priority" in one:
+        words.append(f"P{one['priority']}")
+    if "runAtMs" in one and one["state"] == "waiting":
+        words.append(f"from {rfc3339.answer_text(one['runAtMs'])} on")
     return "  ".join([*words, *([one["reason"]] if "reason" in one else [])])
 
 

@@ -15,8 +15,9 @@ from ....authority import (
     open_journal,
 )
 from ....authority.journal import journal_url
+from ....authority.service import lost_rows
+from ....authority.views import high_water, trajectory
 from ....authority.views import replay as replaying
-from ....authority.views import trajectory
 from ....contracts import Exit, Reason
 from ..progress import bar
 from ..session import LeaveCommand, Session, common, print_json
@@ -51,17 +52,24 @@ def replay(session: Session) -> None:
 @click.command()
 @common
 def verify(session: Session) -> None:
-    """Hold the trajectory's hash chain against the journal, line by line.
+    """Hold the trajectory's hash chain against the journal, and replay the journal as well.
 
-    The first line that differs is named, and the exit code is 9.
+    The first line or row that differs is named, and the exit code is 9.
     """
-    with open_journal(session.state_dir, read_only=True) as journal:
+    with (
+        open_journal(session.state_dir, read_only=True) as journal,
+        bar(journal.last_seq(), "verifying") as step,
+    ):
         seen, problem = trajectory.verify(session.state_dir / TRAJECTORY, journal)
+        reason = Reason.TRAJECTORY_MISMATCH
+        replayed = replaying.replay(journal, step)
+        if replayed.mismatch is not None and (problem is None or replayed.rows <= seen):
+            seen, problem, reason = replayed.rows, replayed.mismatch, Reason.REPLAY_MISMATCH
         last = journal.row(journal.last_seq())
         head = last.digest if last else GENESIS
     report = {
         "result": "rejected" if problem else "accepted",
-        "failureClasses": [Reason.TRAJECTORY_MISMATCH.wire] if problem else [],
+        "failureClasses": [reason.wire] if problem else [],
         "rows": seen,
         "head": head,
         "mismatch": problem,
@@ -74,6 +82,9 @@ def verify(session: Session) -> None:
 def rebuild(session: Session) -> None:
     """Make the SQL tables and the trajectory anew from the journal.
 
+    Where the journal is an older one than was answered here, what it lost stays lost. Its rows are
+    filled with ones that say so, so that no fence of a lost row is given out again.
+
     Tables in PostgreSQL are made anew by the active authority: no other host may be at work.
     """
     shared = journal_url.of(session.state_dir) is not None
@@ -82,6 +93,9 @@ def rebuild(session: Session) -> None:
         evidence_locked(session.state_dir),
         open_journal(session.state_dir, read_only=not shared) as journal,
     ):
+        known = max(high_water.high_water_marks(session.state_dir).values(), default=0)
+        with closing(high_water.AnsweredMark(session.state_dir)) as mark:
+            mark.move(known)  # before the others go
         for suffix in ("", "-wal", "-shm"):
             (session.state_dir / (TABLES + suffix)).unlink(missing_ok=True)
         if shared and journal.stand_in() is None:
@@ -90,7 +104,12 @@ def rebuild(session: Session) -> None:
             fresh.clear()
             fresh.follow(journal)
         rows = trajectory.rewrite(session.state_dir / TRAJECTORY, journal)
-    _finish(session, {"result": "accepted", "rows": rows}, f"rebuilt from {rows} rows")
+    said, lost = f"rebuilt from {rows} rows", 0
+    if known > rows:
+        with bar(known - rows, "filling lost rows") as step:
+            lost = lost_rows.fill_lost_rows(session.state_dir, known, step)
+        said += f"; {lost} rows that were answered once are lost, and their fences are not reused"
+    _finish(session, {"result": "accepted", "rows": rows, "lost": lost}, said)
 
 
 def _finish(session: Session, report: Mapping[str, object], said: str) -> None:

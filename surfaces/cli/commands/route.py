@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from ..request import Answer, change
+from ..request import Answer, change, read
 
 
 @click.group()
@@ -29,6 +29,13 @@ def set_(said: Answer) -> str:
 def clear(said: Answer) -> str:
     """Take back what was said about KIND: any worker may claim."""
     return _directed(said)
+
+
+@route.command("list")
+@read("route.list")
+def list_routes(said: Answer) -> str:
+    """List the kinds that go to one node, or are marked."""
+    return "\n".join(map(_route, said["routes"])) or "no routes"
 
 
 @click.group()
@@ -73,11 +80,34 @@ def register(said: Answer) -> str:
     return _member(said["member"])
 
 
+@node.command()
+@click.argument("node")
+@click.option("--open", is_flag=True, help="Also the last one: then any name may work again.")
+@change("node.unregister")
+def unregister(said: Answer) -> str:
+    """NODE takes part no longer; what it holds lapses."""
+    return f"unregistered {said['member']['node']}"
+
+
+@node.command("list")
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--limit", type=int, help="Nodes on a page, up to 256.  [64]")
+@read("node.list")
+def list_nodes(said: Answer) -> str:
+    """List the nodes that take part, by name, and what each may do."""
+    lines = [_member(each) for each in said["nodes"]] or ["no nodes: any name may work"]
+    lines.append(f"coordinator: {said['coordinator']['node']}")
+    return "\n".join([*lines, *([f"more: --cursor {said['cursor']}"] if "cursor" in said else [])])
+
+
 # --- text for people ------------------------------------------------------------------------------
 
 
 def _directed(said: dict[str, Any]) -> str:
-    one = said["directive"]
+    return _route(said["directive"])
+
+
+def _route(one: dict[str, Any]) -> str:
     marks = [name for name in ("derivation", "audited") if one[name]]
     return "  ".join([one["kind"], f"to {one['route']}" if one["route"] else "to anybody", *marks])
 

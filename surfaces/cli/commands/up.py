@@ -18,6 +18,7 @@ from ....actors.agents import gateway_lock
 from ....actors.otp import ExitReason as Ending
 from ....actors.otp import OtpError
 from ....actors.tree import Plan, gateway, handler_command, shell_command
+from ....authority.journal import private
 from ....contracts import Exit, Reason, RetryPolicy, documents, limits, retry
 from ...mcp import wire
 from .. import tree_text
@@ -86,6 +87,9 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     "--job-handler", "job_handlers", multiple=True, metavar="KIND=MODULE:NAME", help="Or a handler."
 )
 @click.option("--job-workers", type=click.IntRange(1, 4_096), help="For jobs.  [as --workers]")
+@click.option(
+    "--limit", "limits", multiple=True, metavar="KIND=N", help="Hold so many at once; repeatable."
+)
 @click.option("--node", help="The name that claims jobs, for routes.  [as --name]")
 @click.option("--mcp", is_flag=True, help="Serve agents too; alone, that is all it does.")
 @policy
@@ -97,6 +101,7 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     metavar="DIR",
     help="Where job files are written; `seed` for runtime/narrative.  [default: in --state-dir]",
 )
+@click.option("--schedules", is_flag=True, help="Make the jobs and specs of schedules when due.")
 @click.option(
     "--until-done", is_flag=True, help="End when nothing is left to do; exit 11 if any is blocked."
 )
@@ -135,7 +140,8 @@ def up(session: Session, **options: Any) -> None:
     gateway when this one is started again. Without --exec and --handler it works on no issues.
 
     With --specs it makes a job of every step of the specs that were submitted, and writes the file
-    of every such job that is free to run. Any number of trees may do so on one authority.
+    of every such job that is free to run. With --schedules it makes what `understudy schedule`
+    says, when it is due. Any number of trees may do both on one authority.
 
     \b
     Exit codes:
@@ -149,6 +155,8 @@ def up(session: Session, **options: Any) -> None:
     plan = _plan(session, options)
     if options["approve"]:
         _withhold(session, options["approve"])
+    for text in options["limits"]:
+        _limit(session, text)
     if options["detach"]:
         _detach(session, plan)
         return
@@ -190,6 +198,7 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             job_slots=options["job_workers"],
             node=options["node"],
             job_files=_job_files(session, options),
+            schedules=options["schedules"],
             stop_after=options["stop_after"],
             policy=_retry_policy(options),
         )
@@ -197,16 +206,32 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
         raise click.UsageError(str(error)) from None
 
 
+def _limit(session: Session, text: str) -> None:
+    """Limit how many jobs of a kind are held at once; what else limits it stays."""
+    kind, _, number = text.rpartition("=")
+    if not kind.strip() or not number.isdecimal():
+        raise click.UsageError(f"--limit {text}: it takes KIND=NUMBER")
+    there = session.ask("limit.list", {}, writable=False)["limits"]
+    names = ("ratePerMinute", "burst", "timeoutMs")
+    plain = kind.removesuffix("*") if kind.endswith(".*") else kind
+    known = [each for each in there if each["kind"] == plain]
+    kept = {name: each[name] for each in known for name in names if each[name] is not None}
+    answer = session.ask("limit.set", kept | {"kind": kind, "concurrency": int(number)})
+    session.finish(answer, lambda _: "")
+
+
 def _labour(options: dict[str, Any]) -> tuple[str, ...]:
     """What a worker runs; nothing in a tree that only serves agents."""
     command, handler = options["command"], options["handler"]
     has_more = options["jobs"] or options["job_handlers"] or options["specs"]
+    has_more = has_more or options["schedules"]
     has_more = has_more or options["mcp"] or options["port"] is not None
     if command is None and handler is None and has_more:
         return ()
     if (command is None) == (handler is None):
         raise click.UsageError(
-            "say what a worker runs: either --exec or --handler; or --job, --specs or --mcp"
+            "say what a worker runs: either --exec or --handler; "
+            "or --job, --schedules, --specs or --mcp"
         )
     return shell_command(command) if command is not None else handler_command(handler)
 
@@ -318,6 +343,7 @@ def _labour_of(plan: Plan) -> str:
     words = words or ["no workers"]
     words += ["agents on mcp.sock"] if plan.door else []
     words += [f"job files in {plan.job_files}"] if plan.job_files else []
+    words += ["schedules"] if plan.schedules else []
     return ", ".join(words)
 
 
@@ -395,9 +421,9 @@ class _View:
 def _detach(session: Session, plan: Plan) -> None:
     """The same command again, without a terminal; return when it is up, or has failed."""
     words = [word for word in sys.argv[1:] if word != "--detach"]
-    plan.run_dir.mkdir(parents=True, exist_ok=True)
+    private.make_folder(plan.run_dir)
     log = plan.run_dir / _LOG
-    with log.open("ab") as output:
+    with open(log, "ab", opener=private.opener) as output:
         start = output.tell()
         process = subprocess.Popen(  # noqa: S603 - this very program
             [sys.executable, "-m", "understudy", *words],

@@ -290,7 +290,31 @@ LESSONS: dict[str, Lesson] = {
     "job.roster": Lesson(
         "See the jobs",
         "Jobs by state, kind and worker, a page at a time.",
-        ("jobs", "count", "cursor", "jobCounts", "coordinator"),
+        ("jobs", "count", "cursor", "jobCounts", "limited", "claimableMs", "coordinator"),
+    ),
+    "job.list": Lesson(
+        "See all jobs",
+        "All jobs in the order of scheduling, of one kind or in one state, a page at a time. A "
+        "page may be empty and still have a cursor to go on from.",
+        ("jobs", "count", "cursor"),
+    ),
+    "node.list": Lesson(
+        "See the nodes",
+        "The nodes that take part, what each may do, and which one is the coordinator.",
+        ("nodes", "count", "cursor", "coordinator"),
+    ),
+    "route.list": Lesson(
+        "See the routes", "Which kinds of jobs go to one node, or are marked.", ("routes", "count")
+    ),
+    "limit.list": Lesson(
+        "See the limits",
+        "How many jobs of a kind are held at once, claimed in a minute, and for how long.",
+        ("limits", "count"),
+    ),
+    "schedule.list": Lesson(
+        "See the schedules",
+        "When jobs and specs are made by themselves, and the moment each was made for last.",
+        ("schedules", "count"),
     ),
     "spec.submit": Lesson(
         "Submit a spec",
@@ -407,6 +431,10 @@ NEXT: dict[str, str] = {
     "lease_id_mismatch": "Send the leaseId that your claim returned.",
     "lease_issue_closed": "It is done. Take other work with work_next.",
     "job_completed": "It is done. job_roster shows what else there is.",
+    "job_not_due": "Take another job; job_roster shows what can be claimed now.",
+    "job_limit_reached": "Take a job of another kind; job_roster shows what can be claimed now.",
+    "job_rate_limited": "Take a job of another kind; job_roster shows what can be claimed now.",
+    "job_timed_out": "Stop working on it. It is free once its lease lapses.",
     "lease_contention_active": "Another agent has it. Take other work with work_next.",
     "lease_issue_blocked": "issue_blocked says what it waits for. Take other work with work_next.",
     "lease_not_found": "issue_list shows what there is.",

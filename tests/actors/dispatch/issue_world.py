@@ -531,7 +531,8 @@ class World:
             else:
                 must(not filed or issue in self.broken, f"{issue}: filed, and not blocked")
             must(len(filed) <= 1, f"{issue}: {filed}")
-            if self.calm and nature.name in ENDS_WELL:
+            # A tree that has worked takes 127 for a failure of the issue, and three are too many.
+            if self.calm and nature.name in ENDS_WELL - {"misdirected"}:
                 must(status != "blocked", f"{issue} is {nature.name} and blocked")
             if status == "closed":
                 must(nature.name in ENDS_WELL, f"{issue} is {nature.name} and closed")

@@ -16,7 +16,7 @@ from understudy.actors.dispatch.job_calls import Jobs, policy_of
 from understudy.actors.dispatch.kinds import Kinds
 from understudy.authority.journal.journal import Row
 from understudy.authority.views.replay import replay
-from understudy.contracts import JobState, RetryPolicy, limits, retry_policy
+from understudy.contracts import JobState, RetryPolicy, excused_of, is_spent, limits, retry_policy
 
 KINDS = ("k.a", "k.b", "m")
 # Those that time out at each of sixteen attempts show nothing that others do not.
@@ -28,6 +28,8 @@ class JobBook(Book):
     """Who holds which job, read from the disk."""
 
     grants: Counter[str]
+    kinds: dict[str, str]  # of jobs that were granted
+    bounds: dict[str, int]  # how many of a kind, or below a prefix, may be held at once
 
     def _accepted(
         self, action: str, payload: dict[str, Any], answer: dict[str, Any], row: Row
@@ -36,7 +38,14 @@ class JobBook(Book):
         term = self.terms.get(job)
         match action:
             case "job.claim":
+                self.kinds[job] = answer["job"]["kind"]
                 self._granted(job, term, answer["job"]["lease"], row)
+                if term is None:
+                    self._within_bounds(self.kinds[job], row)
+            case "limit.set":
+                self.bounds[payload["kind"]] = payload["concurrency"]
+            case "limit.clear":
+                del self.bounds[payload["kind"]]
             case "job.complete":
                 self._held(term, payload, row)
                 must(job not in self.closed, f"row {row.seq}: {job} was done twice")
@@ -51,6 +60,13 @@ class JobBook(Book):
                 del self.terms[job]
             case _:
                 pass
+
+    def _within_bounds(self, kind: str, row: Row) -> None:
+        held = [self.kinds[job] for job in self.terms]
+        for bound, most in self.bounds.items():
+            if kind == bound or (bound.endswith(".") and kind.startswith(bound)):
+                count = sum(each == bound or each.startswith(bound) for each in held)
+                must(count <= most, f"row {row.seq}: {count} of {bound} are held, not {most}")
 
     def _granted(self, job: str, term: Term | None, lease: dict[str, Any], row: Row) -> None:
         must(job not in self.closed, f"row {row.seq}: done work was handed out")
@@ -76,6 +92,7 @@ class JobWorld(World):
     def _new_book(self) -> JobBook:
         book = JobBook()
         book.grants = Counter()
+        book.kinds, book.bounds = {}, {}
         return book
 
     def _dialect(self, tree: Tree) -> Dialect:
@@ -89,7 +106,12 @@ class JobWorld(World):
     def _faults(self) -> list[Any]:
         of_issues = (self._operator_breaks, self._operator_cancels, self._operator_pauses)
         there = [each for each in super()._faults() if each not in of_issues]
-        return [*there, self._route_changes, self._stranger_claims]
+        return [*there, self._route_changes, self._stranger_claims, self._limit_changes]
+
+    def _limit_changes(self) -> None:
+        if self.process is not None:
+            kind, most = self.random.choice(("k.", "k.a", "m")), self.random.randint(1, 3)
+            self._operate("limit.set", {"kind": kind, "concurrency": most})
 
     def _route_changes(self) -> None:
         if self.process is not None:
@@ -112,6 +134,7 @@ class JobWorld(World):
             self._turn()
         for kind in ("k.", "k.a", "m"):
             self._route(kind, None)
+            self._operate("limit.clear", {"kind": kind})
         super()._heal()
 
     # --- what must hold -------------------------------------------------------------------------
@@ -142,7 +165,7 @@ class JobWorld(World):
             return found.state.value
         if lane.missing(found):
             return "waiting"
-        return "blocked" if found.attempts >= limits.JOB_ATTEMPTS_MAX else "pending"
+        return "blocked" if is_spent(found) else "pending"
 
     def _prove(self) -> None:
         """Each job ended as its nature is, what has no handler was left alone, it all replays."""
@@ -153,7 +176,8 @@ class JobWorld(World):
             if status == "completed":
                 must(nature.name in ENDS_WELL, f"{job} is {nature.name} and completed")
             elif status == "blocked":
-                spent = jobs[job].attempts == limits.JOB_ATTEMPTS_MAX
+                counted = jobs[job].attempts - excused_of(jobs[job])
+                spent = counted == limits.JOB_ATTEMPTS_MAX
                 must(spent and nature.name not in ENDS_WELL, f"{job} is {nature.name}, blocked")
             must(jobs[job].attempts == self.book.grants[job], f"{job}: attempts and grants differ")
         must(jobs["foreign"].attempts == 0, "a kind that has no handler was claimed")

@@ -9,6 +9,7 @@ import pytest
 from tests.actors.dispatch.job_world import JobWorld
 from tests.fakes.seeds import Mutant, find, for_mutants, in_chunks, run_all
 from understudy.actors.dispatch import dispatcher, verdict
+from understudy.authority.law.jobs import job_index
 
 
 def run(seed: int) -> str:
@@ -27,6 +28,7 @@ def test_a_seed_gives_the_same_effects_again() -> None:
 MUTANTS = [
     (dispatcher, "Dispatcher._free", "- len(self._out.claims())", ""),
     (verdict, "judge", "(EndStep.CLOSE,)", "(EndStep.RELEASE,)"),
+    (job_index, "JobIndex.count_held", "if not turn:", "if turn >= 0:"),
 ]
 
 

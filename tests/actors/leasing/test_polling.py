@@ -137,3 +137,15 @@ def test_what_is_granted_is_on_no_list() -> None:
     polling = listed(*"ab")
     polling.granted("a")
     assert names(polling.pick(2, set(), at(0))) == ["b"]
+
+
+def test_a_look_is_taken_again_when_time_alone_makes_more_of_it() -> None:
+    polling, moment = Polling(), Moment(10_000, lambda: 0)
+    for _ in range(8):
+        polling.looks(moment.ms)
+        polling.listed([], moment)
+    assert polling.next_ms() == moment.ms + 5_000
+    polling.look_by(moment.ms + 700)
+    assert polling.next_ms() == moment.ms + 700
+    polling.look_by(0)
+    assert polling.next_ms() == moment.ms + 20, "never at once"

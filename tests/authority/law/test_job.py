@@ -33,6 +33,7 @@ from understudy.contracts import (
 
 JOBS = ("a", "b", "c")
 WORKERS = ("ann", "bob", "n1")
+CAPABILITIES = ["job.schedule", "job.claim", "job.complete"]
 
 # --- any life at all ------------------------------------------------------------------------------
 
@@ -73,8 +74,33 @@ def moves() -> st.SearchStrategy[Move]:
         st.tuples(
             st.just("job.schedule"),
             st.fixed_dictionaries({"jobId": job, "kind": st.sampled_from(["k.x", "k.y"])},
-                                  optional={"causalDeps": deps}),
+                                  optional={"causalDeps": deps,
+                                            "priority": st.integers(0, 3),
+                                            "delayMs": st.sampled_from([0, 1, 30_000]),
+                                            "timeoutMs": st.just(30_000)}),
         ),
+        st.tuples(
+            st.just("limit.set"),
+            st.fixed_dictionaries({"kind": st.sampled_from(["k.", "k.x"])},
+                                  optional={"concurrency": st.integers(0, 2),
+                                            "ratePerMinute": st.sampled_from([1, 2, 60_000])}),
+        ),
+        st.tuples(st.just("limit.clear"), st.fixed_dictionaries({"kind": st.just("k.")})),
+        st.tuples(
+            st.just("schedule.set"),
+            st.fixed_dictionaries({"scheduleId": st.just("s"), "everyMs": st.just(30_000),
+                                   "startMs": st.just(START_MS), "job": st.just({"kind": "k.x"}),
+                                   "missed": st.sampled_from(["skip", "all"])}),
+        ),
+        st.tuples(
+            st.just("schedule.fire"),
+            st.fixed_dictionaries({"scheduleId": st.just("s"),
+                                   "dueMs": st.sampled_from([START_MS + turn * 30_000
+                                                             for turn in range(5)])}),
+        ),
+        st.tuples(st.just("schedule.clear"), st.fixed_dictionaries({"scheduleId": st.just("s")})),
+        st.tuples(st.sampled_from(["node.register", "node.unregister"]),
+                  st.fixed_dictionaries({"node": worker})),
         st.tuples(
             st.just("job.claim"),
             st.fixed_dictionaries({**named, "leaseDurationMs": st.just(30_000)}),
@@ -113,11 +139,30 @@ def lived(life: list[Move]) -> Desk:
                 )
             case "job.complete" | "job.yield":
                 desk.ask(action, **payload, **held)
-            case "route.set" | "coordinator.designate":
+            case str() if action.startswith(("route.", "coordinator.", "limit.", "schedule.")):
+                desk.ask(action, "cli", **payload)
+            case "node.register":
+                desk.ask(action, "cli", **payload, capabilities=CAPABILITIES)
+            case "node.unregister":
                 desk.ask(action, "cli", **payload)
             case _:
                 desk.ask(action, **payload)
     return desk
+
+
+def test_a_job_that_has_become_due_and_is_limited_is_not_forgotten() -> None:
+    desk = Desk()
+    desk.grant("limit.set", "cli", kind="k", ratePerMinute=1)
+    for job_id, delay_ms in (("a", 0), ("b", 5)):
+        desk.grant("job.schedule", jobId=job_id, kind="k", delayMs=delay_ms)
+    lease = desk.grant("job.claim", jobId="a", worker="ann")["job"]["lease"]
+    held = {"worker": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    desk.grant("job.complete", jobId="a", **held)
+    desk.time.passes(5)
+    found = desk.grant("job.roster")
+    assert (found["count"], found["limited"]) == (0, ["k"])
+    assert found["claimableMs"] == START_MS + 60_000
+    assert desk.grant("job.roster", query="delayed")["count"] == 0
 
 
 @tried(60)

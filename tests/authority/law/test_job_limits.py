@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.desk import Desk, fits
+from tests.fakes.desk import START_MS, Desk, fits
 from tests.limits import stands_on
-from understudy.contracts import (
-    limits,
-)
+from understudy.contracts import Schedule, due, limits
 
 # --- jobs ---------------------------------------------------------------------------------------
 
@@ -109,6 +107,80 @@ def test_so_many_hand_backs_are_excused() -> None:
         excused = min(count, limits.HAND_BACKS_MAX)
         assert (job["excused"], issue["excused"]) == (excused, excused)
     assert (job["attempts"], issue["attempts"]) == (count, count)
+
+
+@stands_on("JOB_DELAY_MS_MAX", "JOB_TIMEOUT_MS_MIN", "JOB_TIMEOUT_MS_MAX")
+def test_a_job_waits_and_lasts_so_long() -> None:
+    desk = Desk()
+    for name, bound, beyond, refusal in (
+        ("delayMs", limits.JOB_DELAY_MS_MAX, 1, "job_run_at_invalid"),
+        ("timeoutMs", limits.JOB_TIMEOUT_MS_MIN, -1, "job_limit_invalid"),
+        ("timeoutMs", limits.JOB_TIMEOUT_MS_MAX, 1, "job_limit_invalid"),
+    ):
+        named = {"jobId": f"{name}{bound}", "kind": "k"}
+        assert desk.refusal("job.schedule", **named, **{name: bound + beyond}) == refusal
+        assert desk.refusal("job.schedule", **named, **{name: bound}) is None
+
+
+@stands_on("JOB_SCAN_MAX")
+def test_a_page_of_jobs_looks_at_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limits.JOB_SCAN_MAX == 2**12
+    monkeypatch.setattr(limits, "JOB_SCAN_MAX", 2)
+    desk = Desk()
+    for name in "abc":
+        scheduled(desk, name)
+    desk.grant("job.claim", jobId="c", worker="ann")
+    first = desk.grant("job.list", state="claimed")
+    assert (first["count"], first["cursor"]) == (0, "2/b")
+    second = desk.grant("job.list", state="claimed", cursor=first["cursor"])
+    assert [each["jobId"] for each in second["jobs"]] == ["c"]
+    assert "cursor" not in second
+
+
+@stands_on("KIND_LIMITS_MAX", "KIND_CONCURRENCY_MAX", "KIND_RATE_MAX")
+def test_a_kind_is_limited_to_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    for name, bound in (
+        ("concurrency", limits.KIND_CONCURRENCY_MAX),
+        ("ratePerMinute", limits.KIND_RATE_MAX),
+    ):
+        for extra in (0, 1):
+            refusal = desk.refusal("limit.set", "cli", kind="k", **{name: bound + extra})
+            assert refusal == ("job_limit_invalid" if extra else None)
+    assert limits.KIND_LIMITS_MAX == 2**10
+    monkeypatch.setattr(limits, "KIND_LIMITS_MAX", 1)
+    assert desk.refusal("limit.set", "cli", kind="l", concurrency=1) == "job_limits_full"
+
+
+@stands_on("SCHEDULES_MAX", "SCHEDULE_EVERY_MS_MIN", "SCHEDULE_GRACE_MS")
+def test_so_many_schedules_fire_so_often_and_so_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, job = Desk(), {"kind": "k"}
+    least, grace = limits.SCHEDULE_EVERY_MS_MIN, limits.SCHEDULE_GRACE_MS
+    named = {"scheduleId": "s", "job": job, "missed": "skip", "startMs": START_MS}
+    short = desk.refusal("schedule.set", "cli", **named, everyMs=least - 1)
+    assert short == "schedule_times_invalid"
+    desk.grant("schedule.set", "cli", **named, everyMs=least)
+    desk.time.passes(grace + 1)
+    fired = {"scheduleId": "s", "dueMs": START_MS}
+    assert desk.refusal("schedule.fire", "cli", **fired) == "schedule_missed"
+    desk.time.passes(least - 1)
+    desk.grant("schedule.fire", "cli", scheduleId="s", dueMs=START_MS + least)
+    assert limits.SCHEDULES_MAX == 2**10
+    monkeypatch.setattr(limits, "SCHEDULES_MAX", 1)
+    another = {"scheduleId": "t", "job": job, "everyMs": least}
+    assert desk.refusal("schedule.set", "cli", **another) == "schedule_store_full"
+
+
+@stands_on("SCHEDULE_MISSED_MAX")
+def test_so_many_firings_are_made_up_for() -> None:
+    schedule = Schedule(
+        schedule_id="s", every_ms=1_000, start_ms=0, template="{}", makes="job", last_due_ms=0,
+        set_ms=0,
+    )  # fmt: skip
+    most = limits.SCHEDULE_MISSED_MAX
+    assert len(due.due_between(schedule, 0, most * 1_000)) == most
+    found = due.due_between(schedule, 0, START_MS)
+    assert (len(found), found[-1]) == (most, START_MS), "the newest, and none took long"
 
 
 @stands_on("JOB_WAIT_MS_MAX", "COORDINATOR_QUIET_MS_MAX")

@@ -7,9 +7,17 @@ import pytest
 from tests.fakes.mutant import break_rule
 from understudy.authority.conformance.vectors import load_vectors, run_vector
 from understudy.authority.law import lease, term
-from understudy.authority.law.jobs import job, operations, routes
+from understudy.authority.law.jobs import (
+    job,
+    job_index,
+    kind_limit,
+    operations,
+    routes,
+    schedule,
+)
 
-VECTORS = {vector.name: vector for vector in load_vectors() if vector.suite == "job"}
+SUITES = ("job", "limit", "schedule")
+VECTORS = {vector.name: vector for vector in load_vectors() if vector.suite in SUITES}
 MUTANTS = [
     (job, "find", "job.state is JobState.COMPLETED", "False", "guard_02_completed"),
     (term, "renew_term", "obstacle = kind.must_end", "obstacle = None",
@@ -32,7 +40,7 @@ MUTANTS = [
     (operations, "_find_torn", "len(sound) > 1", "False", "resolution_09_equal_stamps_refuse_both"),
     (job, "reclaim", "job.claim_digest == turn.origin.digest", "True",
      "resolution_09_a_stamp_that_was_used_before"),
-    (routes, "_matching", "range(len(kind), 0, -1)", "range(1, len(kind) + 1)",
+    (routes, "_matching", "in kinds_above(kind)", "in sorted(kinds_above(kind))",
      "resolution_10_exact_then_the_longest_prefix"),
     (job, "_refuse_derivation", "node == coordinator(turn)", "True",
      "resolution_11_derivation_is_the_coordinators"),
@@ -59,6 +67,25 @@ MUTANTS = [
      "resolution_09_delivered_again_and_late"),
     (routes, "permits", "node == turn.owner or", "",
      "kinds_that_a_node_was_not_registered_for"),
+    (routes, "unregister", "lane.registered == 1", "False", "a_node_that_is_no_more"),
+    (job_index, "pending_place", "job.ordered.priority", "0", "small_priorities_go_first"),
+    (kind_limit, "hold_back", "run_at_ms > turn.stamp.wall_ms", "False", "times_that_are_none"),
+    (kind_limit, "hold_back", "limit.concurrency <= turn", "limit.concurrency < turn",
+     "so_many_of_a_kind_at_once"),
+    (kind_limit, "draw", "- CLAIM_PARTS", "", "a_bucket_fills_by_the_millisecond"),
+    (kind_limit, "_free_ms", "-(-lacking // limit.rate_per_minute)",
+     "lacking // limit.rate_per_minute", "a_bucket_fills_by_the_millisecond"),
+    (kind_limit, "outlast", "< timeout_ms", "<= timeout_ms", "a_term_ends_with_its_time_out"),
+    (kind_limit, "is_open", "not lane.limits or", "True or", "so_many_of_a_kind_at_once"),
+    (job_index, "JobIndex.count_held", "if not turn:", "if turn:", "a_lapsed_claim_still_counts"),
+    (operations, "_apply", "lane.count_held(", "str(", "limits_hold_within_a_batch"),
+    (job, "_order", "is_fired(job_id) and", "False and", "ids_of_firings_are_theirs"),
+    (schedule, "fire", "due_ms > now_ms", "False", "moments_that_are_none"),
+    (schedule, "fire", "or is_off", "", "moments_that_are_none"),
+    (schedule, "fire", "due_ms <= schedule.last_due_ms", "False", "a_moment_makes_one_job"),
+    (schedule, "fire", 'schedule.missed == "skip"', "False", "missed_and_left_out"),
+    (schedule, "set_schedule", "max(last_ms, before.last_due_ms)", "last_ms",
+     "set_again_it_goes_on"),
 ]  # fmt: skip
 
 

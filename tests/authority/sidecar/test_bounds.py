@@ -17,6 +17,7 @@ from tests.authority.sidecar.peer import (
 )
 from tests.authority.sidecar.serving import Serving, rows_of
 from tests.patience import eventually
+from understudy.authority.service.client import Client, Crowded
 from understudy.contracts import limits
 
 
@@ -117,7 +118,10 @@ def test_there_is_room_for_so_many_connections(
     monkeypatch.setattr(limits, "CONNECTIONS_MAX", 3)
     peers = [Peer(serving.state_dir) for _ in range(3)]
     with Peer(serving.state_dir, hello=None) as late:
-        assert late.rest() == []
+        [said] = late.rest()
+        assert refusal(orjson.loads(said)) == "authority_overloaded"
+    with pytest.raises(Crowded, match="no room for another connection"):
+        Client(serving.state_dir, "cli")
     assert all(refusal(peer.ask(add(mark))) is None for mark, peer in enumerate(peers))
     peers.pop().close()
 
@@ -125,7 +129,7 @@ def test_there_is_room_for_so_many_connections(
         with Peer(serving.state_dir, hello=None) as peer:
             with suppress(ConnectionError):
                 peer.send(HELLO)
-            return bool(peer.line())
+            return b'"hello"' in peer.line()
 
     eventually(is_let_in)
     for peer in peers:

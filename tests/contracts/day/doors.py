@@ -144,7 +144,9 @@ def _invalid(action: str) -> Reason:
         return Reason.DEPENDENCY_PAYLOAD_INVALID
     if family == "spec":
         return Reason.SPEC_PAYLOAD_INVALID
-    if family in ("job", "route", "coordinator", "node", "dispatch"):
+    if family == "schedule":
+        return Reason.SCHEDULE_PAYLOAD_INVALID
+    if family in ("job", "route", "coordinator", "node", "limit", "dispatch"):
         return Reason.JOB_PAYLOAD_INVALID
     if family == "fiber":
         return Reason.FIBER_PAYLOAD_INVALID

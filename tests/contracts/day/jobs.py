@@ -101,3 +101,33 @@ def jobs(day: Day) -> None:
         day.grant(action, "cli", **payload)
         day.grant(action, "cli", **payload)
         day.refuse(Reason.JOB_OWNER_REQUIRED, action, "cli", **payload, author="eve")
+    day.refuse(Reason.JOB_NODE_LAST, "node.unregister", "cli", node="ann")
+    for action in ("job.list", "node.list", "route.list"):
+        day.grant(action)
+    day.grant("node.unregister", "cli", node="ann", open=True)
+    day.grant("route.set", "cli", kind="k")
+    _limits_and_schedules(day)
+
+
+def _limits_and_schedules(day: Day) -> None:
+    for job_id in ("l1", "l2"):
+        order = {"priority": -1, "timeoutMs": 60_000}
+        day.grant("job.schedule", jobId=job_id, kind="l.x", delayMs=10, **order)
+    day.refuse(Reason.JOB_NOT_DUE, "job.claim", jobId="l1", worker="bob")
+    day.grant("job.roster", query="delayed")
+    day.time.passes(10)
+    day.grant("limit.set", "cli", kind="l.", concurrency=1, ratePerMinute=60, timeoutMs=1_000)
+    day.grant("job.claim", jobId="l1", worker="bob")
+    day.refuse(Reason.JOB_LIMIT_REACHED, "job.claim", jobId="l2", worker="bob")
+    day.grant("limit.set", "cli", kind="l.", ratePerMinute=60)
+    day.refuse(Reason.JOB_RATE_LIMITED, "job.claim", jobId="l2", worker="bob")
+    day.grant("limit.list")
+    day.grant("limit.clear", "cli", kind="l.")
+    start_ms, step = day.time.wall_ms, {"stepKey": "a", "kind": "l.x"}
+    for name, made in (("s1", {"job": {"kind": "l.x"}}), ("s2", {"spec": {"steps": [step]}})):
+        named = {"scheduleId": name, "everyMs": 1_000, "startMs": start_ms}
+        day.grant("schedule.set", "cli", **named, **made)
+        day.grant("schedule.fire", "cli", scheduleId=name, dueMs=start_ms)
+        day.refuse(Reason.SCHEDULE_FIRED, "schedule.fire", "cli", scheduleId=name, dueMs=start_ms)
+    day.grant("schedule.list")
+    day.grant("schedule.clear", "cli", scheduleId="s2")

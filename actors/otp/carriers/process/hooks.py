@@ -12,6 +12,7 @@ fails and says what is missing. What is changed, and what it would do otherwise:
     connections   that say nothing are kept for minutes, all of them    -> so many, for seconds
     an accept     that fails ends the process                           -> is forgotten
     retries       after 35 seconds, with pauses that grow to 7          -> after 10 ms, pauses of 20
+    its log       is made as the umask says                             -> is its user's alone
     backlog       100 connections; beyond that each waits a second      -> 1,024
 
 All of it is done in the process that starts a system, and reaches the others by fork.
@@ -23,7 +24,7 @@ import os
 import socket
 from collections.abc import Callable
 from datetime import timedelta
-from functools import reduce
+from functools import partial, reduce
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,11 +33,12 @@ from typing import Any, Final
 import thespian.system.multiprocCommon as processes
 import thespian.system.systemBase as system_base
 import thespian.system.transport.TCPTransport as tcp
+import thespian.system.utilis as thespian_log
 from thespian.system.timing import ExpirationTimer
 from thespian.system.transport import ReceiveEnvelope, SendStatus, TransmitIntent
 
 from ...cell import OtpError
-from . import process_id
+from . import process_id, run_file
 from .mailbox import Fate
 from .private_socket import PrivateSocket
 from .signed_mail import Incoming, Signed
@@ -58,6 +60,7 @@ _INCOMING: Final = ("_incomingEnvelopes",)
 _ACCEPTING: Final = ("accept", "_incomingSockets")
 _READING: Final = ("ReceiveBuffer", "serializer")
 _NEEDED: Final = (
+    ("thespian.system.utilis", "thesplog", ("open",)),
     ("thespian.system.multiprocCommon", "startAdmin", ()),
     ("thespian.system.multiprocCommon", "startChild", ()),
     ("thespian.system.multiprocCommon", "startupASLogger", ()),
@@ -118,6 +121,7 @@ def install(
     tcp.TCPTransport._acceptNewIncoming = _bounded(plain)  # noqa: SLF001 - see above
     tcp.MAX_INCOMING_SOCKET_PERIOD = timedelta(seconds=INCOMING_SECONDS)
     tcp.LISTEN_DEPTH = _BACKLOG
+    thespian_log.open = partial(open, opener=run_file.opener)
     system_base.MAX_SYSTEM_SHUTDOWN_DELAY = timedelta(seconds=SHUTDOWN_SECONDS)
     # It is called `logdefs` there; the logger's death asks for it under this name.
     processes.MultiProcAdmin.logDefs = property(lambda self: self.logdefs)

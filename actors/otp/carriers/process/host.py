@@ -27,7 +27,7 @@ from typing import Any, Final, NoReturn
 
 from ...cell import ExitReason, Ref, Start
 from ...identity import Identity, boot_id, identity
-from . import process_id
+from . import process_id, run_file
 from .registry import RegistryFolder, Roll
 
 ROOT: Final = "0"  # the serial of the root
@@ -137,7 +137,7 @@ class Backstage:
             },
         }
         draft = self._folder / f".{RUN_FILE}"
-        draft.write_text(json.dumps(row, sort_keys=True) + "\n")
+        run_file.write(draft, json.dumps(row, sort_keys=True) + "\n")
         draft.rename(self._folder / RUN_FILE)
 
     # --- the watch --------------------------------------------------------------------------------

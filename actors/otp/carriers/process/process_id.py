@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...identity import Identity, identity
+from . import run_file
 
 MARK = "UNDERSTUDY_TROUPE"  # in the environment of every process of a system: which one it is of
 
@@ -94,7 +95,7 @@ def take_signals(on_term: Callable[[], None]) -> None:
 
 def log_faults(path: Path) -> None:
     """Where the stack is written if a fault in C code ends the process."""
-    file = path.open("wb")
+    file = open(path, "wb", opener=run_file.opener)  # noqa: SIM115 - its opener
     # It stays open as long as the process is there.
     faulthandler.enable(file=file.fileno(), all_threads=True)
     _kept.append(file)

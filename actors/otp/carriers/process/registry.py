@@ -27,6 +27,7 @@ from typing import Any, Self
 
 from ...cell import ExitReason, Ref
 from ...identity import Identity
+from . import run_file
 
 STALE_SECONDS = 120.0  # how long an end is told; a late watcher hears `noproc`
 GUESTS = "guests"  # the folder of those who belong to other systems
@@ -79,7 +80,7 @@ class Roll:
 
     def prepare(self) -> None:
         for name in _FOLDERS:
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
+            run_file.make_folder(self.folder / name)
 
     # --- cells ------------------------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ class Roll:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        fd = os.open(self._names / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = run_file.opener(self._names / ".lock", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield
@@ -199,7 +200,7 @@ class Roll:
         """A whole file under a name of its own: a reader of the real one reads all of it."""
         self._written += 1
         path = self.folder / f".{os.getpid()}-{self._written}"
-        path.write_text(json.dumps(row))
+        run_file.write(path, json.dumps(row))
         return path
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ... import report
 from ...cell import ExitReason, Ref
+from . import run_file
 
 _FAULT_LENGTH_MAX = 4_000
 
@@ -18,7 +19,7 @@ def write(path: Path, row: report.Row) -> None:
     """One line, whole: an append of one write is not torn by others."""
     full = {**row, "wall_ms": time.time_ns() // 1_000_000, "pid": os.getpid()}
     line = json.dumps(full, sort_keys=True, default=report.shown) + "\n"
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = run_file.opener(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(fd, line.encode())
     finally:

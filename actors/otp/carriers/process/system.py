@@ -34,7 +34,7 @@ from typing import Any, Final, Self
 from ...calls import Cast
 from ...cell import CallFailed, ExitReason, OtpError, Ref, Start, Target
 from ...identity import Identity, boot_id, identity
-from . import private_socket, process_id
+from . import private_socket, process_id, run_file
 from .frames import pickled
 from .host import LIVE, RUN_FILE
 from .process_id import MARK
@@ -123,7 +123,7 @@ class Troupe:
             raise StartupFailed("a troupe is started once")
         if sys.platform != "linux":
             raise StartupFailed(f"it needs what only Linux has, and this is {sys.platform}")
-        self.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        run_file.make_folder(self.run_dir)
         self._lock = self._locked()
         try:
             self._sweep_older()
@@ -241,7 +241,7 @@ class Troupe:
 
     def _locked(self) -> int:
         """Held by us and by the process behind the system, so that it outlives neither."""
-        fd = os.open(self.run_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = run_file.opener(self.run_dir / _LOCK, os.O_RDWR | os.O_CREAT)
         began = time.monotonic()
         while True:
             try:
@@ -314,7 +314,7 @@ class Troupe:
             "control": control,
         }
         line = json.dumps(orders).encode() + b"\n"
-        with (self.run_dir / LOG).open("ab") as log:
+        with open(self.run_dir / LOG, "ab", opener=run_file.opener) as log:
             process = subprocess.Popen(  # noqa: S603 - our own interpreter, and our own words
                 [sys.executable, "-c", _BOOTSTRAP],
                 stdin=subprocess.PIPE,

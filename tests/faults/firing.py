@@ -1,0 +1,46 @@
+"""Programs that are killed: `python -m tests.faults.firing ROLE STATE_DIR`.
+
+A `scheduler` proposes what is due, again and again. A `worker` claims and completes whatever it may
+until nothing is left that it could ever claim.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from tests.patience import PATIENCE_SECONDS
+from understudy.actors.specs.scheduler import Scheduler
+from understudy.actors.specs.shell import Shift
+from understudy.authority.service.client import Client, ClientCall
+
+_TURN_SECONDS = 0.02
+
+
+def schedule(state_dir: Path) -> None:
+    shift = Shift(Scheduler(), state_dir, retry_seconds=float(PATIENCE_SECONDS))
+    while True:
+        shift.wake()  # the clock of the test moves as it likes
+        time.sleep(min(shift.turn() / 1_000, _TURN_SECONDS))
+
+
+def work(state_dir: Path) -> None:
+    worker = f"w{os.getpid()}"
+    with Client(state_dir, "cli", retry_seconds=PATIENCE_SECONDS) as client:
+        while True:
+            found = client.ask("job.roster", {"worker": worker, "limit": 8})
+            if not found["jobs"] and "limited" not in found and not found["jobCounts"]["claimed"]:
+                return
+            claim = {"worker": worker, "leaseDurationMs": 60_000}
+            claims = [
+                ClientCall("job.claim", claim | {"jobId": each["jobId"]}) for each in found["jobs"]
+            ]
+            for job in [each["job"] for each in client.ask_many(claims) if "job" in each]:
+                lease = job["lease"]
+                held = {"jobId": job["jobId"], "worker": worker}
+                held |= {"leaseId": lease["leaseId"], "fence": lease["fence"]}
+                assert client.ask("job.complete", held)["result"] == "accepted"
+
+
+if __name__ == "__main__":
+    {"scheduler": schedule, "worker": work}[sys.argv[1]](Path(sys.argv[2]))
