@@ -163,7 +163,9 @@ class Roster(Shape, frozen=True, kw_only=True):
 class ListJobs(Shape, frozen=True, kw_only=True):
     """All jobs in the order in which they were scheduled, of one kind or in one state."""
 
-    state: Literal["pending", "claimed", "completed", "waiting", "blocked"] | None = None
+    state: Literal["pending", "claimed", "completed", "waiting", "blocked", "cancelled"] | None = (
+        None
+    )
     kind: Mark | None = None
     cursor: OperationMark | None = None
     limit: Annotated[int, Meta(ge=1, le=limits.ROSTER_PAGE_MAX)] = limits.ROSTER_PAGE_DEFAULT

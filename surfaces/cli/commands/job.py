@@ -183,7 +183,8 @@ def roster(said: Answer) -> str:
 
 @job.command("list")
 @click.option(
-    "--state", type=click.Choice(["pending", "claimed", "completed", "waiting", "blocked"])
+    "--state",
+    type=click.Choice(["pending", "claimed", "completed", "waiting", "blocked", "cancelled"]),
 )
 @click.option("--kind", help="Jobs of this kind, or with a dot at its end of all below it.")
 @click.option("--cursor", help="Where the page before ended.")
