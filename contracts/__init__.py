@@ -51,6 +51,7 @@ from .records.harness import normal_refs as normal_refs
 from .records.job import JOB_TRANSITIONS as JOB_TRANSITIONS
 from .records.job import PRIORITY_DEFAULT as PRIORITY_DEFAULT
 from .records.job import SNAPSHOT_TYPE as SNAPSHOT_TYPE
+from .records.job import TERMINAL as TERMINAL
 from .records.job import Author as Author
 from .records.job import Designation as Designation
 from .records.job import Directive as Directive
@@ -79,6 +80,7 @@ from .records.records import Policy as Policy
 from .records.records import Stamp as Stamp
 from .records.records import Sublease as Sublease
 from .records.records import Witness as Witness
+from .records.records import is_cancelled as is_cancelled
 from .records.records import is_issue as is_issue
 from .records.records import issue_of as issue_of
 from .records.records import issue_resource as issue_resource
@@ -101,6 +103,9 @@ from .records.spec import is_spec as is_spec
 from .records.spec import job_step as job_step
 from .records.spec import spec_resource as spec_resource
 from .records.spec import step_job as step_job
+from .records.steering import ALL_WORK as ALL_WORK
+from .records.steering import Approval as Approval
+from .records.steering import ScopePause as ScopePause
 from .records.transitions import TRANSITIONS as TRANSITIONS
 from .records.transitions import LeaseState as LeaseState
 from .records.transitions import Move as Move
@@ -142,9 +147,12 @@ from .requests.shapes import AdmitOperations as AdmitOperations
 from .requests.shapes import AgentPass as AgentPass
 from .requests.shapes import AppendStep as AppendStep
 from .requests.shapes import Artifact as Artifact
+from .requests.shapes import AskApproval as AskApproval
 from .requests.shapes import Break as Break
 from .requests.shapes import CallerStamp as CallerStamp
 from .requests.shapes import CancelFiber as CancelFiber
+from .requests.shapes import CancelIssue as CancelIssue
+from .requests.shapes import CancelJob as CancelJob
 from .requests.shapes import CheckFeatures as CheckFeatures
 from .requests.shapes import CheckInstruction as CheckInstruction
 from .requests.shapes import CheckJoin as CheckJoin
@@ -156,6 +164,7 @@ from .requests.shapes import ClaimJob as ClaimJob
 from .requests.shapes import ClaimNext as ClaimNext
 from .requests.shapes import ClaimSpec as ClaimSpec
 from .requests.shapes import ClearLimit as ClearLimit
+from .requests.shapes import ClearPause as ClearPause
 from .requests.shapes import ClearSchedule as ClearSchedule
 from .requests.shapes import CloseInstance as CloseInstance
 from .requests.shapes import CloseIssue as CloseIssue
@@ -168,6 +177,7 @@ from .requests.shapes import DispatchRoster as DispatchRoster
 from .requests.shapes import ExpireJob as ExpireJob
 from .requests.shapes import FireSchedule as FireSchedule
 from .requests.shapes import GateRef as GateRef
+from .requests.shapes import GiveApproval as GiveApproval
 from .requests.shapes import GrantSublease as GrantSublease
 from .requests.shapes import HandOverIssue as HandOverIssue
 from .requests.shapes import HeldDispatch as HeldDispatch
@@ -187,6 +197,7 @@ from .requests.shapes import ObserveInstruction as ObserveInstruction
 from .requests.shapes import OfHolder as OfHolder
 from .requests.shapes import OfWorker as OfWorker
 from .requests.shapes import OpenInstance as OpenInstance
+from .requests.shapes import PrioritizeIssue as PrioritizeIssue
 from .requests.shapes import ProjectRequired as ProjectRequired
 from .requests.shapes import QuerySteps as QuerySteps
 from .requests.shapes import Reconcile as Reconcile
@@ -201,12 +212,15 @@ from .requests.shapes import RemoveDependency as RemoveDependency
 from .requests.shapes import Renew as Renew
 from .requests.shapes import ReplaceDependency as ReplaceDependency
 from .requests.shapes import RequiredDelta as RequiredDelta
+from .requests.shapes import RetryIssue as RetryIssue
+from .requests.shapes import RetryJob as RetryJob
 from .requests.shapes import RevokeSublease as RevokeSublease
 from .requests.shapes import Roster as Roster
 from .requests.shapes import RouteBinding as RouteBinding
 from .requests.shapes import RunInstruction as RunInstruction
 from .requests.shapes import ScheduleJob as ScheduleJob
 from .requests.shapes import SetLimit as SetLimit
+from .requests.shapes import SetPause as SetPause
 from .requests.shapes import SetPolicy as SetPolicy
 from .requests.shapes import SetRoute as SetRoute
 from .requests.shapes import SetSchedule as SetSchedule

@@ -314,6 +314,17 @@ class Reason(IntEnum):
     SCHEDULE_NOT_DUE = 518
     SCHEDULE_FIRED = 519
     SCHEDULE_MISSED = 520
+    # What operators say about work.
+    WORK_PAUSED = 521
+    SCOPE_INVALID = 522
+    PAUSE_MISSING = 523
+    PAUSES_FULL = 524
+    ISSUE_CANCELLED = 525
+    JOB_CANCELLED = 526
+    WORK_NOT_BLOCKED = 527
+    APPROVAL_MISSING = 528
+    APPROVAL_NOT_ASKED = 529
+    APPROVAL_REJECTED = 530
 
     @property
     def wire(self) -> str:
@@ -1112,6 +1123,36 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
     (Reason.SCHEDULE_MISSED, "schedule_missed", _PEER, _NEVER, Exit.CONFLICT, None, False,
      "the moment is over, and this schedule leaves out what it missed",
      "go on with the next moment; `--missed one` or `all` makes up for it"),
+    (Reason.WORK_PAUSED, "work_paused", _PEER, _LATER, Exit.TRY_LATER, None, False,
+     "an operator has paused this work",
+     "take other work; `understudy unpause` with the scope that is named lets it go on"),
+    (Reason.SCOPE_INVALID, "scope_invalid", _CALLER, _NEVER, Exit.USAGE, None, False,
+     "that is no scope",
+     "use `*`, `label/L`, `kind/K`, `issue/ID` or `job/ID`"),
+    (Reason.PAUSE_MISSING, "pause_missing", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "this very scope is not paused",
+     "`understudy pause --list` shows what is paused"),
+    (Reason.PAUSES_FULL, "pauses_full", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "as many scopes are paused as may be",
+     "pause a greater scope, or unpause some first"),
+    (Reason.ISSUE_CANCELLED, "issue_cancelled", _PEER, _NEVER, Exit.CONFLICT, None, True,
+     "an operator has cancelled the issue",
+     "take other work; `understudy retry ID` brings it back"),
+    (Reason.JOB_CANCELLED, "job_cancelled", _PEER, _NEVER, Exit.CONFLICT, None, True,
+     "an operator has cancelled the job, once and for all",
+     "stop; schedule another job if it must be done after all"),
+    (Reason.WORK_NOT_BLOCKED, "work_not_blocked", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "there is nothing to bring back: it is not blocked, cancelled or tried before, or it is held",
+     "let it run; `understudy cancel ID` stops it"),
+    (Reason.APPROVAL_MISSING, "approval_missing", _PEER, _LATER, Exit.DENIED, None, False,
+     "it waits for a person to approve it",
+     "take other work; a person says `understudy approve ID` or `understudy reject ID`"),
+    (Reason.APPROVAL_NOT_ASKED, "approval_not_asked", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "it waits for no approval",
+     "`understudy issue show ID` or `understudy job show ID` says where it stands"),
+    (Reason.APPROVAL_REJECTED, "approval_rejected", _PEER, _NEVER, Exit.DENIED, None, False,
+     "a person has rejected it",
+     "take other work; `understudy retry ID` asks for an approval again"),
 )
 # fmt: on
 

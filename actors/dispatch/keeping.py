@@ -10,6 +10,8 @@ from .assignment import Assignment, Phase, Why
 from .effects import Effects
 from .settings import Settings
 
+_LOST_GRACE_MS = 500  # what works without a lease is in the way of the next holder
+
 
 class Keeping:
     """`terms` are all that is in our hands, by fence."""
@@ -68,7 +70,10 @@ class Keeping:
         if term.phase is Phase.RUNNING:
             term.phase = Phase.STOPPING
             term.kill_ms = self._out.now.ms + self._timing.ending_ms
-            self._out.put(orders.StopWorker(term.worker, self._settings.grace_ms, why.value))
+            grace_ms = self._settings.grace_ms
+            if why is Why.LOST:
+                grace_ms = min(grace_ms, _LOST_GRACE_MS)
+            self._out.put(orders.StopWorker(term.worker, grace_ms, why.value))
 
     def watch(self) -> None:
         """Stop workers whose lease is not confirmed, or whose own time is up; and see to it."""

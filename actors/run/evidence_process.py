@@ -11,7 +11,7 @@ I4  A row without exactly one route to Ev is not written, and nor is any behind 
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +29,7 @@ _IDLE_SECONDS = 0.25  # between two looks at a journal that stands still
 # Actions after which there may be work that was not there before.
 _STIRRING = frozenset(
     {
+        "approval.give",
         "dep.remove",
         "dep.replace",
         "issue.add",
@@ -37,17 +38,27 @@ _STIRRING = frozenset(
         "issue.import",
         "issue.lease_break",
         "issue.lease_release",
+        "issue.prioritize",
+        "issue.retry",
         "issue.update",
+        "pause.clear",
+        "policy.set",
     }
 )
+# Actions that take leases from holders who do not know of it.
+_TAKING = frozenset({"issue.cancel", "issue.lease_break", "job.cancel", "pause.set"})
 # Lanes in which all but a claim may make a job claimable, or a worker fit to claim it.
-_JOB_LANES = ("coordinator.", "job.", "limit.", "node.", "route.", "schedule.", "spec.")
+_JOB_LANES = (
+    *("approval.", "coordinator.", "job.", "limit.", "node.", "pause.", "policy.", "route."),
+    *("schedule.", "spec."),
+)
 
 # Actions after which there may be a spec to make jobs of, or a job to dispatch.
 SPEC_NEWS = frozenset({"schedule.fire", "spec.release", "spec.submit"})
 SCHEDULE_NEWS = frozenset({"schedule.set"})
 JOB_NEWS = frozenset(
-    {"dispatch.release", "job.admit", "job.complete", "job.expire", "job.yield", "spec.materialize"}
+    {"approval.give", "dispatch.release", "job.admit", "job.complete", "job.expire", "job.retry"}
+    | {"job.yield", "pause.clear", "policy.set", "spec.materialize"}
 )
 
 
@@ -129,11 +140,14 @@ def stirs_jobs(row: journal.Row) -> bool:
     return is_news and effect["resultClass"] == "accepted"
 
 
-def broken(row: journal.Row) -> str | None:
-    """The issue whose lease was taken from its holder by this row."""
-    effect = _effect(row)
-    is_broken = effect["action"] == "issue.lease_break" and effect["resultClass"] == "accepted"
-    return effect["issueId"] if is_broken else None
+def taken(rows: Sequence[journal.Row]) -> Iterator[str]:
+    """The resources whose lease an operator took from its holder."""
+    for row in rows:
+        effect = _effect(row)
+        if effect["action"] in _TAKING and effect["resultClass"] == "accepted":
+            for change in orjson.loads(row.changes):
+                if change["change"] == "lease.dropped":
+                    yield change["resource"]
 
 
 def _effect(row: journal.Row) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from ..run.evidence_process import (
     SPEC_NEWS,
     TURN_ROWS_MAX,
     EvidenceWriter,
-    broken,
     done,
     stirs,
     stirs_jobs,
+    taken,
 )
 from . import chain_runner, job_dispatcher, scheduler
 from .plan import Plan
@@ -50,6 +50,7 @@ class EvidenceCell(GenServer):
 
     def __init__(self, plan: Plan, listener: str, job_listener: str) -> None:
         self._plan, self._listener, self._job_listener = plan, listener, job_listener
+        self._listeners = {"issue": listener, "job": job_listener}
         self._pause_ms = _BUSY_MS
         self.rows = 0
 
@@ -68,8 +69,10 @@ class EvidenceCell(GenServer):
         if not isinstance(message, _Turn):
             return super().handle_info(message)
         rows = self._write()
-        for issue_id in filter(None, map(broken, rows)):
-            self.cast(self._listener, Doubt(issue_id))
+        for resource in taken(rows):
+            family, _, name = resource.partition("/")
+            if family in self._listeners:
+                self.cast(self._listeners[family], Doubt(name))
         if any(map(stirs, rows)):
             self.cast(self._listener, Wake())
         if any(map(stirs_jobs, rows)):

@@ -5,7 +5,16 @@ from typing import Any
 
 from msgspec import UNSET
 
-from ...contracts import BLOCKING_TYPES, JobRecord, JobState, Lease, Spec, is_dispatch, is_spec
+from ...contracts import (
+    BLOCKING_TYPES,
+    JobRecord,
+    JobState,
+    Lease,
+    Spec,
+    excused_of,
+    is_dispatch,
+    is_spec,
+)
 from ..journal.journal import SqlTables
 from ..journal.tables import SCHEMA
 from ..law.state import State
@@ -32,6 +41,7 @@ def painted(state: State) -> dict[str, Rows]:
         "kind_limit": map(_members, state.lane.limits.values()),
         "schedule": map(_members, state.lane.schedules.values()),
         "spec_lease": (_term("spec_id", one) for one in leases if is_spec(one.resource)),
+        "pause": map(_members, state.pauses.values()),
         "dispatch_lease": (_term("job_id", one) for one in leases if is_dispatch(one.resource)),
     }
     columns = {table.name: [name for name, _ in table.columns] for table in SCHEMA}
@@ -63,7 +73,8 @@ def _nested(nested: dict[str, dict[str, Any]]) -> Iterable[dict[str, Any]]:
 
 
 def _members(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__struct_fields__}
+    members = {name: getattr(record, name) for name in record.__struct_fields__}
+    return members | ({"excused": excused_of(record)} if "excused" in members else {})
 
 
 def _spec(spec: Spec) -> dict[str, Any]:
@@ -95,7 +106,5 @@ def _cell(value: object) -> str | int | None:
         return "\n".join(value)
     if isinstance(value, str):
         return str(value)
-    if value is UNSET:
-        return 0
-    assert value is None or isinstance(value, int)
-    return None if value is None else int(value)
+    assert value in (None, UNSET) or isinstance(value, int)
+    return int(value) if isinstance(value, int) else None

@@ -16,6 +16,8 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from msgspec import UNSET
+
 from ...contracts import (
     DISPATCH_KIND,
     ESCALATION,
@@ -32,12 +34,14 @@ from ...contracts import (
     LeaseState,
     Reason,
     Request,
+    ScopePause,
     Stamp,
     canonical,
     contract_digest,
     evidence_routes,
     excused_of,
     host_actions,
+    is_cancelled,
     issue_of,
     issue_resource,
     limits,
@@ -59,10 +63,14 @@ from ..law.outcome import (
     IssueSet,
     LeaseDropped,
     LeasePut,
+    PauseDropped,
+    PausePut,
+    PolicySet,
     SubleaseDropped,
     SubleasePut,
     decode_changes,
 )
+from ..law.scope import covers, withheld
 from ..law.state import State, apply
 from .answers import Answers
 from .engine import Authority, Proposal, Run
@@ -300,7 +308,7 @@ def _put(kernel: Kernel, state: State, issue_id: str) -> None:
     resource = issue_resource(issue_id)
     lease = state.leases.get(resource)
     flags = (
-        _FOREIGN * (_is_foreign(state, resource, lease) or issue.issue_type == ESCALATION)
+        _FOREIGN * (_is_foreign(state, resource, lease) or _is_steered(state, issue))
         | _TORN * (resource in state.torn)
         | _WAITING * bool(state.blockers(issue_id))
         | _AWAITED * (_demands_witness(state) or bool(state.blocks.get(issue_id)))
@@ -321,6 +329,14 @@ def _put(kernel: Kernel, state: State, issue_id: str) -> None:
 
 
 _NO_LEASE = (0, 0, 0, 0)
+
+
+def _is_steered(state: State, issue: Issue) -> bool:
+    """Whether people have a say in it, of which C knows nothing; for all other work, one look."""
+    is_asked = issue.approval is not UNSET or issue.issue_type == ESCALATION
+    if is_asked or is_cancelled(issue):
+        return True
+    return bool(state.pauses or state.policy.approve) and withheld(state, issue) is not None
 
 
 def _demands_witness(state: State) -> bool:
@@ -348,12 +364,15 @@ def _texts(issue: Issue, lease: Lease | None) -> list[bytes]:
         front["excused"] = excused
     if issue.labels:
         front["labels"] = list(issue.labels)
+    back: dict[str, Any] = {"title": issue.title}
+    if issue.steered_by is not UNSET:
+        back["steered"] = {"byName": issue.steered_by, "reason": issue.steered_why}
     middle = {"owner": issue.owner, "priority": issue.priority}
     return [
         issue.id.encode(),
         canonical.encode(front)[1:-1] + b",",
         canonical.encode(middle)[1:-1] + b',"status":"',
-        b'",' + canonical.encode({"title": issue.title})[1:],
+        b'",' + canonical.encode(back)[1:],
         issue.assignee.encode(),
         lease.lease_id.encode() if lease else b"",
     ]
@@ -387,8 +406,10 @@ def _touched(state: State, change: Change) -> Iterator[str]:
         case DependencyAdded(dependency) | DependencyDropped(dependency):
             yield dependency.issue_id
             yield dependency.depends_on_id
-        case ChecksSet():
+        case ChecksSet() | PolicySet():
             yield from state.issues
+        case PausePut(ScopePause(scope=scope)) | PauseDropped(scope):
+            yield from (key for key, issue in state.issues.items() if covers(scope, issue))
         case _:
             pass  # what is about all of them, or about jobs
 

@@ -27,7 +27,7 @@ from ...contracts import (
 from .outcome import Refused
 from .state import State
 
-_ROLES = ("assignee", "worker", "runner", "dispatcher")
+_ROLES = ("assignee", "worker", "runner", "dispatcher", "by_name")
 
 
 def admit(state: State, request: Request) -> Refused | None:

@@ -23,6 +23,7 @@ from ...contracts import (
     Member,
     Policy,
     Schedule,
+    ScopePause,
     Spec,
     Sublease,
     Witness,
@@ -62,6 +63,7 @@ class Image(msgspec.Struct, frozen=True):
     limits: list[KindLimit] | msgspec.UnsetType = msgspec.UNSET
     schedules: list[Schedule] | msgspec.UnsetType = msgspec.UNSET
     ripe_ms: int | msgspec.UnsetType = msgspec.UNSET  # up to when delayed jobs are filed
+    pauses: list[ScopePause] | msgspec.UnsetType = msgspec.UNSET
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -94,6 +96,7 @@ def dump(state: State) -> bytes:
         limits=_some(state.lane.limits),
         schedules=_some(state.lane.schedules),
         ripe_ms=state.lane.ripe_ms or msgspec.UNSET,
+        pauses=_some(state.pauses),
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -126,6 +129,7 @@ def load(data: bytes) -> State:
         apply(state, [outcome.ChecksSet(image.checks)])
     apply(state, [outcome.WitnessPut(each) for each in image.witnesses])
     apply(state, [outcome.DecisionPut(each) for each in image.decisions])
+    apply(state, [outcome.PausePut(each) for each in image.pauses or ()])
     apply(state, [outcome.PolicySet(image.policy)])
     apply(state, [outcome.Answered(*each) for each in image.answers])
     return state

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 from msgspec.structs import replace
 
 from ...contracts import (
+    ALL_WORK,
     ESCALATION,
     TRANSITIONS,
     Break,
@@ -34,6 +35,7 @@ from ...contracts import (
     TimedMutation,
     YieldJob,
     excused_of,
+    is_cancelled,
     is_issue,
     issue_of,
     issue_resource,
@@ -50,6 +52,7 @@ from .outcome import (
     Outcome,
     Refused,
 )
+from .scope import withheld
 from .state import Rank, State
 from .turn import Turn
 from .view import issue_view, lease_projection, orphaned_view
@@ -199,6 +202,7 @@ def claim(turn: Turn, request: ClaimIssue) -> Outcome:
     if issue.status == "closed":
         return Refused(Reason.ISSUE_CLOSED, f"issue {request.id}", request.id)
     obstacle = persons(turn, issue) or _obstacle(turn, issue, assignee, request.fence)
+    obstacle = obstacle or _steered(turn, issue)
     if obstacle is not None:
         return obstacle
     return _lease_out(turn, issue, assignee, request.lease_id, deadline_ms)
@@ -219,11 +223,11 @@ def claim_next(turn: Turn, request: ClaimNext) -> Outcome:
     deadline_ms = deadline_of(request, turn.stamp)
     if isinstance(deadline_ms, Refused):
         return deadline_ms
-    for place in _waiting(turn):
+    for place in _waiting(turn) if ALL_WORK not in turn.state.pauses else ():
         issue = turn.state.issues[place.issue_id]
         if not _wanted(issue, request):
             continue
-        if _obstacle(turn, issue, assignee, None) is None:
+        if (_obstacle(turn, issue, assignee, None) or _steered(turn, issue)) is None:
             accepted = _lease_out(turn, issue, assignee, request.lease_id, deadline_ms)
             return _file_lapsed(turn, accepted)
     body = {"changed": False, "leaseProjection": lease_projection(turn.state, turn.stamp.wall_ms)}
@@ -276,6 +280,15 @@ def _obstacle(turn: Turn, issue: Issue, assignee: str, fence: int | None) -> Ref
         detail = f"{name}: waits for {', '.join(blockers[:3]) or 'somebody to unblock it'}"
         return Refused(Reason.ISSUE_BLOCKED, detail, issue.id)
     return None
+
+
+def _steered(turn: Turn, issue: Issue) -> Refused | None:
+    """Why no new term begins, by what people said; C hands back all work that they spoke of."""
+    if is_live(turn.state.leases.get(issue_resource(issue.id)), turn.stamp):
+        return None  # no new term
+    if is_cancelled(issue):
+        return Refused(Reason.ISSUE_CANCELLED, f"issue {issue.id}", issue.id)
+    return withheld(turn.state, issue)
 
 
 def _lease_out(

@@ -31,6 +31,7 @@ from ...contracts import (
     Quarantine,
     Reason,
     Schedule,
+    ScopePause,
     Spec,
     SpecState,
     Sublease,
@@ -218,6 +219,16 @@ class DependencyDropped(Struct, frozen=True, tag_field="change", tag="dependency
     dependency: Dependency
 
 
+class PausePut(Struct, frozen=True, tag_field="change", tag="pause.put"):
+    """Work in a scope is withheld; the leases that end with it have changes of their own."""
+
+    pause: ScopePause
+
+
+class PauseDropped(Struct, frozen=True, tag_field="change", tag="pause.dropped"):
+    scope: str
+
+
 class PolicySet(Struct, frozen=True, tag_field="change", tag="policy.set"):
     policy: Policy
 
@@ -278,6 +289,8 @@ Change = (
     | OperationAdmitted
     | DependencyAdded
     | DependencyDropped
+    | PausePut
+    | PauseDropped
     | PolicySet
     | ChecksSet
     | WitnessPut

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from . import fiber, lease, policy, sublease
+from . import fiber, lease, policy, steering, sublease
 from .checks import coherence, instruction, join, required
 from .issues import dependency, handover, projection, work
 from .jobs import job, job_dispatch, kind_limit, operations, roster, routes, schedule, spec
@@ -82,6 +82,17 @@ RULES: dict[str, Rule] = {
     "dispatch.complete": job_dispatch.complete,
     "dispatch.release": job_dispatch.release,
     "dispatch.roster": job_dispatch.roster,
+    # What operators say about work.
+    "issue.cancel": steering.cancel_issue,
+    "issue.retry": steering.retry_issue,
+    "issue.prioritize": steering.prioritize,
+    "job.cancel": steering.cancel_job,
+    "job.retry": steering.retry_job,
+    "pause.set": steering.pause,
+    "pause.clear": steering.unpause,
+    "pause.list": steering.list_pauses,
+    "approval.ask": steering.ask_approval,
+    "approval.give": steering.give_approval,
     # Policies and checks.
     "policy.set": policy.set_policy,
     "coherence.check": coherence.check,

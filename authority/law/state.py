@@ -41,9 +41,11 @@ from ...contracts import (
     Issue,
     Lease,
     Policy,
+    ScopePause,
     Sublease,
     Witness,
     WorkerSession,
+    is_cancelled,
     is_issue,
     issue_of,
     issue_resource,
@@ -91,6 +93,7 @@ class State:
         "lane",
         "leases",
         "overdue",
+        "pauses",
         "policy",
         "ranks",
         "ready",
@@ -112,6 +115,7 @@ class State:
         self.features: dict[str, dict[str, Feature]] = {}
         self.lane = JobIndex()
         self.policy = Policy()
+        self.pauses: dict[str, ScopePause] = {}  # by scope
         self.checks: CheckPolicy | None = None
         self.witnesses: dict[str, Witness] = {}  # by key, the oldest first
         self.decisions: dict[str, Decision] = {}  # by issue
@@ -217,6 +221,10 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
                 _add_dependency(state, dependency)
             case outcome.DependencyDropped(dependency):
                 _drop_dependency(state, dependency)
+            case outcome.PausePut(pause):
+                state.pauses[pause.scope] = pause
+            case outcome.PauseDropped(scope):
+                del state.pauses[scope]
             case outcome.PolicySet(policy):
                 state.policy = policy
             case outcome.ChecksSet(checks):
@@ -389,7 +397,8 @@ def check_invariants(state: State) -> None:
     of_issues = {key: lease for key, lease in state.leases.items() if is_issue(key)}
     for resource, lease in of_issues.items():
         issue = state.issues[issue_of(resource)]
-        assert issue.status != "closed", f"I1: {resource} is closed and leased"
+        is_over = issue.status == "closed" or is_cancelled(issue)
+        assert not is_over, f"I1: {resource} is {issue.status} and leased"
         assert lease.resource == resource, f"I2: {resource} is filed under another name"
     owned = sorted((each.owner, each.resource) for each in state.leases.values())
     held = sorted((owner, key) for owner, keys in state.held.items() for key in keys)

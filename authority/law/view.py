@@ -3,6 +3,8 @@
 from itertools import islice
 from typing import Any
 
+from msgspec import UNSET
+
 from ...contracts import (
     SESSION_KIND,
     Dependency,
@@ -12,6 +14,7 @@ from ...contracts import (
     Instance,
     Issue,
     Lease,
+    ScopePause,
     Sublease,
     WorkerSession,
     excused_of,
@@ -49,11 +52,24 @@ def issue_view(issue: Issue, lease: Lease | None, wall_ms: int) -> dict[str, Any
     }
     if excused := excused_of(issue):
         view["excused"] = excused
+    if issue.approval is not UNSET:
+        view["approval"] = issue.approval
+    if issue.steered_by is not UNSET:
+        view["steered"] = {"byName": issue.steered_by, "reason": issue.steered_why}
     if issue.labels:
         view["labels"] = list(issue.labels)
     if lease is not None:
         view["lease"] = lease_view(lease, wall_ms)
     return view
+
+
+def pause_view(pause: ScopePause) -> dict[str, Any]:
+    return {
+        "scope": pause.scope,
+        "reason": pause.reason,
+        "byName": pause.by_name,
+        "sinceMs": pause.since_ms,
+    }
 
 
 def sublease_view(sublease: Sublease) -> dict[str, Any]:

@@ -79,6 +79,9 @@ def take_over(
     answers = _asked(office, "job.schedule", scheduled)
     problems = [*_problems(submitted), *unmade, *_problems(answers)]
     completed, refused = _complete(office, results)
+    dead = [key for key, each in folded.entries.items() if each.state is JobState.CANCELLED]
+    left = [{"jobId": key} for key in dead if lane.jobs[key].state is not JobState.CANCELLED]
+    problems += _problems(_asked(office, "job.cancel", left))
     said = {kind: directive_view(each) for kind, each in lane.directives.items()}
     news = [_given(each) for kind, each in folded.routes.items() if said.get(kind) != each]
     routes = _asked(office, "route.set", news)
@@ -254,6 +257,9 @@ _BODIES: dict[str, type[Struct]] = {
     JobMove.YIELD: _OfJob,
     JobMove.EXPIRE: _OfJob,
     JobMove.FAULT: _OfJob,
+    JobMove.CANCEL: _OfJob,
+    JobMove.RETRY: _OfJob,
+    JobMove.RULE: _OfJob,
     "RouteKind": _Route,
     "DesignateCoordinator": _OfNode,
     "RegisterNode": _OfNode,

@@ -4,6 +4,8 @@
        ^                  |  \\--claim (by its holder)--> claimed
        \\--yield, expire, fault--/
 
+    pending, claimed --cancel--> cancelled        pending --retry--> pending, with attempts anew
+
 `waiting` and `blocked` are seen, not written: a pending job waits while an operation that it
 depends on is missing or its time has not come, and is blocked once it has waited too long for an
 operation or used up its attempts.
@@ -26,6 +28,7 @@ class JobState(StrEnum):
     COMPLETED = "completed"
     WAITING = "waiting"
     BLOCKED = "blocked"
+    CANCELLED = "cancelled"
 
 
 class JobMove(StrEnum):
@@ -37,6 +40,9 @@ class JobMove(StrEnum):
     YIELD = "YieldWork"
     EXPIRE = "ExpireWork"
     FAULT = "IntegrityFault"  # its claim's stamp was used for something else
+    CANCEL = "CancelJob"
+    RETRY = "RetryJob"
+    RULE = "RuleJob"  # a person approves or rejects it
 
 
 _S, _M = JobState, JobMove
@@ -49,6 +55,10 @@ JOB_TRANSITIONS: dict[tuple[JobState, JobMove], JobState] = {
     (_S.CLAIMED, _M.YIELD): _S.PENDING,
     (_S.CLAIMED, _M.EXPIRE): _S.PENDING,
     (_S.CLAIMED, _M.FAULT): _S.PENDING,
+    (_S.PENDING, _M.CANCEL): _S.CANCELLED,
+    (_S.CLAIMED, _M.CANCEL): _S.CANCELLED,
+    (_S.PENDING, _M.RETRY): _S.PENDING,
+    (_S.PENDING, _M.RULE): _S.PENDING,
 }
 
 PRIORITY_DEFAULT = 2  # as that of issues
@@ -100,8 +110,11 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     spec_id: str = ""  # of the step that it was made of, if any
     step_key: str = ""
     dispatched: Dispatched | None = None
-    excused: int | UnsetType = UNSET  # of the attempts; rows of before have it not
-    order: JobOrder | UnsetType = UNSET  # and this neither, where nothing was said about it
+    # Rows of before have none of these.
+    excused: int | UnsetType = UNSET  # of the attempts
+    order: JobOrder | UnsetType = UNSET  # nor has any where nothing was said about it
+    approval: str | UnsetType = UNSET
+    steered_by: str | UnsetType = UNSET  # who cancelled, approved or rejected it, or tried it again
 
     @property
     def ordered(self) -> JobOrder:
@@ -111,6 +124,9 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 def excused_of(record: Issue | JobRecord) -> int:
     """How many of its attempts count for nothing: handed back in order, or forgiven by a person."""
     return 0 if record.excused is UNSET else record.excused
+
+
+TERMINAL = (JobState.COMPLETED, JobState.CANCELLED)
 
 
 def is_spent(job: JobRecord) -> bool:

@@ -47,6 +47,10 @@ class Issue(Struct, frozen=True, kw_only=True):
     comments: tuple[str, ...] = ()  # comment lines that stood above the record
     attempts: int = 0  # grants so far; counted at the claim
     excused: int | UnsetType = UNSET  # of those; rows of before have it not
+    # What a person said last, where one did; rows of before have none of these.
+    approval: str | UnsetType = UNSET
+    steered_by: str | UnsetType = UNSET
+    steered_why: str | UnsetType = UNSET
 
 
 class Dependency(Struct, frozen=True):
@@ -126,6 +130,7 @@ class Policy(Struct, frozen=True):
 
     mutation: Literal["open", "instruction-linked"] = "open"
     evidence_reads: bool = False
+    approve: tuple[str, ...] | UnsetType = UNSET  # scopes; rows of before have it not
 
 
 class Witness(Struct, frozen=True, kw_only=True):
@@ -159,6 +164,11 @@ DEPENDENCY_TYPES = BLOCKING_TYPES | {
     "related", "discovered-from", "relates-to", "duplicates", "supersedes", "replies-to",
 }  # fmt: skip
 ESCALATION = "escalation"  # the type of what waits for a person
+
+
+def is_cancelled(issue: Issue) -> bool:
+    """Whether an operator said so; a foreign record that only has the word was claimable before."""
+    return issue.status == "cancelled" and issue.steered_by is not UNSET
 
 
 def issue_resource(issue_id: str) -> str:

@@ -9,7 +9,7 @@ named `<specId>:<stepKey>`; while a dispatcher hands it on, its lease lies on `d
 
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 
 class SpecState(StrEnum):
@@ -49,6 +49,7 @@ class Step(Struct, frozen=True, kw_only=True):
     kind: str
     inputs: str = "{}"  # canonical JSON, kept as it came
     depends_on: tuple[str, ...] = ()  # keys of steps of the same spec
+    approve: bool | UnsetType = UNSET  # its job waits for a person; rows of before have it not
 
 
 class Spec(Struct, frozen=True, kw_only=True):

@@ -65,6 +65,8 @@ ROUTES = (
             "op/mcp.job_complete": "job.complete",
             "op/mcp.job_yield": "job.yield",
             "op/mcp.job_expire": "job.expire",
+            "op/mcp.job_cancel": "job.cancel",
+            "op/mcp.job_retry": "job.retry",
             "op/transport.job_admit": "job.admit",
             "op/cli.route_set": "route.set",
             "op/cli.coordinator_designate": "coordinator.designate",

@@ -7,7 +7,13 @@ import click
 
 from ...contracts import BLOCKING_TYPES
 
-_COLOURS = {"open": "green", "in_progress": "yellow", "blocked": "red", "closed": "bright_black"}
+_COLOURS = {
+    "open": "green",
+    "in_progress": "yellow",
+    "blocked": "red",
+    "closed": "bright_black",
+    "cancelled": "bright_black",
+}
 _TITLE_WIDTH = 60
 
 

@@ -1,7 +1,7 @@
 """A running tree as lines of text, for `up`, `status`, `tree` and `top`."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -71,6 +71,7 @@ def about(row: dict[str, Any]) -> str:
 def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     """The tree, then what is worked on; lines and their colours."""
     yield f"coord_sup  {summary(picture)}", "bold"
+    yield from ((line, "yellow") for line in pause_lines(picture.get("pauses", ())))
     children = picture["tree"]
     for place, child in enumerate(children):
         last = place == len(children) - 1
@@ -97,6 +98,15 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         yield "", None
     for row in told:
         yield f"{row['what']:<16} {about(row)}{row['detail']}"[:160], "dim"
+
+
+def pause_lines(pauses: Iterable[dict[str, Any]]) -> list[str]:
+    """What operators have paused, a line each."""
+    return [
+        f"paused  {each['scope']}" + (f"  by {each['byName']}" if each["byName"] else "")
+        + (f": {each['reason']}" if each["reason"] else "")
+        for each in pauses
+    ]  # fmt: skip
 
 
 def _busy(loop: dict[str, Any]) -> str:

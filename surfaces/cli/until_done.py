@@ -87,14 +87,17 @@ def _blocked(session: Session, plan: Plan) -> set[str]:
 
 def _labour_is_done(session: Session, plan: Plan) -> bool:
     reads = ("issue.list", "issue.ready") if plan.argv else ()
-    answers = [session.ask(action, {}, writable=False) for action in reads]
+    answers = [session.ask(action, {}, writable=False) for action in (*reads, "pause.list")]
     pages = [_page(session, plan, kind) for kind in plan.kinds.asked()]
     pages += [_page(session, plan, None, each) for each in ("claimed", "delayed") if plan.kinds]
     if any(each["result"] != "accepted" for each in answers + pages):
         return False  # another host is active
     if len({each["seq"] for each in answers + pages}) > 1:
         return False  # something was decided in between
-    return not _has_issues(plan, *answers) and not any(_has_jobs(plan, page) for page in pages)
+    *listed, paused = answers
+    if paused["count"]:
+        return False  # what is withheld goes on later
+    return not _has_issues(plan, *listed) and not any(_has_jobs(plan, page) for page in pages)
 
 
 def _page(session: Session, plan: Plan, kind: str | None, query: str = "pending") -> dict[str, Any]:
@@ -142,8 +145,14 @@ def _is_any_undispatched(session: Session) -> bool:
         found = session.ask("job.roster", page, writable=False)
         if found["result"] != "accepted":
             return True
-        if any("specId" in each and "dispatched" not in each for each in found["jobs"]):
+        if any(map(_is_undispatched, found["jobs"])):
             return True
         if "cursor" not in found:
             return False
         page["cursor"] = found["cursor"]
+
+
+def _is_undispatched(job: dict[str, Any]) -> bool:
+    """Whether its file is to be written; what waits for a person has none."""
+    waits = job.get("approval", "approved") != "approved"
+    return "specId" in job and "dispatched" not in job and not waits

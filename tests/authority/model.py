@@ -60,6 +60,8 @@ class Piece:
     title: str
     status: str = "open"
     attempts: int = 0
+    excused: int = 0
+    approval: str | None = None
     term: Term | None = None
     needs: list[tuple[str, str]] = field(default_factory=list)
     orphans: set[str] = field(default_factory=set)  # fibers that ran when the last term ended
@@ -83,6 +85,7 @@ class Model:
     def __init__(self) -> None:
         self.pieces: dict[str, Piece] = {}
         self.fences: list[int] = []  # every grant, in order
+        self.paused: set[str] = set()  # scopes
 
     def ask(self, action: str, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
         """What becomes of the request if it is row `seq` at `now_ms`; accepted ones take effect."""
@@ -147,6 +150,7 @@ class Model:
         if piece.status == "closed":
             return Verdict("lease_issue_closed")
         failure = self._stands_in_the_way(piece, asked["assignee"], asked.get("fence"), now_ms)
+        failure = failure or self._withheld(asked["id"], now_ms)
         return Verdict(failure) if failure else self._grant(asked["id"], asked, seq, now_ms)
 
     def _issue_claim_next(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
@@ -163,7 +167,8 @@ class Model:
             offered = lapsed or (piece.status == "open" and not self._waits(piece))
             if not offered or not set(asked.get("labels", ())) <= piece.labels:
                 continue
-            if self._stands_in_the_way(piece, asked["assignee"], None, now_ms) is None:
+            failure = self._stands_in_the_way(piece, asked["assignee"], None, now_ms)
+            if (failure or self._withheld(issue, now_ms)) is None:
                 return self._grant(issue, asked, seq, now_ms)
         return Verdict()
 
@@ -180,6 +185,100 @@ class Model:
         if term is None and piece.assignee not in ("", claimant):
             return "lease_contention_active"
         return "lease_issue_blocked" if self._waits(piece) else None
+
+    def _withheld(self, issue: str, now_ms: int) -> str | None:
+        """Why people let no new term begin; a term that lives is none of theirs."""
+        piece = self.pieces[issue]
+        if self.live(issue, now_ms):
+            return None
+        if piece.status == "cancelled":
+            return "issue_cancelled"
+        if piece.approval in ("waiting", "rejected"):
+            return "approval_missing" if piece.approval == "waiting" else "approval_rejected"
+        return "work_paused" if self._scopes(issue) & self.paused else None
+
+    def _scopes(self, issue: str) -> set[str]:
+        return {"*", f"issue/{issue}"} | {f"label/{each}" for each in self.pieces[issue].labels}
+
+    # --- operators ------------------------------------------------------------------------------
+
+    def _over(self, asked: dict[str, Any]) -> str | None:
+        piece = self.pieces.get(asked["id"])
+        if piece is None:
+            return "issue_not_found"
+        return "lease_issue_closed" if piece.status == "closed" else None
+
+    def _issue_cancel(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._over(asked)
+        if failure is None and self.pieces[asked["id"]].status == "cancelled":
+            failure = "issue_cancelled"
+        if failure:
+            return Verdict(failure)
+        piece = self.pieces[asked["id"]]
+        piece.end_term()
+        piece.status, piece.assignee = "cancelled", ""
+        return Verdict()
+
+    def _issue_retry(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._over(asked)
+        if failure:
+            return Verdict(failure)
+        piece = self.pieces[asked["id"]]
+        stands = piece.status in ("blocked", "cancelled") or piece.approval == "rejected"
+        tried = piece.status == "open" and piece.attempts > piece.excused
+        if piece.term or not (stands or tried):
+            return Verdict("work_not_blocked")
+        piece.status, piece.assignee, piece.excused = "open", "", piece.attempts
+        if piece.approval == "rejected":
+            piece.approval = "waiting"
+        return Verdict()
+
+    def _issue_prioritize(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._over(asked)
+        if failure is None:
+            self.pieces[asked["id"]].priority = asked["priority"]
+        return Verdict(failure)
+
+    def _pause_set(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        family, _, name = asked["scope"].partition("/")
+        if family == "issue" and name not in self.pieces:
+            return Verdict("issue_not_found")
+        self.paused.add(asked["scope"])
+        for issue, piece in self.pieces.items():
+            if asked.get("now") and piece.term and asked["scope"] in self._scopes(issue):
+                piece.excused += 1
+                self._free(issue)
+        return Verdict()
+
+    def _pause_clear(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        if asked["scope"] not in self.paused:
+            return Verdict("pause_missing")
+        self.paused.remove(asked["scope"])
+        return Verdict()
+
+    def _approval_ask(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._touches("approval.ask", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        piece = self.pieces[asked["id"]]
+        piece.approval = "waiting"
+        if piece.term:
+            piece.excused += 1
+            piece.end_term()
+            piece.status, piece.assignee = "open", ""
+        return Verdict()
+
+    def _approval_give(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        failure = self._over(asked)
+        if failure is None and self.pieces[asked["id"]].approval != "waiting":
+            failure = "approval_not_asked"
+        if failure:
+            return Verdict(failure)
+        piece = self.pieces[asked["id"]]
+        piece.approval = asked["decision"]
+        if piece.approval == "rejected" and piece.status == "open":
+            piece.status = "blocked"
+        return Verdict()
 
     def _grant(self, issue: str, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
         piece = self.pieces[issue]

@@ -19,6 +19,7 @@ from understudy.authority.law.outcome import LeasePut, decode_changes
 from understudy.authority.law.state import State, apply, check_invariants
 from understudy.authority.law.turn import Turn
 from understudy.authority.views.replay import replay
+from understudy.contracts.records.job import excused_of
 from understudy.contracts.records.records import Lease, Stamp, issue_resource
 from understudy.contracts.requests.shapes import OfHolder
 
@@ -61,7 +62,12 @@ LEASE_MOVES = (
     "time_passes", "time_passes_to_a_deadline", "time_passes_to_a_deadline",
     "the_process_restarts",
 )  # fmt: skip
-MOVES = (*LEASE_MOVES, "work_side_by_side")
+MOVES = (*LEASE_MOVES, "work_side_by_side", "steer", "steer", "let_go_on")
+SCOPES = ("*", "label/fast", "issue/i1", "issue/i4")
+STEERED = (
+    "issue.cancel", "issue.retry", "issue.prioritize", "pause.set", "pause.set", "pause.clear",
+    "approval.ask", "approval.give", "approval.give",
+)  # fmt: skip
 
 
 class Pair:
@@ -147,6 +153,22 @@ class Pair:
         payload = {"id": pick(ISSUES), "reason": pick(("stuck", "stuck", " "))}
         self.both("issue.lease_break", payload, named=False)
 
+    def steer(self, pick: Pick) -> None:
+        """An operator says something, whatever stands or is under way."""
+        action = pick(STEERED)
+        self.both(action, self._arguments(action, pick), named=pick(BOTH))
+
+    def let_go_on(self, pick: Pick) -> None:
+        """Else walks would end with all work withheld."""
+        for scope in sorted(self.model.paused):
+            self.both("pause.clear", {"scope": scope}, named=False)
+        for issue, piece in self.model.pieces.items():
+            if piece.status == "cancelled":
+                self.both("issue.retry", {"id": issue}, named=False)
+            if piece.approval == "waiting":
+                approved = {"id": issue, "decision": "approved"}
+                self.both("approval.give", approved, named=False)
+
     def change_without_a_lease(self, pick: Pick) -> None:
         action = pick(("issue.update", "issue.update", "issue.close", "dep.add", "dep.remove"))
         self.both(action, {"id": pick(ISSUES)} | self._arguments(action, pick), named=False)
@@ -223,6 +245,16 @@ class Pair:
                 reach = pick(((True, False), (True, False), (False, True), (True, True)))
                 named = {"fiberId": pick(FIBERS)} if reach[0] else {}
                 return named | {"wholeScope": reach[1]}
+            case "issue.cancel" | "issue.retry" | "approval.ask":
+                return {"id": pick(ISSUES), "reason": pick((None, "r"))}
+            case "issue.prioritize":
+                return {"id": pick(ISSUES), "priority": pick((1, 2, 3))}
+            case "pause.set":
+                return {"scope": pick(SCOPES), "now": pick((None, True)), "byName": "eve"}
+            case "pause.clear":
+                return {"scope": pick(SCOPES)}
+            case "approval.give":
+                return {"id": pick(ISSUES), "decision": pick(("approved", "rejected"))}
             case "dep.add" | "dep.remove":
                 kind = pick(("blocks", "waits-for", "related"))
                 return {"dependsOnId": pick(ISSUES), "type": kind}
@@ -282,12 +314,15 @@ class Pair:
     def _both_remember_the_same(self) -> None:
         known = self.desk.authority.state
         assert set(known.issues) == set(self.model.pieces)
+        assert set(known.pauses) == self.model.paused
         for key, piece in self.model.pieces.items():
             issue = known.issues[key]
             found = (issue.status, issue.assignee, issue.priority, issue.title, issue.attempts)
             assert found == (
                 piece.status, piece.assignee, piece.priority, piece.title, piece.attempts
             )  # fmt: skip
+            assert (issue.approval or None) == piece.approval
+            assert excused_of(issue) == piece.excused
             links = [(each.depends_on_id, each.type) for each in known.dependencies.get(key, ())]
             assert links == piece.needs
             self._same_term(known, issue_resource(key), piece.term)

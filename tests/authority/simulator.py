@@ -70,6 +70,8 @@ class Auditor:
     fence: int = 0
     terms: dict[str, Term] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
+    cancelled: set[str] = field(default_factory=set)
+    paused: set[str] = field(default_factory=set)  # scopes: all of it, or one issue
     named: set[str] = field(default_factory=set)
 
     def follow(self, rows: list[Row]) -> None:
@@ -106,9 +108,16 @@ class Auditor:
             deadline_ms = rfc3339.parse_ms(answer["issue"]["lease"]["expiresAt"])
             must(deadline_ms is not None, f"row {row.seq}: no deadline")
             self.terms[issue].deadline_ms = deadline_ms or 0
-        elif action in ("issue.lease_release", "issue.lease_break"):
+        elif action in ("issue.lease_release", "issue.lease_break", "issue.cancel"):
             term = self.terms.pop(issue, None)
             self._told(term, answer, row)
+            if action == "issue.cancel":
+                self.cancelled.add(issue)
+        elif action == "issue.retry":
+            must(issue not in self.terms, f"row {row.seq}: {issue} was brought back and is held")
+            self.cancelled.discard(issue)
+        elif action.startswith("pause."):
+            self._paused(action, payload, answer, row)
         elif action.startswith("fiber."):
             self._fibers(action, payload, answer, row)
         elif action == "issue.close":
@@ -116,6 +125,21 @@ class Auditor:
             must(not (term and term.running), f"row {row.seq}: {issue} is done and runs")
             must(issue not in self.closed, f"row {row.seq}: {issue} was done twice")
             self.closed.add(issue)
+
+    def _paused(
+        self, action: str, payload: dict[str, Any], answer: dict[str, Any], row: Row
+    ) -> None:
+        scope = payload.get("scope", "*")
+        if action == "pause.clear":
+            self.paused.remove(scope)
+            return
+        self.paused.add(scope)
+        ended = [each for each in self.terms if scope in ("*", f"issue/{each}")]
+        ended = sorted(ended) if payload.get("now") else []
+        told = [each.removeprefix("issue/") for each in answer["handedBack"]]
+        must(told == ended, f"row {row.seq}: {ended} end, and {told} were told")
+        for issue in ended:
+            del self.terms[issue]
 
     def _told(self, term: Term | None, answer: dict[str, Any], row: Row) -> None:
         running = list(term.running) if term else []
@@ -150,6 +174,8 @@ class Auditor:
             must(before.fence == lease["fence"], f"row {row.seq}: a longer term, a new fence")
             before.deadline_ms = deadline_ms
             return
+        must(key not in self.cancelled, f"row {row.seq}: cancelled work was handed out")
+        must(not {"*", f"issue/{key}"} & self.paused, f"row {row.seq}: paused work was handed out")
         self._told(before, answer, row)
         must(lease["fence"] > self.fence, f"row {row.seq}: its fence does not grow")
         self.fence = lease["fence"]
@@ -332,6 +358,9 @@ class World:
             (1, self._snapshot),
             (1, self._wall_clock_is_set_back),
             (1, self._operator_breaks),
+            (1, self._operator_cancels),
+            (1, self._operator_pauses),
+            (2, self._operator_relents),
         )
         weights = [weight for weight, _ in events]
         event = self.random.choices([event for _, event in events], weights)[0]
@@ -454,6 +483,25 @@ class World:
         issue = self.random.choice(self.issues)
         self._operator("issue.lease_break", {"id": issue, "reason": "no sign of life"})
 
+    def _operator_cancels(self) -> None:
+        """Renewals and claims may be on their way meanwhile."""
+        if self.process is not None:
+            self._operator("issue.cancel", {"id": self.random.choice(self.issues)})
+
+    def _operator_pauses(self) -> None:
+        if self.process is not None:
+            scope = self.random.choice(("*", *(f"issue/{each}" for each in self.issues)))
+            self._operator("pause.set", {"scope": scope, "now": self.random.choice((True, False))})
+
+    def _operator_relents(self) -> None:
+        """What is cancelled comes back, and what is paused goes on."""
+        for scope in sorted(self.auditor.paused):
+            if self.process is not None:
+                self._operator("pause.clear", {"scope": scope})
+        for issue in sorted(self.auditor.cancelled):
+            if self.process is not None:
+                self._operator("issue.retry", {"id": issue})
+
     def _operator(self, action: str, payload: dict[str, Any]) -> None:
         assert self.process is not None
         try:
@@ -498,6 +546,8 @@ class World:
         self.ghosts.clear()
         self.time.wall_ms = max(self.time.wall_ms, self.auditor.stamp[0])
         self._boot()
+        self.auditor.follow(self.disk.rows)
+        self._operator_relents()
         for _ in range(60):
             if set(self.issues) <= self.auditor.closed:
                 return

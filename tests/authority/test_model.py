@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.authority.pair import MOVES, Pair
 from tests.fakes.seeds import Mutant, find, for_mutants, in_chunks, run_all
 from tests.long import tried
-from understudy.authority.law import decide, fiber, lease, state
+from understudy.authority.law import decide, fiber, lease, scope, state, steering
 from understudy.authority.law.issues import work
 
 FINDERS = (91, 46, 35, 13)  # walks that notice what few others do
@@ -88,6 +88,14 @@ MUTANTS = [
     (fiber, "_find", "fiber.state is not FiberState.RUNNING", "False"),
     (fiber, "_parent", "parent.state is not FiberState.RUNNING", "False"),
     (work, "_end", 'status == "closed" and running', "False"),
+    (lease, "_steered", "if is_cancelled(issue):", "if False:"),
+    (lease, "_steered", "turn.stamp):", "turn.stamp) and False:"),
+    (scope, "pause_of", "if not state.pauses:", "if True:"),
+    (scope, "approval_of", "if work.approval is not UNSET:", "if False:"),
+    (scope, "scopes_of", "for label in work.labels", "for label in ()"),
+    (steering, "_hand_back", "excused_of(work) + 1}", "excused_of(work)}"),
+    (steering, "_settle", "(LeaseDropped(resource), *changes)", "changes"),
+    (steering, "_find", 'issue.status == "closed"', "False"),
     (decide, "_recall", "(answer.action, answer.args_digest) ==", "answer.action and"),
 ]
 

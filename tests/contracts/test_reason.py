@@ -82,6 +82,8 @@ ENDS_LEASE = {
     "job_completed": "the work is done",
     "spec_materialized": "the work is done",
     "job_dispatched": "the work is done",
+    "issue_cancelled": "the work is not wanted any more",
+    "job_cancelled": "the work is not wanted any more",
     "lease_missing": "it was released, broken or expired",
     "lease_fence_unknown": "the authority has never granted it: its past is another one",
     "lease_fence_stale": "there is a newer holder",

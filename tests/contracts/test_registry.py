@@ -107,6 +107,16 @@ OURS = {
     "dispatch.complete": "op/mcp.dispatch_complete",
     "dispatch.release": "op/mcp.dispatch_release",
     "dispatch.roster": "op/mcp.dispatch_roster",
+    "issue.cancel": "op/mcp.issue_cancel",
+    "issue.retry": "op/mcp.issue_retry",
+    "issue.prioritize": "op/mcp.issue_prioritize",
+    "job.cancel": "op/mcp.job_cancel",
+    "job.retry": "op/mcp.job_retry",
+    "pause.set": "op/mcp.pause_set",
+    "pause.clear": "op/mcp.pause_clear",
+    "pause.list": "op/mcp.pause_list",
+    "approval.ask": "op/mcp.approval_ask",
+    "approval.give": "op/mcp.approval_give",
     "policy.set": "op/cli.policy_set",
     "world.route_binding": "op/transport.world_route_binding",
 }
@@ -116,6 +126,7 @@ NARROW = {
     "issue.lease_release": {"coordinator", "mcp"},
     "issue.import": {"cli", "coordinator"},
     "policy.set": {"cli", "coordinator"},
+    "approval.give": {"cli", "local-repl", "mcp"},
     "route.set": {"cli", "coordinator"},
     "coordinator.designate": {"cli", "coordinator"},
     "node.register": {"cli", "coordinator"},
@@ -135,7 +146,7 @@ READS = {
     "coherence.check", "instruction.check", "required.decision_verify", "required.delta",
     "required.gate_ref", "required.projection", "required.witness_verify",
     "job.show", "job.roster", "job.list", "node.list", "route.list", "limit.list", "schedule.list",
-    "spec.show", "spec.list", "dispatch.roster",
+    "spec.show", "spec.list", "dispatch.roster", "pause.list",
 }  # fmt: skip
 
 

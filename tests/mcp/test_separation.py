@@ -231,10 +231,16 @@ async def test_a_lease_is_broken_by_an_agent_only_where_that_was_granted(
     assert broken["effect"]["agent"] == "eve"
 
 
-def test_every_action_of_operators_exists_and_none_but_breaking_is_a_tool() -> None:
+STEERING = frozenset(
+    {"approval.give", "issue.cancel", "issue.prioritize", "issue.retry", "job.cancel", "job.retry"}
+    | {"pause.clear", "pause.set"}
+)
+
+
+def test_every_action_of_operators_exists_and_those_that_steer_work_are_tools() -> None:
     assert host_actions().keys() >= OPERATORS_ACTIONS
     tools = {each.action.action for each in entries().values() if each.action}
-    assert tools & OPERATORS_ACTIONS == BREAK
+    assert tools & OPERATORS_ACTIONS == BREAK | STEERING
 
 
 async def test_an_agent_holds_no_more_than_it_may(desk: AuthorityLink) -> None:

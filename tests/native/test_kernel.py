@@ -90,7 +90,7 @@ def test_a_walk_gives_the_same_bytes(seed: int) -> None:
     pair.submit(batch)
     pair.prove()
     assert replay(pair.native_journal).mismatch is None
-    assert pair.native.hot_count > STEPS // 3
+    assert pair.native.hot_count > STEPS // 4
 
 
 # --- one by one ---------------------------------------------------------------------------------

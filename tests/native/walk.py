@@ -32,6 +32,7 @@ class Walk:
         self.count = 0
         self.strict = False
         self.witness: dict[str, Any] = {}
+        self.said: list[tuple[str, dict[str, Any]]] = []  # what operators will take back
 
     def lines(self, count: int) -> Iterator[tuple[bytes, Door]]:
         for number in range(8):
@@ -60,6 +61,8 @@ class Walk:
         kind = rng.random()
         if self.strict and kind < 0.2:
             return self._relax()
+        if self.said and kind < 0.1:
+            return self._evident(*self.said.pop(0))
         if kind < 0.04:
             return self._hostile(), self._door()
         if kind < 0.80:
@@ -177,6 +180,8 @@ class Walk:
             return self._line("policy.set", {"mutation": "instruction-linked"}, "cli")
         if rng.random() < 0.03:
             return self._line("policy.set", {"checks": rng.choice(DEMANDS)}, "cli")
+        if rng.random() < 0.06:
+            return self._steered(one)
         if rng.random() < 0.1:
             results = {"changedPaths": ["a.txt"], "results": passed("lint")}
             return self._line("required.witness", held | results, "cli")
@@ -186,15 +191,35 @@ class Walk:
             return self._line("issue.update", {"id": one, "status": "open"})
         return self._line(*rng.choice(choices))
 
+    def _steered(self, one: str) -> tuple[bytes, Door]:
+        """What operators say, and soon take back: C hands such work to the reference."""
+        rng = self.random
+        scope = rng.choice((f"issue/{one}", "*", "label/x"))
+        said, taken_back = rng.choice((
+            (("issue.cancel", {"id": one, "reason": 'wr"ong', "byName": "é"}),
+             ("issue.retry", {"id": one, "byName": 'e"ve'})),
+            (("pause.set", {"scope": scope, "now": rng.random() < 0.5}),
+             ("pause.clear", {"scope": scope})),
+            (("approval.ask", self.held.get("zz", {"id": "zz"})),
+             ("approval.give", {"id": "zz", "decision": rng.choice(("approved", "rejected"))})),
+            (("policy.set", {"approve": ["label/é"]}), ("policy.set", {"approve": []})),
+            (("issue.prioritize", {"id": one, "priority": 0}), ("issue.retry", {"id": one})),
+        ))  # fmt: skip
+        self.said.append(taken_back)
+        return self._line(said[0], dict(said[1]), "cli")
+
     def _relax(self) -> tuple[bytes, Door]:
         """Mutations need evidence no more; this one brings it."""
         self.strict = False
+        return self._evident("policy.set", {"mutation": "open"})
+
+    def _evident(self, action: str, payload: dict[str, Any]) -> tuple[bytes, Door]:
         context = {
             "policyDigest": contract_digest(),
             "instructionRef": "i",
             "capabilityClaims": ["capabilities.change_morphisms.all"],
         }
-        value = {"action": "policy.set", "payload": {"mutation": "open"}, "context": context}
+        value = {"action": action, "payload": payload, "context": context}
         return canonical.encode(value), Door("cli")
 
     def _line(

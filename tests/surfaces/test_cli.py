@@ -128,6 +128,9 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "required delta": (["b.py", "a.py", "b.py"], "a.py\nb.py\n2 paths  delta1_"),
     "world-registry-check": ([], "contract: accepted"),
     "doctor": ([], "0 wrong"),
+    "cancel": (["a"], "cancel: a"),
+    "pause": (["--label", "ui"], "paused  label/ui"),
+    "issue prioritize": (["a", "0"], "priority 0: a"),
     "completion": (["fish"], "_UNDERSTUDY_COMPLETE=fish_complete"),
 }
 # They need no state directory, take their time, or print what others say; most have own files.
@@ -135,6 +138,7 @@ APART = {
     "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority evidence",
     "authority status", "exec", "logs", "up", "down", "status", "tree", "top", "mcp", "gateway",
     "instruction check", "instruction run", "required projection", "required gate-ref",
+    "retry", "unpause", "approve", "reject", "issue ask",
     "sql", "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
 EXIT_CODES = (

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.surfaces.process import report_of, understudy
 from tests.tree.house import Up
 from understudy.actors.otp.carriers.process import process_id
 from understudy.actors.otp.identity import Identity, identity
@@ -53,6 +54,8 @@ class Storm:
             if self.up.process.poll() is not None:
                 self.up.__exit__(None, None, None)
                 self.up = self._start()
+            if self._dice.random() < 0.05:
+                self._steer()
             self._hit()
             _pause(self._dice.uniform(0.05, 0.8))
         self._thaw(float("inf"))
@@ -72,6 +75,22 @@ class Storm:
         elif victim.kill(signal.SIGKILL):
             self.hits[f"{kind} killed"] += 1
 
+    def _steer(self) -> None:
+        """An operator pauses all, or gives up what runs, and soon thinks better of it."""
+        running = self.up.terms()
+        if running and self._dice.random() < 0.5:
+            issue = self._dice.choice(running)["issue"]
+            self._say("cancel", issue)
+            self._say("retry", issue)
+        else:
+            self._say("pause", *self._dice.choice(([], ["--now"])))
+            self._say("unpause")
+
+    def _say(self, *words: str) -> None:
+        """Refused or not: the sidecar may be dead, or the work be done."""
+        done = understudy(*words, "--state-dir", self._state_dir)
+        self.hits[f"{words[0]} {'said' if done.returncode == 0 else 'refused'}"] += 1
+
     def _thaw(self, now: float) -> None:
         for due, victim in list(self._thawing):
             if due <= now:
@@ -84,9 +103,17 @@ class Storm:
         if self.up.process.poll() is None:
             self.up.terminate()
         self.up.__exit__(None, None, None)
+        self._relent()
         with Up(self._state_dir, *self._words, "--until-done") as up:
             code = up.process.wait(patience_seconds)
             assert code == 0, up.complaint()
+
+    def _relent(self) -> None:
+        """What the storm left paused or cancelled goes on; a sidecar may have died in between."""
+        self._say("unpause")
+        listed = report_of("issue", "list", "--status", "cancelled", "--state-dir", self._state_dir)
+        for issue in listed["issues"]:
+            report_of("retry", issue["id"], "--state-dir", self._state_dir)
 
     def left(self) -> list[int]:
         return [each.pid for system in self.systems for each in process_id.members(system)]

@@ -8,8 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from ....contracts import BLOCKING_TYPES, JobRecord, JobState, Lease, Spec, issue_resource
+from ....contracts import (
+    BLOCKING_TYPES,
+    JobRecord,
+    JobState,
+    Lease,
+    Spec,
+    excused_of,
+    issue_resource,
+)
 from ...law import outcome
 from ...law.outcome import Change
 from .schema import (
@@ -22,6 +31,7 @@ from .schema import (
     JOB,
     KIND_LIMIT,
     LEASE,
+    PAUSE,
     SCHEDULE,
     SCHEMA,
     SPEC_LEASE,
@@ -41,7 +51,8 @@ def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
     """What a change does, in order."""
     match change:
         case outcome.IssueAdded(issue):
-            yield _put(ISSUE, [getattr(issue, name) for name, _ in ISSUE.columns])
+            counted = replace(issue, excused=excused_of(issue))
+            yield _put(ISSUE, [getattr(counted, name) for name, _ in ISSUE.columns])
         case outcome.IssueSet(issue_id, members):
             names = ", ".join(f"{name} = ?" for name in members)
             values = _cells([*members.values(), issue_id])
@@ -95,6 +106,10 @@ def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
             yield _put(SCHEDULE, [getattr(schedule, name) for name, _ in SCHEDULE.columns])
         case outcome.ScheduleDropped(schedule_id):
             yield "DELETE FROM schedule WHERE schedule_id = ?", (schedule_id,)
+        case outcome.PausePut(one):
+            yield _put(PAUSE, [one.scope, one.reason, one.by_name, one.since_ms])
+        case outcome.PauseDropped(scope):
+            yield "DELETE FROM pause WHERE scope = ?", (scope,)
         case outcome.SpecPut(spec):
             yield _put(CHAIN_SPEC, _spec(spec))
         case outcome.SpecMoved():
@@ -166,9 +181,10 @@ def _job(job: JobRecord) -> list[object]:
     status = "dispatched" if sent and job.state is JobState.PENDING else job.state
     return [
         job.job_id, job.spec_id or None, job.step_key or None, job.kind, status, job.payload,
-        job.author, job.attempts, job.excused, job.fence, job.scheduled_ms, job.completed_ms,
+        job.author, job.attempts, excused_of(job), job.fence, job.scheduled_ms, job.completed_ms,
         job.completed_by or None, job.reason or None, sent and sent.at_ms, sent and sent.by,
         sent and sent.file, order.priority, order.run_at_ms or None, order.timeout_ms or None,
+        job.approval, job.steered_by,
     ]  # fmt: skip
 
 
@@ -181,10 +197,8 @@ def _cells(values: Iterable[object]) -> list[Cell]:
 
 
 def _cell(value: object) -> Cell:
-    if value is None:
+    if value is None or value is UNSET:
         return None
-    if value is UNSET:
-        return 0  # only counts are left out
     if isinstance(value, str):
         return str(value)  # a name of ours is more than its text
     if isinstance(value, int):

@@ -7,7 +7,7 @@ lines of one text, and what is true is 1.
 from dataclasses import dataclass
 from typing import Literal
 
-VERSION = 4  # of these tables; a file of another version is made anew
+VERSION = 5  # of these tables; a file of another version is made anew
 
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -71,6 +71,7 @@ ISSUE = Table(
     _columns("""
         id title description design acceptance_criteria notes status priority# issue_type assignee
         owner created_at updated_at closed_at ephemeral# mol_type labels metadata attempts# excused#
+        approval steered_by steered_why
     """),
     ("id",),
     index=("status", "priority", "created_at"),
@@ -127,11 +128,11 @@ CHAIN_SPEC = Table(
 )
 JOB = Table(
     "job",
-    "Jobs: `pending`, `dispatched`, `claimed` or `completed`. At most one for each step of a spec.",
+    "Jobs: `pending`, `dispatched`, `claimed`, `completed` or `cancelled`; at most one for a step.",
     _columns("""
         job_id spec_id step_key kind status payload author attempts# excused# fence# scheduled_ms#
         completed_ms# completed_by reason dispatched_ms# dispatched_by file priority# run_at_ms#
-        timeout_ms#
+        timeout_ms# approval steered_by
     """),
     ("job_id",),
     unique=("spec_id", "step_key"),
@@ -157,10 +158,16 @@ SPEC_LEASE = Table(
 DISPATCH_LEASE = Table(
     "dispatch_lease", "Which dispatcher has which job.", _columns(f"job_id {_TERM}"), ("job_id",)
 )
+PAUSE = Table(
+    "pause",
+    "Scopes in which nothing new is claimed: `*`, `label/L`, `kind/K`, `issue/ID`, `job/ID`.",
+    _columns("scope reason by_name since_ms#"),
+    ("scope",),
+)
 
 SCHEMA = (
     ISSUE, DEPENDENCY, LEASE, SUBLEASE, INSTANCE, FIBER,
-    CHAIN_SPEC, JOB, SPEC_LEASE, DISPATCH_LEASE, KIND_LIMIT, SCHEDULE, WATERMARK,
+    CHAIN_SPEC, JOB, SPEC_LEASE, DISPATCH_LEASE, KIND_LIMIT, SCHEDULE, PAUSE, WATERMARK,
 )  # fmt: skip
 
 

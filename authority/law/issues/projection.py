@@ -22,6 +22,7 @@ from ....contracts import (
     limits,
 )
 from ..outcome import Accepted, Outcome, Refused
+from ..scope import approval_of, pause_of, withheld
 from ..state import State, check_invariants
 from ..turn import Turn
 from ..view import (
@@ -33,6 +34,7 @@ from ..view import (
     issue_view,
     lease_projection,
     lease_view,
+    pause_view,
     sublease_view,
 )
 from .dependency import cycle_through, tangle
@@ -51,7 +53,8 @@ def list_issues(turn: Turn, request: ListIssues) -> Outcome:
 
 def ready(turn: Turn, _: Nothing) -> Outcome:
     """Open issues that wait for nothing, in the order in which `claim_next` hands them out."""
-    accepted = _list(turn, (turn.state.issues[place.issue_id] for place in turn.state.ready))
+    found = (turn.state.issues[place.issue_id] for place in turn.state.ready)
+    accepted = _list(turn, (each for each in found if withheld(turn.state, each) is None))
     accepted.body["leaseProjection"] = lease_projection(turn.state, turn.stamp.wall_ms)
     return accepted
 
@@ -87,6 +90,10 @@ def show(turn: Turn, request: ShowIssue) -> Outcome:
         "instances": _views(state.instances, resource, instance_view),
         "fibers": _fibers(state, resource),
     }
+    if (approval := approval_of(state, issue)) is not None:
+        view["approval"] = approval
+    if (pause := pause_of(state, issue)) is not None:
+        view["pause"] = pause_view(pause)
     if left := state.handovers.get(issue.id):
         view["handover"] = handover_view(left[-1])
     if issue.metadata:
@@ -169,6 +176,10 @@ def backend_status(turn: Turn, _: Nothing) -> Outcome:
             "evidenceReads": state.policy.evidence_reads,
         },
     }
+    if state.policy.approve:
+        body["policy"]["approve"] = list(state.policy.approve)
+    if state.pauses:
+        body["pauseCount"] = len(state.pauses)
     if state.checks is not None:
         body["checkPolicy"] = document_of(state.checks)
     return Accepted(body=body)

@@ -7,12 +7,14 @@ with the right may expire it once its deadline has passed, by naming the very cl
 import dataclasses
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from ....contracts import (
     JOB_TRANSITIONS,
     PRIORITY_DEFAULT,
     SNAPSHOT_TYPE,
+    TERMINAL,
     Artifact,
     ClaimJob,
     CompleteJob,
@@ -50,6 +52,7 @@ from ..outcome import (
     Outcome,
     Refused,
 )
+from ..scope import withheld
 from ..term import JOB, begin_term, claim_deadline, hold_term, renew_term
 from ..turn import Turn
 from .job_index import JobIndex
@@ -217,7 +220,7 @@ def _obstacle(turn: Turn, job: JobRecord) -> Refused | None:
         return Refused(reason, f"{name}: {', '.join(missing[:3])}", job_id=job.job_id)
     if is_spent(job):
         return Refused(Reason.JOB_ATTEMPTS_SPENT, f"{name}: {job.attempts}", job_id=job.job_id)
-    return hold_back(turn, job)
+    return withheld(turn.state, job) or hold_back(turn, job)
 
 
 def reclaim(turn: Turn, job: JobRecord) -> Outcome:
@@ -341,6 +344,22 @@ def _quarantine(turn: Turn, job: JobRecord, request: CompleteJob, refusal: Refus
     return refusal.about(changes=(JobQuarantined(job.job_id, quarantine),))
 
 
+def rule(turn: Turn, job: JobRecord, move: JobMove) -> Accepted:
+    """What an operator says about a job, as the log has it; a lease that it had ends."""
+    body: dict[str, Any] = {"jobId": job.job_id, "fence": job.fence, "reason": job.reason}
+    body |= _ruled(job, move)
+    ruled = _move(turn, job, None, move, turn.owner, body=body)
+    fence = turn.stamp.seq if JOB.lease_of(turn, job.job_id) else None
+    return Accepted(ruled.changes, ruled.body, fence=fence, job_id=job.job_id)
+
+
+def _ruled(job: JobRecord, move: JobMove) -> dict[str, Any]:
+    """What the log adds, for a replica that makes the same of it."""
+    members = {"byName": job.steered_by, "approval": job.approval, "excused": job.excused}
+    wanted = ("excused",) if move is JobMove.YIELD else tuple(members)
+    return {name: members[name] for name in wanted if members[name] is not UNSET}
+
+
 # --- artefacts ----------------------------------------------------------------------------------
 
 
@@ -372,6 +391,8 @@ def find(turn: Turn, job_id: str) -> JobRecord | Refused:
         return Refused(Reason.LEASE_NOT_FOUND, name, job_id=job_id)
     if job.state is JobState.COMPLETED:  # 2
         return Refused(Reason.JOB_COMPLETED, f"{name}: by {job.completed_by}", job_id=job_id)
+    if job.state is JobState.CANCELLED:  # 2 as well
+        return Refused(Reason.JOB_CANCELLED, name, job_id=job_id)
     return job
 
 
@@ -418,7 +439,7 @@ def _move(
     elif before is JobState.CLAIMED:
         changes.insert(0, LeaseDropped(job_resource(job.job_id)))
     dispatch = dispatch_resource(job.job_id)
-    if move is JobMove.COMPLETE and turn.state.leases.get(dispatch) is not None:
+    if job.state in TERMINAL and turn.state.leases.get(dispatch) is not None:
         changes.insert(0, LeaseDropped(dispatch))  # there is nothing left to hand on
     changes += [admitted, *hear(turn, author)]
     if turn.lane.delayed and next(turn.lane.ripe(turn.stamp.wall_ms), None) is not None:
@@ -430,6 +451,15 @@ def _move(
     return Accepted(tuple(changes), answer, fence=fence, job_id=job.job_id)
 
 
+_VERBS = {
+    JobMove.YIELD: "yield",
+    JobMove.EXPIRE: "expire",
+    JobMove.FAULT: "fault",
+    JobMove.RETRY: "retry",
+    JobMove.RULE: "rule",
+}
+
+
 def _op_id(turn: Turn, move: JobMove, job: JobRecord) -> str:
     """Once in the life of a job, or once in a term; a claim is named after its row."""
     match move:
@@ -439,9 +469,12 @@ def _op_id(turn: Turn, move: JobMove, job: JobRecord) -> str:
             return f"schedule/{job.job_id}"
         case JobMove.COMPLETE:
             return completion_of(job.job_id)
+        case JobMove.CANCEL:
+            return f"cancel/{job.job_id}"
+        case JobMove.RETRY | JobMove.RULE:
+            return f"{_VERBS[move]}/{job.job_id}/{turn.stamp.seq}"
         case _:
-            verb = {JobMove.YIELD: "yield", JobMove.EXPIRE: "expire"}.get(move, "fault")
-            return f"{verb}/{job.job_id}/{job.fence}"
+            return f"{_VERBS[move]}/{job.job_id}/{job.fence}"
 
 
 def _waiting_only_for(turn: Turn, job: JobRecord) -> list[str]:

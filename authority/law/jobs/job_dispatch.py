@@ -24,6 +24,7 @@ from ....contracts import (
     job_resource,
 )
 from ..outcome import Accepted, JobPut, LeaseDropped, LeasePut, Outcome, Refused
+from ..scope import withheld
 from ..term import DISPATCH, begin_term, claim_deadline, hold_term, renew_term, term_view
 from ..turn import Turn
 from . import job as jobs
@@ -96,7 +97,8 @@ def roster(turn: Turn, request: DispatchRoster) -> Outcome:
     known = None if start is None else lane.jobs.get(start[1])
     if start is None or (request.cursor and (not known or known.scheduled_seq != start[0])):
         return Refused(Reason.JOB_CURSOR_INVALID, str(request.cursor))
-    found = lane.dispatches.claimable(turn.stamp.wall_ms, start)
+    places = lane.dispatches.claimable(turn.stamp.wall_ms, start)
+    found = (each for each in places if withheld(turn.state, lane.jobs[each[1]]) is None)
     page = list(islice(found, request.limit + 1))
     views = [job_view(turn, lane.jobs[job_id], None) for _, job_id in page[: request.limit]]
     body: dict[str, Any] = {"jobs": views, "count": len(views)}
@@ -116,7 +118,8 @@ def _obstacle(turn: Turn, job: JobRecord) -> str | None:
         return f"it waits for {', '.join(missing[:3])}"
     if is_spent(job):
         return f"its {job.attempts} attempts are spent"
-    return None
+    refusal = withheld(turn.state, job)
+    return None if refusal is None else refusal.diagnostic
 
 
 def find(turn: Turn, job_id: str) -> JobRecord | Refused:

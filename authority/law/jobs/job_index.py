@@ -21,6 +21,7 @@ from msgspec.structs import asdict, replace
 from sortedcontainers import SortedList
 
 from ....contracts import (
+    TERMINAL,
     Author,
     CallerStamp,
     Designation,
@@ -330,7 +331,7 @@ def _check_specs(lane: JobIndex, leases: Mapping[str, Lease], again: JobIndex) -
         assert bool(job.spec_id) is (spec_known is not None), f"I10: {job.job_id} has no spec"
         lease = leases.get(dispatch_resource(job.job_id))
         if lease is not None:
-            is_done = job.dispatched is not None or job.state is JobState.COMPLETED
+            is_done = job.dispatched is not None or job.state in TERMINAL
             assert job.spec_id, f"I11: {job.job_id} is of no spec and being dispatched"
             assert not is_done, f"I11: {job.job_id} is done with and being dispatched"
     for key, lease in leases.items():

@@ -15,6 +15,7 @@ from sortedcontainers import SortedList
 
 from ....contracts import (
     PRIORITY_DEFAULT,
+    TERMINAL,
     Artifact,
     JobRecord,
     JobState,
@@ -31,8 +32,10 @@ from ....contracts import (
     limits,
 )
 from ..outcome import Accepted, Outcome, Refused
+from ..scope import approval_of, pause_of, withheld
 from ..term import term_view
 from ..turn import Turn
+from ..view import pause_view
 from .job_index import JobIndex, PendingPlace, kinds_above, pending_place, plain_kind
 from .kind_limit import is_open, opens_ms, timeout_of
 from .routes import admits, coordinator_view, handles, route_of
@@ -162,7 +165,8 @@ def _pending(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
             worker is None or (admits(lane, found, worker) and handles(lane, found, worker))
         ):
             for each in merge(lane.pending.irange(place, end), ripe.irange(place, end)):
-                yield each[3], (each[2], each[3])
+                if worker is None or withheld(turn.state, lane.jobs[each[3]]) is None:
+                    yield each[3], (each[2], each[3])
         place = end  # past all of that kind at once
 
 
@@ -270,6 +274,12 @@ def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
         view |= {"specId": job.spec_id, "stepKey": job.step_key} | _dispatch_view(turn, job)
     if excused := excused_of(job):
         view["excused"] = excused
+    if (approval := approval_of(turn.state, job)) is not None:
+        view["approval"] = approval
+    if job.steered_by is not UNSET:
+        view["steeredBy"] = job.steered_by
+    if job.state is JobState.PENDING and (pause := pause_of(turn.state, job)) is not None:
+        view["pause"] = pause_view(pause)
     if job.reason:
         view["reason"] = job.reason
     if job.completed_ms is not None:
@@ -308,7 +318,7 @@ def _dispatch_view(turn: Turn, job: JobRecord) -> dict[str, Any]:
             }
         }
     lease = turn.state.leases.get(dispatch_resource(job.job_id))
-    if lease is None or job.state is JobState.COMPLETED:
+    if lease is None or job.state in TERMINAL:
         return {}
     return {"dispatchLease": term_view(lease, turn.stamp)}
 

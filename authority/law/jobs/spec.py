@@ -9,10 +9,12 @@ from itertools import islice
 from typing import Any
 
 import orjson
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from ....contracts import (
     SPEC_TRANSITIONS,
+    Approval,
     ClaimSpec,
     HeldSpec,
     JobMove,
@@ -96,6 +98,7 @@ def _document(request: SubmitSpec) -> dict[str, Any]:
             "inputs": each.inputs,
             "dependsOn": sorted(each.depends_on),
         }
+        | ({"approve": True} if each.approve else {})
         for each in request.steps
     ]
     title = (request.title or "").strip()
@@ -108,6 +111,7 @@ def _step(asked_for: SpecStep) -> Step:
         kind=asked_for.kind,
         inputs=canonical.encode(asked_for.inputs).decode(),
         depends_on=tuple(sorted(asked_for.depends_on)),
+        approve=asked_for.approve or UNSET,
     )
 
 
@@ -266,6 +270,7 @@ def _job(turn: Turn, spec: Spec, step: Step, runner: str) -> JobRecord:
         last_op=f"schedule/{job_id}",
         spec_id=spec.spec_id,
         step_key=step.step_key,
+        approval=Approval.WAITING.value if step.approve else UNSET,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ....contracts import (
     ESCALATION,
+    Approval,
     Issue,
     Nothing,
     ObserveInstruction,
@@ -22,6 +23,7 @@ from ....contracts import (
     rfc3339,
 )
 from ..outcome import Accepted, Outcome, Refused
+from ..scope import approval_of
 from ..state import State
 from ..turn import Turn
 from ..view import contended_ids, feature_view, lease_projection, lease_view, session_view
@@ -167,6 +169,10 @@ def _trouble(turn: Turn) -> Iterator[dict[str, Any]]:
         elif state.issues[issue_id].status == "blocked":
             detail = f"waits for {', '.join(state.blockers(issue_id)[:3]) or 'somebody'}"
             yield _item("blocked", issue_id, detail, "remove what blocks it, then set it to open")
+        elif _waits_for_approval(state, state.issues[issue_id]):
+            said = state.issues[issue_id].steered_why or state.issues[issue_id].title
+            remedy = "a person says `understudy approve ID` or `understudy reject ID`"
+            yield _item("waits_for_approval", issue_id, f"waits for approval: {said}", remedy)
     yield from _refusals(state, turn.past)
 
 
@@ -177,6 +183,10 @@ def _worn_out(state: State) -> Iterator[dict[str, Any]]:
         if issue.status != "closed" and issue.attempts >= limits.ATTENTION_ATTEMPTS:
             detail = f"begun {issue.attempts} times, and not done"
             yield _item("attempts", issue_id, detail, "read its hand-over and logs; split it")
+
+
+def _waits_for_approval(state: State, issue: Issue) -> bool:
+    return issue.status == "open" and approval_of(state, issue) == Approval.WAITING
 
 
 def _is_escalation(issue: Issue) -> bool:

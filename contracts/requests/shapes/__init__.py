@@ -114,6 +114,15 @@ from .spec import ReleaseSpec as ReleaseSpec
 from .spec import ShowSpec as ShowSpec
 from .spec import SpecStep as SpecStep
 from .spec import SubmitSpec as SubmitSpec
+from .steering import AskApproval as AskApproval
+from .steering import CancelIssue as CancelIssue
+from .steering import CancelJob as CancelJob
+from .steering import ClearPause as ClearPause
+from .steering import GiveApproval as GiveApproval
+from .steering import PrioritizeIssue as PrioritizeIssue
+from .steering import RetryIssue as RetryIssue
+from .steering import RetryJob as RetryJob
+from .steering import SetPause as SetPause
 
 SHAPES: dict[str, type[Shape]] = {
     "issue.claim": ClaimIssue,
@@ -204,4 +213,14 @@ SHAPES: dict[str, type[Shape]] = {
     "dispatch.complete": CompleteDispatch,
     "dispatch.release": ReleaseDispatch,
     "dispatch.roster": DispatchRoster,
+    "issue.cancel": CancelIssue,
+    "issue.retry": RetryIssue,
+    "issue.prioritize": PrioritizeIssue,
+    "job.cancel": CancelJob,
+    "job.retry": RetryJob,
+    "pause.set": SetPause,
+    "pause.clear": ClearPause,
+    "pause.list": Nothing,
+    "approval.ask": AskApproval,
+    "approval.give": GiveApproval,
 }

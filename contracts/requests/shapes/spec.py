@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from ... import limits
 from .atoms import (
@@ -32,6 +32,7 @@ class SpecStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     kind: Mark
     inputs: JobPayload = field(default_factory=dict)
     depends_on: Annotated[tuple[StepKey, ...], Meta(max_length=limits.CAUSAL_DEPS_MAX)] = ()
+    approve: bool | UnsetType = UNSET  # its job waits for a person
 
 
 class SubmitSpec(Mutation, frozen=True, kw_only=True):

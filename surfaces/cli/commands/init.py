@@ -82,6 +82,13 @@ def show(said: Answer) -> str:
     type=FILE,
     help="A file with the check policy; its digest is filled in, where it has none.",
 )
+@click.option(
+    "--approve",
+    multiple=True,
+    metavar="SCOPE",
+    help="Work that waits for a person: label/L, kind/K or *.",
+)
+@click.option("--approve-none", is_flag=True, help="No work waits for a person by its scope.")
 @mutation
 @common
 def set_(session: Session, **options: Any) -> None:
@@ -90,6 +97,8 @@ def set_(session: Session, **options: Any) -> None:
     A check policy says which checks there are, which changed paths require which of them, what
     instructions may ask for, and whether an issue is closed only with a witness: docs/checks.md.
     """
+    if options.pop("approve_none"):
+        options["approve"] = []
     if options["checks"]:
         options["checks"] = _checks(session, options["checks"])
     answer = session.ask("policy.set", payload(options), context(options))
@@ -113,6 +122,8 @@ def _said(answer: dict[str, Any]) -> str:
     rules = answer["policy"]
     reads = "journaled" if rules["evidenceReads"] else "not journaled"
     said = f"mutations: {rules['mutation']}; reads: {reads}"
+    if rules.get("approve"):
+        said += f"; waits for a person: {', '.join(rules['approve'])}"
     if (found := answer.get("checkPolicy")) is None:
         return said
     names = ", ".join(each["checkId"] for each in found["checks"]) or "none"

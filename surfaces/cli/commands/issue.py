@@ -179,6 +179,24 @@ def break_(said: Answer) -> str:
     return f"broke the lease of {one_line(said['issue'])}"
 
 
+@issue.command()
+@click.argument("id")
+@click.argument("priority", type=int)
+@change("issue.prioritize")
+def prioritize(said: Answer) -> str:
+    """Give an issue another PRIORITY, held or not; small is urgent. For operators."""
+    return f"priority {said['issue']['priority']}: {one_line(said['issue'])}"
+
+
+@issue.command()
+@click.argument("id")
+@click.option("--reason", help="What a person should know before saying yes.")
+@held_change("approval.ask")
+def ask(said: Answer) -> str:
+    """Let an issue wait for a person; its holder hands it back by asking."""
+    return f"waits for a person: {one_line(said['issue'])}"
+
+
 # --- changing work ------------------------------------------------------------------------------
 
 

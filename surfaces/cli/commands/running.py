@@ -49,8 +49,9 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
 def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
     found = _ask_tree(session, {"ask": "picture"})
-    waiting = _list_escalations(session)
+    waiting, pauses = _list_escalations(session), _list_pauses(session)
     lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
+    lines += [f"  {line}" for line in tree_text.pause_lines(pauses)]
     lines += [
         f"  {each['id']}  waits for a person: {each['title']}" for each in waiting[:_SHOWN_MAX]
     ]
@@ -62,14 +63,14 @@ def status(session: Session) -> None:
         lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
     lines += [f"  {line}" for line in tree_text.rests(found)]
     waits = [each["id"] for each in waiting]
-    session.accept("\n".join(lines), **found, waitsForPerson=waits)
+    session.accept("\n".join(lines), **found, waitsForPerson=waits, pauses=pauses)
 
 
 @click.command()
 @common
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
-    found = _ask_tree(session, {"ask": "picture"})
+    found = _ask_tree(session, {"ask": "picture"}) | {"pauses": _list_pauses(session)}
     session.accept(tree_text.painted(found), **found)
 
 
@@ -81,7 +82,7 @@ def tree(session: Session) -> None:
 def top(session: Session, every: float) -> None:
     """Draw the tree again and again until Ctrl-C; with --json, a line each time."""
     while True:
-        found = _ask_tree(session, {"ask": "picture"})
+        found = _ask_tree(session, {"ask": "picture"}) | {"pauses": _list_pauses(session)}
         if session.as_json:
             print_json(found)
         else:
@@ -93,6 +94,11 @@ def draw(found: dict[str, Any]) -> None:
     columns, lines_max = shutil.get_terminal_size()
     # The cursor has a line of its own.
     click.echo(CLEAR + tree_text.painted(found, (columns, lines_max - 1)))
+
+
+def _list_pauses(session: Session) -> list[dict[str, Any]]:
+    pauses: list[dict[str, Any]] = session.ask("pause.list", {}, writable=False).get("pauses", [])
+    return pauses
 
 
 def _list_escalations(session: Session) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -105,6 +105,12 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
 @click.option(
     "--until-done", is_flag=True, help="End when nothing is left to do; exit 11 if any is blocked."
 )
+@click.option(
+    "--approve",
+    multiple=True,
+    metavar="LABEL",
+    help="Issues with it wait for a person; repeatable.",
+)
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @journal
 @common
@@ -147,12 +153,21 @@ def up(session: Session, **options: Any) -> None:
     """
     session.settle(options["journal_url"])
     plan = _plan(session, options)
+    if options["approve"]:
+        _withhold(session, options["approve"])
     for text in options["limits"]:
         _limit(session, text)
     if options["detach"]:
         _detach(session, plan)
         return
     _keep(session, plan, until_done=options["until_done"])
+
+
+def _withhold(session: Session, labels: Sequence[str]) -> None:
+    """Issues with these labels wait for a person from now on, beside what the policy names."""
+    known = session.ask("issue.backend_status", {}, writable=False)["policy"].get("approve", [])
+    wanted = [*known, *(f"label/{label}" for label in labels)]
+    session.finish(session.ask("policy.set", {"approve": wanted}), lambda _: "")
 
 
 # --- the tree in this process ---------------------------------------------------------------------

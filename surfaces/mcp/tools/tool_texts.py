@@ -79,6 +79,62 @@ LESSONS: dict[str, Lesson] = {
         "holder, whose fence is refused from then on. Ask a person before you use it.",
         _LEASED,
     ),
+    "issue.cancel": Lesson(
+        "Cancel an issue",
+        "For operators: gives an issue up. Its holder is stopped and refused from then on, and no "
+        "claim is granted until issue_retry. Ask a person before you use it.",
+        ("issue", "orphanedFibers"),
+    ),
+    "issue.retry": Lesson(
+        "Try an issue again",
+        "For operators: what is blocked, cancelled or resting is open at once, with attempts anew.",
+        ("issue",),
+    ),
+    "issue.prioritize": Lesson(
+        "Change the priority of an issue",
+        "For operators: another priority, whether or not the issue is held. Small is urgent.",
+        ("issue",),
+    ),
+    "job.cancel": Lesson(
+        "Cancel a job",
+        "For operators: gives a job up, once and for all; its holder is stopped and refused.",
+        ("job", "opId"),
+    ),
+    "job.retry": Lesson(
+        "Try a job again",
+        "For operators: a job whose attempts are spent, or that was rejected, can be claimed at "
+        "once, with attempts anew.",
+        ("job", "opId"),
+    ),
+    "pause.set": Lesson(
+        "Pause work",
+        "For operators: no new claims in a scope (`*`, `label/L`, `kind/K`, `issue/ID`, `job/ID`). "
+        "What runs goes on; with now: true it is handed back.",
+        ("pause", "handedBack", "handedBackCount"),
+    ),
+    "pause.clear": Lesson(
+        "Let paused work go on",
+        "For operators: this very scope is not paused any more.",
+        ("pause",),
+    ),
+    "pause.list": Lesson(
+        "List pauses",
+        "What is paused, by whom and why. On work_paused take other work, or wait.",
+        ("pauses", "count"),
+    ),
+    "approval.ask": Lesson(
+        "Ask a person for approval",
+        "The issue waits for a person from now on. If you hold it, you hand it back by asking, and "
+        "say in the reason what the person should know. Pass assignee, leaseId and fence if you "
+        "hold it.",
+        ("issue", "orphanedFibers"),
+    ),
+    "approval.give": Lesson(
+        "Approve or reject",
+        "For operators: a person lets an issue (id) or a job (jobId) go on that waits for that, or "
+        "refuses it.",
+        ("issue", "job", "opId"),
+    ),
     "issue.lease_projection": Lesson(
         "List leases",
         "Every lease with its holder, fence and deadline, and which are stale or contended.",

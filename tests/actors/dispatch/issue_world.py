@@ -31,7 +31,7 @@ from understudy.authority.engine.engine import Authority
 from understudy.authority.journal.journal import Row
 from understudy.authority.law.state import check_invariants
 from understudy.authority.views.replay import replay
-from understudy.contracts import RetryPolicy, retry_policy
+from understudy.contracts import RetryPolicy, issue_resource, retry_policy
 
 TTL_SECONDS = 30
 GRACE_MS = 4_000
@@ -168,6 +168,9 @@ class World:
             self._worker_is_killed,
             self._authority_dies,
             self._operator_breaks,
+            self._operator_cancels,
+            self._operator_pauses,
+            self._operator_pauses,
             self._news,
         ]
 
@@ -203,6 +206,38 @@ class World:
             self._operate("issue.lease_break", {"id": issue, "reason": "no sign of life"})
             self.broken.add(issue)
             self.excused[issue] += 1
+
+    def _operator_cancels(self) -> None:
+        """Renewals may be on their way; what was cancelled comes back, with attempts anew."""
+        issue = self.random.choice(sorted(self.natures))
+        if self.process is None or self._statuses()[issue] not in ("open", "in_progress"):
+            return
+        self._operate("issue.cancel", {"id": issue})
+        self._operate("issue.retry", {"id": issue})
+        self._take([issue])
+        self.excused[issue] = max(self.excused[issue], self.runs[issue])
+
+    def _operator_pauses(self) -> None:
+        """Claims may be on their way; what is paused already goes on."""
+        if self.process is None:
+            return
+        if self.process.state.pauses:
+            self._operate("pause.clear", {})
+            return
+        now = self.random.choice((True, False))
+        self._take([each for each in self.natures if now and self._is_held(each)])
+        self._operate("pause.set", {"now": now})
+
+    def _take(self, issues: list[str]) -> None:
+        """Their leases are gone, and some dispatcher hears of it."""
+        self.broken.update(issues)
+        for issue in issues:
+            self.excused[issue] += 1
+            self._deliver(self.random.randrange(len(self.trees)), (orders.Doubt(issue),))
+
+    def _is_held(self, issue: str) -> bool:
+        assert self.process is not None
+        return issue_resource(issue) in self.process.state.leases
 
     def _news(self) -> None:
         self._deliver(self.random.randrange(len(self.trees)), (orders.Wake(),))
@@ -452,6 +487,8 @@ class World:
         for tree in self.trees:
             tree.paused_until_ms = -1
         self._turn()
+        if self.process is not None and self.process.state.pauses:
+            self._operate("pause.clear", {})
         end_ms = self.now + self.quiet_ms
         while self.now < end_ms:
             if self._is_settled():

@@ -104,7 +104,8 @@ class JobWorld(World):
     # --- what goes wrong here alone -------------------------------------------------------------
 
     def _faults(self) -> list[Any]:
-        there = [each for each in super()._faults() if each != self._operator_breaks]
+        of_issues = (self._operator_breaks, self._operator_cancels, self._operator_pauses)
+        there = [each for each in super()._faults() if each not in of_issues]
         return [*there, self._route_changes, self._stranger_claims, self._limit_changes]
 
     def _limit_changes(self) -> None:

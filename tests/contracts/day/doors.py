@@ -30,6 +30,44 @@ def reads(day: Day) -> None:
     day.refuse(Reason.ACTION_UNKNOWN, "world.route_binding", operationAction="x")
 
 
+def steered(day: Day) -> None:
+    """What operators say about work of the day, and take back again."""
+    day.grant("issue.add", id="steer", title="Steered", labels=["red"])
+    day.claim("steer")
+    day.grant("issue.prioritize", id="steer", priority=0)
+    day.refuse(Reason.ISSUE_NOT_FOUND, "issue.prioritize", id="nowhere", priority=0)
+    day.grant("pause.set", scope="label/red", now=True, reason="stop", byName="eve")
+    day.refuse(Reason.SCOPE_INVALID, "pause.set", scope="red")
+    day.refuse(Reason.WORK_PAUSED, "issue.claim", id="steer", assignee="ann")
+    day.grant("issue.show", id="steer")
+    day.grant("pause.list")
+    day.refuse(Reason.ISSUE_PAYLOAD_INVALID, "pause.list", deep=True)
+    day.grant("pause.clear", scope="label/red")
+    day.refuse(Reason.PAUSE_MISSING, "pause.clear", scope="label/red")
+    day.grant("approval.ask", id="steer", reason="dangerous")
+    day.refuse(Reason.LEASE_NOT_FOUND, "approval.ask", id="nowhere")
+    day.refuse(Reason.APPROVAL_MISSING, "issue.claim", id="steer", assignee="ann")
+    day.grant("approval.give", id="steer", decision="rejected", reason="no")
+    day.refuse(Reason.APPROVAL_NOT_ASKED, "approval.give", id="steer", decision="approved")
+    day.grant("issue.retry", id="steer")
+    day.refuse(Reason.ISSUE_NOT_FOUND, "issue.retry", id="nowhere")
+    day.grant("issue.cancel", id="steer", reason="wrong")
+    day.refuse(Reason.ISSUE_CANCELLED, "issue.cancel", id="steer")
+    day.grant("policy.set", "cli", approve=["kind/red"])
+    day.grant("issue.backend_status")
+    day.grant("job.schedule", jobId="steer", kind="red")
+    day.refuse(Reason.APPROVAL_MISSING, "job.claim", jobId="steer", worker="n1")
+    day.grant("approval.give", jobId="steer", decision="rejected", reason="no")
+    day.grant("job.retry", jobId="steer")
+    day.refuse(Reason.WORK_NOT_BLOCKED, "job.retry", jobId="c")
+    day.grant("pause.set", scope="job/steer")
+    day.grant("job.show", jobId="steer")
+    day.grant("job.cancel", jobId="steer", reason="wrong", byName="eve")
+    day.refuse(Reason.JOB_CANCELLED, "job.cancel", jobId="steer")
+    day.grant("pause.clear", scope="job/steer")
+    day.grant("policy.set", "cli", approve=[])
+
+
 def doors(day: Day) -> None:
     marks: Sequence[str | int] = ("", "é" * 256, 0, -(2**53) + 1, 2**53 - 1)
     for mark in marks:

@@ -1,0 +1,68 @@
+"""Payloads of operators who steer work: cancel, retry, pause, approve, another priority.
+
+`by_name` is the operator's own name, for the evidence and for those who look later.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ... import limits
+from .atoms import LINE_PATTERN, Id, JobId, Mutation, Name, OfHolder, Priority, ReasonText
+
+Scope = Annotated[
+    str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.OPERATION_ID_LENGTH_MAX)
+]
+
+
+class Steered(Mutation, frozen=True, kw_only=True):
+    reason: ReasonText = ""
+    by_name: Name = ""
+
+
+class CancelIssue(Steered, frozen=True, kw_only=True):
+    id: Id
+
+
+class RetryIssue(Steered, frozen=True, kw_only=True):
+    id: Id
+
+
+class CancelJob(Steered, frozen=True, kw_only=True):
+    job_id: JobId
+
+
+class RetryJob(Steered, frozen=True, kw_only=True):
+    job_id: JobId
+
+
+class PrioritizeIssue(Mutation, frozen=True, kw_only=True):
+    """Another priority, whether or not the issue is leased."""
+
+    id: Id
+    priority: Priority
+
+
+class SetPause(Steered, frozen=True, kw_only=True):
+    """With `now` the leases in the scope end as well, handed back in order."""
+
+    scope: Scope = "*"
+    now: bool = False
+
+
+class ClearPause(Mutation, frozen=True, kw_only=True):
+    scope: Scope = "*"
+
+
+class AskApproval(OfHolder, frozen=True, kw_only=True):
+    """The work waits for a person from now on; its holder gives it back by asking."""
+
+    reason: ReasonText = ""
+
+
+class GiveApproval(Steered, frozen=True, kw_only=True):
+    """About one piece of work: an issue or a job."""
+
+    id: Id | None = None
+    job_id: JobId | None = None
+    decision: Literal["approved", "rejected"]

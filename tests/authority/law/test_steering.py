@@ -1,0 +1,35 @@
+"""What operators say about work: how much of it there can be, and what no vector shows."""
+
+import pytest
+
+from tests.fakes.desk import Desk, fits
+from tests.limits import stands_on
+from understudy.authority.law.scope import plain_scope
+from understudy.contracts import limits
+
+
+@stands_on("PAUSES_MAX", "APPROVE_SCOPES_MAX")
+def test_scopes_that_are_paused_or_wait_for_a_person_have_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (limits.PAUSES_MAX, limits.APPROVE_SCOPES_MAX) == (1024, 64)
+    scopes = [f"label/{number}" for number in range(65)]
+    desk = Desk()
+    desk.grant("policy.set", "cli", approve=scopes[:64])
+    assert not fits("policy.set", {"approve": scopes})
+    monkeypatch.setattr(limits, "PAUSES_MAX", 2)
+    for scope in scopes[:2]:
+        desk.grant("pause.set", scope=scope)
+    assert desk.refusal("pause.set", scope=scopes[2]) == "pauses_full"
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        ("*", "*"), ("label/a/b", "label/a/b"), ("kind/ci.*", "kind/ci."), ("kind/ci", "kind/ci"),
+        ("issue/a", "issue/a"), ("job/s:a", "job/s:a"), ("", None), ("label", None),
+        ("label/", None), ("kind/", None), ("kind/.*", None), ("spec/a", None), ("**", None),
+    ],
+)  # fmt: skip
+def test_a_scope_has_one_spelling_or_is_none(given: str, plain: str | None) -> None:
+    assert plain_scope(given) == plain
