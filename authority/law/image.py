@@ -62,6 +62,7 @@ class Image(msgspec.Struct, frozen=True):
     # Left out where there are none, so that snapshots from before are still the state's bytes.
     limits: list[KindLimit] | msgspec.UnsetType = msgspec.UNSET
     schedules: list[Schedule] | msgspec.UnsetType = msgspec.UNSET
+    ripe_ms: int | msgspec.UnsetType = msgspec.UNSET  # up to when delayed jobs are filed
     pauses: list[ScopePause] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -94,6 +95,7 @@ def dump(state: State) -> bytes:
         authors=[state.lane.authors[key] for key in sorted(state.lane.authors)],
         limits=_some(state.lane.limits),
         schedules=_some(state.lane.schedules),
+        ripe_ms=state.lane.ripe_ms or msgspec.UNSET,
         pauses=_some(state.pauses),
     )
     return msgspec.json.encode(image, order="sorted")
@@ -105,6 +107,7 @@ def load(data: bytes) -> State:
     state = State()
     apply(state, [outcome.IssueAdded(each) for each in image.issues])
     apply(state, [outcome.DependencyAdded(each) for each in image.dependencies])
+    state.lane.ripe_ms = image.ripe_ms or 0
     apply(state, [outcome.JobPut(each) for each in image.jobs])
     apply(state, [outcome.SpecPut(each) for each in image.specs])
     apply(state, [outcome.DirectivePut(each) for each in image.directives])

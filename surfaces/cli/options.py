@@ -15,7 +15,7 @@ from ...contracts import canonical, limits, regular_file
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
 
 
@@ -74,7 +74,7 @@ duration = stack(
 
 
 def span_ms(text: str) -> int:
-    """The type of an option that is a time: 90, 90s, 10m, 1h or 2d, in milliseconds."""
+    """The type of an option that is a time: 90, 90s, 10m or 1h, in milliseconds."""
     found_ms = _time_ms(text)
     if found_ms is None:
         raise click.BadParameter(f"`{text}` is no time such as 90s, 10m or 1h")
@@ -104,7 +104,7 @@ def pauses(text: str) -> tuple[int, int]:
 
 def _time_ms(text: str) -> int | None:
     """A time such as 90s, 10m or 1h; a number alone is seconds."""
-    match = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h|d)?", text.strip())
+    match = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h)?", text.strip())
     return int(match[1]) * _UNITS_MS[match[2] or "s"] if match else None
 
 

@@ -31,7 +31,7 @@ def test_a_spec_is_scheduled_under_its_own_name_and_submitted_at_its_moment(
         (("daily", *MADE), 2, "schedule_cron_invalid"),
         (("0 3 * * *", *MADE, "--timezone", "Mars/Olympus"), 2, "schedule_zone_unknown"),
         (("every 10ms", *MADE), 2, "schedule_times_invalid"),
-        (("every soon", *MADE), 2, "no time; write 90s"),
+        (("every soon", *MADE), 2, "no time such as 90s"),
         (("every 1h", *MADE, "--start", "tomorrow"), 2, "give a moment such as"),
         (("every 1h", "--kind", "k"), 2, "give it a name with --id"),
         (("every 1h", "--id", "s"), 2, "schedule_template_invalid"),

@@ -161,12 +161,13 @@ def test_a_step_has_one_job_and_the_table_says_so(
         raw.execute(f"{made} WHERE spec_id IS NOT NULL LIMIT 1")
 
 
+@pytest.mark.parametrize("version", [2, 6])  # before there were any, and before they changed last
 def test_a_database_without_tables_gets_them_from_the_first_that_writes(
-    place: JournalUrl, raw: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+    place: JournalUrl, raw: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     for table in SCHEMA:
         raw.execute(f"DROP TABLE {table.name}")
-    raw.execute("UPDATE head SET version = 2")
+    raw.execute("UPDATE head SET version = %s", (version,))
     with (
         closing(PostgresJournal(place, read_only=True)) as reader,
         closing(reader.tables(HERE)) as tables,
