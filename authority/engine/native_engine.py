@@ -45,8 +45,11 @@ from ...contracts import (
 )
 from ..journal.clock import SteadyClock
 from ..journal.journal import Entry, Head, Journal, Row, Steps, changes_of
+from ..law.budget import has_run_out, may_forbid
 from ..law.outcome import (
     Answered,
+    BudgetDropped,
+    BudgetPut,
     Change,
     ChecksSet,
     DependencyAdded,
@@ -59,8 +62,10 @@ from ..law.outcome import (
     IssueSet,
     LeaseDropped,
     LeasePut,
+    SpendPut,
     SubleaseDropped,
     SubleasePut,
+    TallyPut,
     decode_changes,
 )
 from ..law.state import State, apply
@@ -300,7 +305,7 @@ def _put(kernel: Kernel, state: State, issue_id: str) -> None:
     resource = issue_resource(issue_id)
     lease = state.leases.get(resource)
     flags = (
-        _FOREIGN * (_is_foreign(state, resource, lease) or issue.issue_type == ESCALATION)
+        _FOREIGN * (_is_foreign(state, resource, lease) or _is_refused(state, issue))
         | _TORN * (resource in state.torn)
         | _WAITING * bool(state.blockers(issue_id))
         | _AWAITED * (_demands_witness(state) or bool(state.blocks.get(issue_id)))
@@ -326,6 +331,11 @@ _NO_LEASE = (0, 0, 0, 0)
 def _demands_witness(state: State) -> bool:
     """Whether closing is more than C knows of; it hands back what others wait for."""
     return state.checks is not None and state.checks.close_requires == "witness"
+
+
+def _is_refused(state: State, issue: Issue) -> bool:
+    """Whether some may not have it, for reasons that C does not know."""
+    return issue.issue_type == ESCALATION or may_forbid(state, issue)
 
 
 def _is_foreign(state: State, resource: str, lease: Lease | None) -> bool:
@@ -387,7 +397,11 @@ def _touched(state: State, change: Change) -> Iterator[str]:
         case DependencyAdded(dependency) | DependencyDropped(dependency):
             yield dependency.issue_id
             yield dependency.depends_on_id
-        case ChecksSet():
+        case SpendPut(spend):
+            yield issue_of(spend.resource)
+        case TallyPut(tally) if has_run_out(state, tally):
+            yield from state.issues
+        case ChecksSet() | BudgetPut() | BudgetDropped():
             yield from state.issues
         case _:
             pass  # what is about all of them, or about jobs

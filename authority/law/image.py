@@ -6,6 +6,7 @@ import msgspec
 
 from ...contracts import (
     Author,
+    Budget,
     CheckPolicy,
     Decision,
     Dependency,
@@ -22,8 +23,10 @@ from ...contracts import (
     Policy,
     Spec,
     Sublease,
+    Tally,
     Witness,
     WorkerSession,
+    WorkSpend,
     issue_resource,
 )
 from . import outcome
@@ -55,6 +58,10 @@ class Image(msgspec.Struct, frozen=True):
     designation: Designation | None = None
     specs: list[Spec] = []
     authors: list[Author] = []
+    # Left out where there are none, so that snapshots from before are still the state's bytes.
+    spends: list[WorkSpend] | msgspec.UnsetType = msgspec.UNSET
+    tallies: list[Tally] | msgspec.UnsetType = msgspec.UNSET
+    budgets: list[Budget] | msgspec.UnsetType = msgspec.UNSET
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -84,6 +91,9 @@ def dump(state: State) -> bytes:
         designation=state.lane.designation,
         specs=[state.lane.specs[key] for key in sorted(state.lane.specs)],
         authors=[state.lane.authors[key] for key in sorted(state.lane.authors)],
+        spends=[state.spends[key] for key in sorted(state.spends)] or msgspec.UNSET,
+        tallies=[state.tallies[key] for key in sorted(state.tallies)] or msgspec.UNSET,
+        budgets=_flat(state.budgets) or msgspec.UNSET,
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -113,6 +123,9 @@ def load(data: bytes) -> State:
         apply(state, [outcome.ChecksSet(image.checks)])
     apply(state, [outcome.WitnessPut(each) for each in image.witnesses])
     apply(state, [outcome.DecisionPut(each) for each in image.decisions])
+    apply(state, [outcome.SpendPut(each) for each in image.spends or ()])
+    apply(state, [outcome.TallyPut(each) for each in image.tallies or ()])
+    apply(state, [outcome.BudgetPut(each) for each in image.budgets or ()])
     apply(state, [outcome.PolicySet(image.policy)])
     apply(state, [outcome.Answered(*each) for each in image.answers])
     return state

@@ -40,6 +40,7 @@ from ...contracts import (
     limits,
     rfc3339,
 )
+from .budget import forbids
 from .outcome import (
     Accepted,
     Change,
@@ -271,6 +272,8 @@ def _obstacle(turn: Turn, issue: Issue, assignee: str, fence: int | None) -> Ref
     if lease is None and issue.assignee not in ("", assignee):
         detail = f"{name}: it is assigned to {issue.assignee}"
         return Refused(Reason.LEASE_CONTENDED, detail, issue.id)
+    if over := forbids(turn.state, issue, assignee, turn.stamp.wall_ms):
+        return over
     blockers = turn.state.blockers(issue.id)
     if blockers or issue.status == "blocked":
         detail = f"{name}: waits for {', '.join(blockers[:3]) or 'somebody to unblock it'}"
@@ -327,7 +330,7 @@ def release(turn: Turn, request: ReleaseIssue) -> Outcome:
         return lease
     step(turn, lease.resource, Move.RELEASE)
     issue = turn.state.issues[request.id]
-    return _drop(turn, issue, lease, lease.fence, excuse(issue, request))
+    return drop(turn, issue, lease, lease.fence, excuse(issue, request))
 
 
 def excuse(record: Issue | JobRecord, request: ReleaseIssue | YieldJob) -> dict[str, Any]:
@@ -363,7 +366,7 @@ def break_lease(turn: Turn, request: Break) -> Outcome:
     if lease is None:
         return Refused(Reason.LEASE_MISSING, name, request.id)
     step(turn, lease.resource, Move.BREAK)
-    return _drop(turn, issue, lease, turn.stamp.seq)
+    return drop(turn, issue, lease, turn.stamp.seq)
 
 
 def _put(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any] | None = None) -> Accepted:
@@ -384,13 +387,14 @@ def _put(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any] | None 
     return Accepted(tuple(changes), body, issue.id, lease.fence)
 
 
-def _drop(
+def drop(
     turn: Turn, issue: Issue, lease: Lease, fence: int, members: dict[str, Any] | None = None
 ) -> Accepted:
+    """The end of a term whose work is not done: open, unless another status is given."""
     now = rfc3339.record_text(turn.stamp.wall_ms)
     members = {"assignee": "", "updated_at": now} | (members or {})
     if issue.status == "in_progress":
-        members["status"] = "open"
+        members.setdefault("status", "open")
     issue = replace(issue, **members)
     body = {
         "changed": True,

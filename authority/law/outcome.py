@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ...contracts import (
     FAILURES,
+    Budget,
     CheckPolicy,
     Decision,
     Dependency,
@@ -26,14 +27,17 @@ from ...contracts import (
     Lease,
     Member,
     Operation,
+    Per,
     Policy,
     Quarantine,
     Reason,
     Spec,
     SpecState,
     Sublease,
+    Tally,
     Witness,
     WorkerSession,
+    WorkSpend,
 )
 
 # --- changes ------------------------------------------------------------------------------------
@@ -128,6 +132,27 @@ class JobQuarantined(Struct, frozen=True, tag_field="change", tag="job.quarantin
 
     job_id: str
     quarantine: Quarantine
+
+
+class SpendPut(Struct, frozen=True, tag_field="change", tag="spend.put"):
+    """What one piece of work has cost."""
+
+    spend: WorkSpend
+
+
+class TallyPut(Struct, frozen=True, tag_field="change", tag="tally.put"):
+    """What was spent in one scope."""
+
+    tally: Tally
+
+
+class BudgetPut(Struct, frozen=True, tag_field="change", tag="budget.put"):
+    budget: Budget
+
+
+class BudgetDropped(Struct, frozen=True, tag_field="change", tag="budget.dropped"):
+    scope: str
+    per: Per
 
 
 class SpecPut(Struct, frozen=True, tag_field="change", tag="spec.put"):
@@ -225,6 +250,10 @@ Change = (
     | FeaturePut
     | JobPut
     | JobQuarantined
+    | SpendPut
+    | TallyPut
+    | BudgetPut
+    | BudgetDropped
     | SpecPut
     | SpecMoved
     | DirectivePut

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from . import fiber, lease, policy, sublease
+from . import fiber, lease, policy, spend, sublease
 from .checks import coherence, instruction, join, required
 from .issues import dependency, handover, projection, work
 from .jobs import job, job_dispatch, operations, roster, routes, spec
@@ -71,6 +71,12 @@ RULES: dict[str, Rule] = {
     "dispatch.complete": job_dispatch.complete,
     "dispatch.release": job_dispatch.release,
     "dispatch.roster": job_dispatch.roster,
+    # What work costs, and may cost.
+    "spend.report": spend.report,
+    "spend.show": spend.show,
+    "budget.set": spend.set_budget,
+    "budget.clear": spend.clear_budget,
+    "budget.list": spend.list_budgets,
     # Policies and checks.
     "policy.set": policy.set_policy,
     "coherence.check": coherence.check,

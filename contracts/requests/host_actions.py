@@ -20,7 +20,7 @@ DISPATCH_KIND = "premath.transport_dispatch.v1"
 # What operators do; an agent is refused it, unless an operator has granted it.
 OPERATORS_ACTIONS = frozenset(
     {"coordinator.designate", "issue.import", "issue.lease_break", "job.admit", "node.register"}
-    | {"policy.set", "route.set"}
+    | {"policy.set", "route.set", "budget.set", "budget.clear"}
 )
 
 

@@ -219,6 +219,8 @@ def _payload_reason(action: str) -> Reason:
         return Reason.CHECK_PAYLOAD_INVALID
     if family == "spec":
         return Reason.SPEC_PAYLOAD_INVALID
+    if family in ("spend", "budget"):
+        return Reason.SPEND_PAYLOAD_INVALID
     if family in ("job", "route", "coordinator", "node", "dispatch"):
         return Reason.JOB_PAYLOAD_INVALID
     if family in ("sublease", "instance") or verb.startswith(("lease", "claim")):

@@ -96,6 +96,11 @@ OURS = {
     "dispatch.complete": "op/mcp.dispatch_complete",
     "dispatch.release": "op/mcp.dispatch_release",
     "dispatch.roster": "op/mcp.dispatch_roster",
+    "spend.report": "op/mcp.work_spend",
+    "spend.show": "op/mcp.spend_show",
+    "budget.set": "op/mcp.budget_set",
+    "budget.clear": "op/mcp.budget_clear",
+    "budget.list": "op/mcp.budget_list",
     "policy.set": "op/cli.policy_set",
     "world.route_binding": "op/transport.world_route_binding",
 }
@@ -118,6 +123,7 @@ READS = {
     "coherence.check", "instruction.check", "required.decision_verify", "required.delta",
     "required.gate_ref", "required.projection", "required.witness_verify",
     "job.show", "job.roster", "spec.show", "spec.list", "dispatch.roster",
+    "spend.show", "budget.list",
 }  # fmt: skip
 
 

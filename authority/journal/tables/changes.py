@@ -9,10 +9,11 @@ from typing import assert_never
 
 from msgspec import UNSET
 
-from ....contracts import BLOCKING_TYPES, JobRecord, JobState, Lease, Spec, issue_resource
+from ....contracts import BLOCKING_TYPES, Amount, JobRecord, JobState, Lease, Spec, issue_resource
 from ...law import outcome
 from ...law.outcome import Change
 from .schema import (
+    BUDGET,
     CHAIN_SPEC,
     DEPENDENCY,
     DISPATCH_LEASE,
@@ -23,7 +24,9 @@ from .schema import (
     LEASE,
     SCHEMA,
     SPEC_LEASE,
+    SPEND,
     SUBLEASE,
+    TALLY,
     Table,
 )
 
@@ -35,7 +38,7 @@ _APART = {"spec": SPEC_LEASE, "dispatch": DISPATCH_LEASE}  # leases that have a 
 _SUPERSEDED = "EXISTS (SELECT 1 FROM lease WHERE resource = ? AND fence <> ?)"
 
 
-def statements(change: Change) -> Iterator[Statement]:
+def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
     """What a change does, in order."""
     match change:
         case outcome.IssueAdded(issue):
@@ -85,6 +88,16 @@ def statements(change: Change) -> Iterator[Statement]:
             yield query, (one.issue_id, one.depends_on_id, one.type)
         case outcome.JobPut(job):
             yield _put(JOB, _job(job))
+        case outcome.SpendPut(spend):
+            costs = (*_amount(spend.total), *_amount(spend.attempt))
+            yield _put(SPEND, [spend.resource, spend.fence, *costs, spend.reported_ms])
+        case outcome.TallyPut(tally):
+            cells = [tally.scope, *_amount(tally.total), tally.day, *_amount(tally.today)]
+            yield _put(TALLY, cells)
+        case outcome.BudgetPut(budget):
+            yield _put(BUDGET, [budget.scope, budget.per, *_amount(budget.most), budget.set_ms])
+        case outcome.BudgetDropped(scope, per):
+            yield "DELETE FROM budget WHERE (scope, per) = (?, ?)", (scope, per)
         case outcome.SpecPut(spec):
             yield _put(CHAIN_SPEC, _spec(spec))
         case outcome.SpecMoved():
@@ -134,6 +147,10 @@ def _ended(resource: str, also: str = "", values: Sequence[Cell] = ()) -> Iterat
     yield query, (resource, *values)
     query = f"UPDATE fiber SET state = 'orphaned' WHERE resource = ?{also}"
     yield query, (resource, *values)
+
+
+def _amount(amount: Amount) -> tuple[int, int, int]:
+    return amount.tokens, amount.usd_micros, amount.milliseconds
 
 
 def _spec(spec: Spec) -> list[object]:

@@ -21,6 +21,7 @@ from ....contracts import (
     issue_resource,
     limits,
 )
+from ..budget import forbids, spend_view
 from ..outcome import Accepted, Outcome, Refused
 from ..state import State, check_invariants
 from ..turn import Turn
@@ -50,8 +51,15 @@ def list_issues(turn: Turn, request: ListIssues) -> Outcome:
 
 
 def ready(turn: Turn, _: Nothing) -> Outcome:
-    """Open issues that wait for nothing, in the order in which `claim_next` hands them out."""
-    accepted = _list(turn, (turn.state.issues[place.issue_id] for place in turn.state.ready))
+    """Open issues that wait for nothing, in the order in which `claim_next` hands them out.
+
+    Left out is what a budget forbids, whoever claims it.
+    """
+    issues = (turn.state.issues[place.issue_id] for place in turn.state.ready)
+    if turn.state.budgets:
+        now_ms = turn.stamp.wall_ms
+        issues = (each for each in issues if not forbids(turn.state, each, None, now_ms))
+    accepted = _list(turn, issues)
     accepted.body["leaseProjection"] = lease_projection(turn.state, turn.stamp.wall_ms)
     return accepted
 
@@ -89,6 +97,8 @@ def show(turn: Turn, request: ShowIssue) -> Outcome:
     }
     if left := state.handovers.get(issue.id):
         view["handover"] = handover_view(left[-1])
+    if spend := state.spends.get(resource):
+        view["spend"] = spend_view(spend)
     if issue.metadata:
         view["metadata"] = orjson.Fragment(issue.metadata)
     return Accepted(body={"issue": view}, issue_id=issue.id)

@@ -25,6 +25,7 @@ from ....contracts import (
     job_resource,
     limits,
 )
+from ..budget import forbids, spend_view
 from ..outcome import Accepted, Outcome, Refused
 from ..term import term_view
 from ..turn import Turn
@@ -115,7 +116,8 @@ def _pending(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
             place = (found, _LAST, "")  # past all of that kind at once
             continue
         for each in lane.pending.irange(max(place, (found, -1, "")), (found, _LAST, "")):
-            yield each[2], (each[1], each[2])
+            if not forbids(turn.state, lane.jobs[each[2]], worker, turn.stamp.wall_ms):
+                yield each[2], (each[1], each[2])
         place = (found, _LAST, "")
 
 
@@ -148,13 +150,20 @@ _QUERIES = {"pending": _pending, "overdue": _overdue, "waiting": _waiting, "clai
 
 def whole_view(turn: Turn, job: JobRecord) -> dict[str, Any]:
     """A job with everything that is known of it."""
-    return job_view(turn, job, turn.state.leases.get(job_resource(job.job_id))) | {
-        "author": job.author,
-        "payload": orjson.Fragment(job.payload),
-        "causalDeps": list(job.causal_deps),
-        "route": route_of(turn.lane, job.kind) or None,
-        "artifacts": [artifact_view(each) for each in job.artifacts],
-    }
+    resource = job_resource(job.job_id)
+    spend = turn.state.spends.get(resource)
+    cost = {"spend": spend_view(spend)} if spend else {}
+    return (
+        job_view(turn, job, turn.state.leases.get(resource))
+        | cost
+        | {
+            "author": job.author,
+            "payload": orjson.Fragment(job.payload),
+            "causalDeps": list(job.causal_deps),
+            "route": route_of(turn.lane, job.kind) or None,
+            "artifacts": [artifact_view(each) for each in job.artifacts],
+        }
+    )
 
 
 def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
@@ -163,7 +172,7 @@ def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
     view: dict[str, Any] = {
         "jobId": job.job_id,
         "kind": job.kind,
-        "state": _state_at(job, missing, stamp).value,
+        "state": visible_state(turn, job).value,
         "attempts": job.attempts,
         "scheduledMs": job.scheduled_ms,
         "lastOp": job.last_op,
@@ -226,7 +235,9 @@ def artifact_view(artifact: Artifact) -> dict[str, Any]:
 def visible_state(turn: Turn, job: JobRecord) -> JobState:
     """The state of a job as it is seen at this moment."""
     missing = turn.lane.missing(job) if job.state is JobState.PENDING else []
-    return _state_at(job, missing, turn.stamp)
+    state = _state_at(job, missing, turn.stamp)
+    is_over = state is JobState.PENDING and forbids(turn.state, job, None, turn.stamp.wall_ms)
+    return JobState.BLOCKED if is_over else state
 
 
 def _state_at(job: JobRecord, missing: list[str], stamp: Stamp) -> JobState:

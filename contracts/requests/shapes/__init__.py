@@ -102,6 +102,10 @@ from .spec import ReleaseSpec as ReleaseSpec
 from .spec import ShowSpec as ShowSpec
 from .spec import SpecStep as SpecStep
 from .spec import SubmitSpec as SubmitSpec
+from .spend import ClearBudget as ClearBudget
+from .spend import ReportSpend as ReportSpend
+from .spend import SetBudget as SetBudget
+from .spend import ShowSpend as ShowSpend
 
 SHAPES: dict[str, type[Shape]] = {
     "issue.claim": ClaimIssue,
@@ -181,4 +185,9 @@ SHAPES: dict[str, type[Shape]] = {
     "dispatch.complete": CompleteDispatch,
     "dispatch.release": ReleaseDispatch,
     "dispatch.roster": DispatchRoster,
+    "spend.report": ReportSpend,
+    "spend.show": ShowSpend,
+    "budget.set": SetBudget,
+    "budget.clear": ClearBudget,
+    "budget.list": Nothing,
 }
