@@ -27,6 +27,7 @@ from .scope import ALL, scopes_of, tree_of
 from .state import State
 
 _NOTHING = Amount()
+_WHOLE = 100  # percent
 
 
 class Books(NamedTuple):
@@ -61,7 +62,7 @@ class Use(NamedTuple):
 
     @property
     def is_up(self) -> bool:
-        return self.percent >= 100
+        return self.percent >= _WHOLE
 
     @property
     def words(self) -> str:
@@ -81,7 +82,7 @@ def uses(
     scopes = scopes_of(work) + ((tree_of(owner),) if owner else ())
     spend = books.spends.get(resource_of(work))
     for scope in scopes:
-        for budget in state.budgets.get(scope, {}).values():
+        for _, budget in sorted(state.budgets.get(scope, {}).items()):
             for spent in _spent(budget, books, scopes, spend, wall_ms):
                 yield Use(budget, spent)
 
@@ -138,14 +139,20 @@ def may_forbid(state: State, issue: Issue) -> bool:
         return False
     everything = state.tallies.get(ALL)
     last_ms = everything.day * DAY_MS if everything else 0
-    return any(_is_of_trees(state, scope) for scope in state.budgets) or (
-        forbids(state, issue, None, last_ms) is not None
+    trees = [scope.partition("/")[2] for scope in state.budgets if scope.startswith("tree/")]
+    return _is_some_tree_over(state) or any(
+        forbids(state, issue, owner, last_ms) for owner in (None, *trees)
     )
 
 
-def _is_of_trees(state: State, scope: str) -> bool:
-    """Whether it matters who claims."""
-    return scope.startswith("tree/") or (scope == ALL and "tree" in state.budgets[scope])
+def _is_some_tree_over(state: State) -> bool:
+    """Whether the budget that every tree has is used up by any."""
+    budget = state.budgets.get(ALL, {}).get("tree")
+    return budget is not None and any(
+        Use(budget, each.total).is_up
+        for each in state.tallies.values()
+        if each.scope.startswith("tree/")
+    )
 
 
 def has_run_out(state: State, tally: Tally) -> bool:

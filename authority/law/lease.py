@@ -330,7 +330,7 @@ def release(turn: Turn, request: ReleaseIssue) -> Outcome:
         return lease
     step(turn, lease.resource, Move.RELEASE)
     issue = turn.state.issues[request.id]
-    return drop(turn, issue, lease, lease.fence, excuse(issue, request))
+    return _drop(turn, issue, lease, lease.fence, excuse(issue, request))
 
 
 def excuse(record: Issue | JobRecord, request: ReleaseIssue | YieldJob) -> dict[str, Any]:
@@ -366,7 +366,13 @@ def break_lease(turn: Turn, request: Break) -> Outcome:
     if lease is None:
         return Refused(Reason.LEASE_MISSING, name, request.id)
     step(turn, lease.resource, Move.BREAK)
-    return drop(turn, issue, lease, turn.stamp.seq)
+    return _drop(turn, issue, lease, turn.stamp.seq)
+
+
+def cut_short(turn: Turn, issue: Issue, lease: Lease, status: str) -> Accepted:
+    """The authority ends a term whose work is not done; its holder shows the fence for nothing."""
+    step(turn, lease.resource, Move.BREAK)
+    return _drop(turn, issue, lease, lease.fence, {"status": status})
 
 
 def _put(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any] | None = None) -> Accepted:
@@ -387,10 +393,9 @@ def _put(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any] | None 
     return Accepted(tuple(changes), body, issue.id, lease.fence)
 
 
-def drop(
+def _drop(
     turn: Turn, issue: Issue, lease: Lease, fence: int, members: dict[str, Any] | None = None
 ) -> Accepted:
-    """The end of a term whose work is not done: open, unless another status is given."""
     now = rfc3339.record_text(turn.stamp.wall_ms)
     members = {"assignee": "", "updated_at": now} | (members or {})
     if issue.status == "in_progress":

@@ -18,7 +18,6 @@ from ...contracts import (
     JobRecord,
     JobState,
     Lease,
-    Move,
     Nothing,
     OfHolder,
     Reason,
@@ -42,7 +41,7 @@ from .budget import (
 )
 from .jobs import job
 from .jobs.roster import job_view
-from .lease import drop, hold, step
+from .lease import cut_short, hold
 from .outcome import (
     Accepted,
     BudgetDropped,
@@ -159,9 +158,8 @@ def _ended(
         ended = job.yield_term(turn, work, lease, reason[: limits.REASON_LENGTH_MAX])
         shown = ended.body["job"] | {"state": JobState.BLOCKED.value}
         return replace(ended, body=ended.body | {"job": shown})
-    step(turn, lease.resource, Move.BREAK)
     is_day = all(each.budget.per == "day" for each in used_up)
-    return drop(turn, work, lease, lease.fence, {"status": "open" if is_day else "blocked"})
+    return cut_short(turn, work, lease, "open" if is_day else "blocked")
 
 
 def _shown(turn: Turn, work: Issue | JobRecord, lease: Lease) -> dict[str, Any]:

@@ -31,12 +31,14 @@ LOST = {
 }  # fmt: skip
 FENCED = {
     "issue.lease_renew", "issue.lease_release", "issue.update", "issue.close", "issue.discover",
-    "sublease.grant", "fiber.spawn", "fiber.join", "fiber.cancel",
+    "sublease.grant", "fiber.spawn", "fiber.join", "fiber.cancel", "spend.report",
 }  # fmt: skip
 WISHES = ("renew", "renew", "update", "update", "close", "release", "lend")
+COSTLY = ("spend", "spend", "spend", "renew", "update", "close")
 SPREADING = (*("spawn",) * 6, "join", "join", "cancel", "stop", "renew", "close")
 FIBERS = ("f0", "f1")
 TTL_SECONDS = 30
+WORK_TOKENS_MAX = 100  # where there are budgets
 
 
 class Violation(AssertionError):
@@ -71,6 +73,7 @@ class Auditor:
     terms: dict[str, Term] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
     named: set[str] = field(default_factory=set)
+    spent: dict[str, int] = field(default_factory=dict)  # tokens, by issue
 
     def follow(self, rows: list[Row]) -> None:
         for row in rows[self.seq :]:
@@ -106,6 +109,8 @@ class Auditor:
             deadline_ms = rfc3339.parse_ms(answer["issue"]["lease"]["expiresAt"])
             must(deadline_ms is not None, f"row {row.seq}: no deadline")
             self.terms[issue].deadline_ms = deadline_ms or 0
+        elif action == "spend.report":
+            self._spent(issue, payload, answer, row)
         elif action in ("issue.lease_release", "issue.lease_break"):
             term = self.terms.pop(issue, None)
             self._told(term, answer, row)
@@ -116,6 +121,16 @@ class Auditor:
             must(not (term and term.running), f"row {row.seq}: {issue} is done and runs")
             must(issue not in self.closed, f"row {row.seq}: {issue} was done twice")
             self.closed.add(issue)
+
+    def _spent(self, issue: str, payload: dict[str, Any], answer: dict[str, Any], row: Row) -> None:
+        """Every report counts once, and the one that uses a budget up ends the term."""
+        self.spent[issue] = self.spent.get(issue, 0) + payload["tokens"]
+        told = answer["spend"]["total"]["tokens"]
+        must(told == self.spent[issue], f"row {row.seq}: {self.spent[issue]} spent, {told} told")
+        is_over = told >= WORK_TOKENS_MAX
+        must(answer["stopped"] == is_over, f"row {row.seq}: {told} spent, and it goes on")
+        if is_over:
+            self._told(self.terms.pop(issue, None), answer, row)
 
     def _told(self, term: Term | None, answer: dict[str, Any], row: Row) -> None:
         running = list(term.running) if term else []
@@ -219,6 +234,8 @@ class Client:
                 return "issue.update", held | {"notes": f"by {self.name}.{self.count}"}
             case "close":
                 return "issue.close", held
+            case "spend":
+                return "spend.report", held | {"tokens": random.choice((10, 30))}
             case "release":
                 return "issue.lease_release", held
             case "spawn":
@@ -260,7 +277,7 @@ class Client:
             self.safe_until_ms = message.sent_ms + TTL_SECONDS * 1000
         elif message.action == "issue.lease_renew":
             self.safe_until_ms = message.sent_ms + TTL_SECONDS * 1000
-        elif message.action in ("issue.close", "issue.lease_release"):
+        elif message.action in ("issue.close", "issue.lease_release") or answer.get("stopped"):
             self._drop()
 
     def forget(self) -> None:
@@ -275,9 +292,10 @@ class Client:
 
 
 class World:
-    def __init__(self, seed: int, *, steps: int = 120) -> None:
+    def __init__(self, seed: int, *, steps: int = 120, is_costly: bool = False) -> None:
+        """A costly one has a budget for each piece of work, and clients that use it up."""
         self.random = Random(seed)
-        self.steps = steps
+        self.steps, self.is_costly = steps, is_costly
         self.time, self.disk, self.auditor = Time(), Disk(), Auditor()
         self.process: Authority | None = None
         self.ghosts: list[Authority] = []  # paused processes, replaced meanwhile
@@ -292,7 +310,9 @@ class World:
                 place,
                 self.random.choice((None, "mine")),
                 targets,
-                self.random.choice((WISHES, SPREADING)),
+                self.random.choice(
+                    (COSTLY, COSTLY, SPREADING) if is_costly else (WISHES, SPREADING)
+                ),
             )
             for place in range(self.random.randint(2, 4))
         ]
@@ -470,6 +490,18 @@ class World:
         for place, issue in enumerate(self.issues):
             self._operator("issue.add", {"id": issue, "title": issue, "priority": place % 2})
 
+        if self.is_costly:
+            caps = {"scope": "*", "per": "work", "tokensMax": WORK_TOKENS_MAX}
+            self._operator("budget.set", caps)
+
+    def _raise_the_budget(self) -> None:
+        """What was stopped for its cost is free again, now that the budget is gone."""
+        assert self.process is not None
+        self._operator("budget.clear", {"scope": "*"})
+        for issue in self.issues:
+            if self.process.state.issues[issue].status == "blocked":
+                self._operator("issue.update", {"id": issue, "status": "open"})
+
     # --- what must hold -------------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -498,6 +530,8 @@ class World:
         self.ghosts.clear()
         self.time.wall_ms = max(self.time.wall_ms, self.auditor.stamp[0])
         self._boot()
+        if self.is_costly:
+            self._raise_the_budget()
         for _ in range(60):
             if set(self.issues) <= self.auditor.closed:
                 return

@@ -175,7 +175,8 @@ def test_every_lease_action_lies_in_the_lease_world() -> None:
     assert names == {
         "issue.claim", "issue.claim_next", "issue.discover", "issue.handover", "issue.lease_renew",
         "issue.lease_release", "issue.lease_reconcile", "issue.lease_break", "sublease.grant",
-        "sublease.revoke", "instance.open", "instance.close",
+        "sublease.revoke", "instance.open", "instance.close", "spend.report", "budget.set",
+        "budget.clear",
     }  # fmt: skip
 
 

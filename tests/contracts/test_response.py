@@ -36,6 +36,7 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     doors.checks(day)
     jobs.specs(day)  # before nodes are registered
     jobs.jobs(day)
+    jobs.spending(day)
     doors.reads(day)
     doors.doors(day)
     doors.garbage(day)

@@ -106,6 +106,8 @@ def _invalid(action: str) -> Reason:
         return Reason.DEPENDENCY_PAYLOAD_INVALID
     if family == "spec":
         return Reason.SPEC_PAYLOAD_INVALID
+    if family in ("spend", "budget"):
+        return Reason.SPEND_PAYLOAD_INVALID
     if family in ("job", "route", "coordinator", "node", "dispatch"):
         return Reason.JOB_PAYLOAD_INVALID
     if family == "fiber":
