@@ -96,6 +96,9 @@ from .records.spend import Budget as Budget
 from .records.spend import Per as Per
 from .records.spend import Tally as Tally
 from .records.spend import WorkSpend as WorkSpend
+from .records.spend import milliseconds as milliseconds
+from .records.spend import spend_line as spend_line
+from .records.spend import usd_micros as usd_micros
 from .records.transitions import TRANSITIONS as TRANSITIONS
 from .records.transitions import LeaseState as LeaseState
 from .records.transitions import Move as Move

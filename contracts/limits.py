@@ -104,7 +104,6 @@ SPEND_SHOWN_MAX = 1_024  # of those, in one answer
 SCOPE_LENGTH_MAX = NAME_LENGTH_MAX + 16  # a word and a slash before it
 BUDGET_WARNING_PERCENT = 80
 SPEND_FILE_BYTES_MAX = 1_048_576  # of one attempt; what a command adds behind that is not read
-SPEND_LINE_BYTES_MAX = 4_096
 
 # --- specs -------------------------------------------------------------------------------------
 SPECS_MAX = 1_048_576

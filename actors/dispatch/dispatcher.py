@@ -101,6 +101,8 @@ class Dispatcher:
                 self._begin_stop(event, is_failure=False)
             case orders.WorkerExited():
                 self._exited(event)
+            case orders.Spent():
+                self._spent(event)
             case orders.Renewed(tokens):
                 self._keeping.renewed(tokens)
             case orders.Unanswered(token):
@@ -117,7 +119,12 @@ class Dispatcher:
 
     def _answered(
         self,
-        event: orders.Diagnosed | orders.Listed | orders.Shown | orders.Held | orders.Settled,
+        event: orders.Diagnosed
+        | orders.Listed
+        | orders.Shown
+        | orders.Held
+        | orders.Settled
+        | orders.Counted,
         request: DispatchRequest,
     ) -> None:
         match event:
@@ -131,6 +138,9 @@ class Dispatcher:
                 else:
                     request.term.notes = stories[0].notes if stories else ""
                     self._settling.step_done(request.term)
+            case orders.Counted():
+                if request.term is not None:
+                    self._counted(event, request.term)
             case orders.Held():
                 self._resume(event, request.asked_ms)
             case orders.Settled():
@@ -147,6 +157,10 @@ class Dispatcher:
         if request is not None and request.candidate is not None:
             self._claim_refused(request.candidate, failure_class)
             self._out.report("claim refused", said, request.candidate.name)
+        elif request is not None and isinstance(request.effect, orders.CountSpend):
+            self._out.report("spending not counted", said, request.effect.holder.name)
+            if request.term is not None and ends_lease(failure_class):
+                request.term.renew_ms = self._out.now.ms  # whether it is still ours
         elif request is not None and request.term is not None:
             self._settling.step_refused(request.term, failure_class, said)
         elif request is not None and isinstance(request.effect, orders.Expire):
@@ -166,6 +180,24 @@ class Dispatcher:
             return
         due_ms = now.ms + _DENIED_MS - _DENIED_MS * now.dice() // 4_000
         self._worklist.put_off(candidate.name, candidate.attempts, due_ms)
+
+    def _spent(self, event: orders.Spent) -> None:
+        for term in self._terms.values():
+            if term.worker != event.worker:
+                continue
+            for words in event.unsound:
+                self._out.report("spending not understood", words, term.name)
+            if event.spent:
+                token = self._out.new_token("spend")
+                self._out.send(token, orders.CountSpend(token, term.lease, event.spent), term=term)
+
+    def _counted(self, event: orders.Counted, term: Assignment) -> None:
+        """A worker hears of a budget that is used up as it does of a lost lease."""
+        if event.used:
+            what = "budget exceeded" if event.is_over else "budget warning"
+            self._out.report(what, "; ".join(event.used), term.name)
+        if event.is_over and term.phase is not Phase.SETTLING:
+            self._lose(term, "its budget is used up")
 
     def _lose(self, term: Assignment, detail: str) -> None:
         self._out.report("lease lost", detail, term.name)

@@ -123,6 +123,15 @@ class Amend:
     notes: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class CountSpend:
+    """What a worker has spent under its lease: `Counted` or `RequestRefused`."""
+
+    token: str
+    holder: HeldLease
+    spent: Mapping[str, int]  # as `spend.report` names it
+
+
 Ask = (
     AskDiagnostics
     | AskReady
@@ -135,6 +144,7 @@ Ask = (
     | Expire
     | Discover
     | Amend
+    | CountSpend
 )
 
 # --- asked of others ----------------------------------------------------------------------------
@@ -314,6 +324,15 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What was spent is in the books; `used` are budgets near their end, in words."""
+
+    token: str
+    used: tuple[str, ...] = ()
+    is_over: bool = False  # a budget is used up, and the lease has ended
+
+
+@dataclass(frozen=True, slots=True)
 class RequestRefused:
     """Decided, and not granted."""
 
@@ -348,6 +367,15 @@ class WorkerExited:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """A worker says what it spent; of lines that say nothing, what is wrong with them."""
+
+    worker: str
+    spent: Mapping[str, int]
+    unsound: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StopDispatcher:
     """Claim nothing more, let workers go on for so long (None: to their end), then stop them."""
 
@@ -367,8 +395,10 @@ Event = (
     | Claimed
     | Renewed
     | Settled
+    | Counted
     | RequestRefused
     | Unanswered
     | WorkerExited
+    | Spent
     | StopDispatcher
 )

@@ -29,6 +29,8 @@ _IDLE_SECONDS = 0.25  # between two looks at a journal that stands still
 # Actions after which there may be work that was not there before.
 _STIRRING = frozenset(
     {
+        "budget.clear",
+        "budget.set",
         "dep.remove",
         "dep.replace",
         "issue.add",
@@ -41,7 +43,7 @@ _STIRRING = frozenset(
     }
 )
 # Lanes in which all but a claim may make a job claimable, or a worker fit to claim it.
-_JOB_LANES = ("coordinator.", "job.", "node.", "route.", "spec.")
+_JOB_LANES = ("budget.", "coordinator.", "job.", "node.", "route.", "spec.")
 
 # Actions after which there may be a spec to make jobs of, or a job to dispatch.
 SPEC_NEWS = frozenset({"spec.release", "spec.submit"})
@@ -131,8 +133,23 @@ def stirs_jobs(row: journal.Row) -> bool:
 def broken(row: journal.Row) -> str | None:
     """The issue whose lease was taken from its holder by this row."""
     effect = _effect(row)
-    is_broken = effect["action"] == "issue.lease_break" and effect["resultClass"] == "accepted"
-    return effect["issueId"] if is_broken else None
+    if effect["resultClass"] != "accepted":
+        return None
+    is_broken = effect["action"] == "issue.lease_break" or _is_over(row, effect)
+    return effect.get("issueId") if is_broken else None
+
+
+def broken_job(row: journal.Row) -> str | None:
+    """As `broken`, of a job."""
+    if not _is_over(row, _effect(row)):
+        return None
+    job_id: str | None = orjson.loads(row.response).get("job", {}).get("jobId")
+    return job_id
+
+
+def _is_over(row: journal.Row, effect: dict[str, Any]) -> bool:
+    """Whether a budget is used up by what was spent."""
+    return effect["action"] == "spend.report" and b'"stopped":true' in row.response
 
 
 def _effect(row: journal.Row) -> dict[str, Any]:

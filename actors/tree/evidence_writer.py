@@ -19,6 +19,7 @@ from ..run.evidence_process import (
     TURN_ROWS_MAX,
     EvidenceWriter,
     broken,
+    broken_job,
     done,
     stirs,
     stirs_jobs,
@@ -69,6 +70,8 @@ class EvidenceCell(GenServer):
         rows = self._write()
         for issue_id in filter(None, map(broken, rows)):
             self.cast(self._listener, Doubt(issue_id))
+        for job_id in filter(None, map(broken_job, rows)):
+            self.cast(self._job_listener, Doubt(job_id))
         if any(map(stirs, rows)):
             self.cast(self._listener, Wake())
         if any(map(stirs_jobs, rows)):

@@ -135,7 +135,7 @@ class LeaseDispatcher(GenServer):
                 self._exited(message)
             case worker.Begun(name, pid, warden_pid):
                 self._begun(name, [pid, warden_pid])
-            case orders.Wake() | orders.Doubt() | orders.StopDispatcher():
+            case orders.Wake() | orders.Doubt() | orders.Spent() | orders.StopDispatcher():
                 self._step(message)
             case _:
                 return super().handle_cast(message)

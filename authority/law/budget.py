@@ -23,7 +23,7 @@ from ...contracts import (
     rfc3339,
 )
 from .outcome import Refused
-from .scope import ALL, scopes_of, tree_of
+from .scope import ALL, scopes_of, trees_of
 from .state import State
 
 _NOTHING = Amount()
@@ -79,7 +79,7 @@ def uses(
     """All budgets over a piece of work that this owner holds, or wants to hold."""
     if not state.budgets:
         return
-    scopes = scopes_of(work) + ((tree_of(owner),) if owner else ())
+    scopes = scopes_of(work) + trees_of(work, owner)
     spend = books.spends.get(resource_of(work))
     for scope in scopes:
         for _, budget in sorted(state.budgets.get(scope, {}).items()):
@@ -139,7 +139,7 @@ def may_forbid(state: State, issue: Issue) -> bool:
         return False
     everything = state.tallies.get(ALL)
     last_ms = everything.day * DAY_MS if everything else 0
-    trees = [scope.partition("/")[2] for scope in state.budgets if scope.startswith("tree/")]
+    trees = [f"{scope[5:]}/" for scope in state.budgets if scope.startswith("tree/")]
     return _is_some_tree_over(state) or any(
         forbids(state, issue, owner, last_ms) for owner in (None, *trees)
     )

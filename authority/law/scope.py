@@ -24,9 +24,11 @@ def scopes_of(work: Issue | JobRecord) -> tuple[str, ...]:
     return (issue_resource(work.id), *(f"label/{each}" for each in work.labels), ALL)
 
 
-def tree_of(owner: str) -> str:
-    """The scope of all that is held under one name: a tree's workers are called after it."""
-    return f"tree/{owner.partition('/')[0]}"
+def trees_of(work: Issue | JobRecord, owner: str | None) -> tuple[str, ...]:
+    """The tree that holds the work, if one does: its workers are called after it, and claim jobs
+    under its very name."""
+    name, slash, _ = (owner or "").partition("/")
+    return (f"tree/{name}",) if slash or (name and isinstance(work, JobRecord)) else ()
 
 
 def is_scope(text: str) -> bool:

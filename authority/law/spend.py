@@ -52,7 +52,7 @@ from .outcome import (
     SpendPut,
     TallyPut,
 )
-from .scope import ALL, is_scope, scopes_of, tree_of
+from .scope import ALL, is_scope, scopes_of, trees_of
 from .term import JOB, hold_term
 from .turn import Turn
 from .view import issue_view
@@ -134,7 +134,7 @@ def _added(
         reported_ms=turn.stamp.wall_ms,
     )
     tallies = []
-    for scope in (*scopes_of(work)[1:], tree_of(lease.owner)):
+    for scope in (*scopes_of(work)[1:], *trees_of(work, lease.owner)):
         tally = turn.state.tallies.get(scope) or Tally(
             scope=scope, total=Amount(), day=day, today=Amount()
         )

@@ -4,6 +4,7 @@ A day is one of UTC, counted from 1970. A tally adds up what was spent in one sc
 what falls on the last day on which something was spent.
 """
 
+import re
 from typing import Literal
 
 from msgspec import Struct
@@ -29,6 +30,45 @@ class Amount(Struct, frozen=True):
             min(self.usd_micros + other.usd_micros, limits.INTEGER_MAX),
             min(self.milliseconds + other.milliseconds, limits.INTEGER_MAX),
         )
+
+
+_DECIMAL = re.compile(r"(-?)([0-9]{1,9})(?:\.([0-9]{1,6}))?")
+
+
+def usd_micros(text: str) -> int:
+    """Dollars as people write them, as millionths, exactly; raise `ValueError` for the rest."""
+    return _scaled(text, 6, "dollars such as 0.25")
+
+
+def milliseconds(text: str) -> int:
+    """Seconds as people write them, as milliseconds, exactly; raise `ValueError` for the rest."""
+    return _scaled(text, 3, "seconds such as 90 or 1.5")
+
+
+def _scaled(text: str, digits: int, words: str) -> int:
+    found = _DECIMAL.fullmatch(text.strip())
+    if found is None or len(found[3] or "") > digits:
+        raise ValueError(f"{text!r}: write {words}, with at most {digits} digits behind the point")
+    scaled = int(found[2] + (found[3] or "").ljust(digits, "0"))
+    return -scaled if found[1] else scaled
+
+
+def spend_line(line: str) -> Amount:
+    """`tokens=1200 usd=0.012 seconds=3.5`: what a command says that it spent, in any order."""
+    amounts = {"tokens": 0, "usd": 0, "seconds": 0}
+    seen = set[str]()
+    for word in line.split():
+        unit, is_given, text = word.partition("=")
+        if unit not in amounts or not is_given or unit in seen:
+            raise ValueError(f"{word!r}: write tokens=N, usd=X or seconds=S, each at most once")
+        seen.add(unit)
+        if unit == "tokens":
+            amounts[unit] = _scaled(text, 0, "tokens such as 1200") if "." not in text else -1
+        else:
+            amounts[unit] = usd_micros(text) if unit == "usd" else milliseconds(text)
+    if min(amounts.values()) < 0 or not any(amounts.values()):
+        raise ValueError(f"{line!r}: an amount is none, negative or no whole number of tokens")
+    return Amount(*amounts.values())
 
 
 class WorkSpend(Struct, frozen=True, kw_only=True):

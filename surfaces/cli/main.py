@@ -34,6 +34,8 @@ _COMMANDS = {
     "route": ("route", "route", "Say which node gets which kind of job."),
     "coordinator": ("route", "coordinator", "Say which node runs the derivation pass."),
     "node": ("route", "node", "Say which nodes take part, and what each may do."),
+    "spend": ("spend", "spend", "Say what work has cost, and see what was spent."),
+    "budget": ("spend", "budget", "Say what work may cost."),
     "policy": ("init", "policy", "Show or set how strict this authority is."),
     "authority": ("authority", "authority", "Run the authority as a process of its own."),
     "exec": ("exec", "exec_", "Run a command under a lease, and stop it when the lease is lost."),

@@ -16,6 +16,7 @@ from ....authority.service import fence_check
 from ....contracts import limits
 from ..options import context, evidence
 from ..session import LeaveCommand, Session, common, print_json
+from .spend import capped, set_budgets
 
 _READS = frozenset({"issue.show", "job.show"})
 _MCP_ONLY = frozenset({"issue.lease_renew", "issue.lease_release"})
@@ -66,6 +67,7 @@ _WORDS = {
 )
 @click.option("--no-log", is_flag=True, help="Keep no copy of the output.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing of our own but errors.")
+@capped("issue", "attempt")
 @evidence
 @common
 def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any) -> None:
@@ -93,7 +95,8 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
     UNDERSTUDY_ISSUE, _ASSIGNEE, _LEASE, _FENCE, _SOCKET and _STATE_DIR, so that `understudy issue
     update` and `understudy guard` need no options in it; for a job in UNDERSTUDY_JOB, _KIND and
     _WORKER instead of the first two. A command says what it produced for a job in the file that
-    UNDERSTUDY_ARTIFACTS names, one JSON object a line.
+    UNDERSTUDY_ARTIFACTS names, one JSON object a line, and what it spends in the file that
+    UNDERSTUDY_SPEND_FILE names, in lines such as `tokens=1200 usd=0.012`.
 
     With --json the object stands alone on stdout, and all output of the command goes to stderr.
     """
@@ -102,6 +105,7 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
     _require_command(session, command[0])
     if (options["lease_id"] is None) != (options["fence"] is None):
         raise click.UsageError("--lease-id and --fence belong together")
+    set_budgets(session, f"{family}/{name}", options)
     task = runner.Task(
         name=name,
         owner=options["owner"] or f"exec-{secrets.token_hex(4)}",

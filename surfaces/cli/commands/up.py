@@ -26,6 +26,7 @@ from ..session import LeaveCommand, Session, common, print_json
 from ..until_done import is_done
 from .mcp import policy, web
 from .running import draw
+from .spend import capped, set_budgets
 
 _TURN_MS = 200
 _DRAW_SECONDS = 0.5
@@ -76,6 +77,7 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     metavar="DIR",
     help="Where job files are written.  [default: runtime/narrative]",
 )
+@capped("issue", "attempt", "day")
 @click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @journal
@@ -110,6 +112,7 @@ def up(session: Session, **options: Any) -> None:
     """
     session.settle(options["journal_url"])
     plan = _plan(session, options)
+    set_budgets(session, "*", options)
     if options["detach"]:
         _detach(session, plan)
         return

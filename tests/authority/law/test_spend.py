@@ -39,12 +39,12 @@ def test_a_warning_comes_at_this_percentage_and_not_before() -> None:
 @stands_on("BUDGETS_MAX", "TALLIES_MAX")
 def test_budgets_and_tallies_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk()
-    proof = held(desk)
+    proof = held(desk, labels=["x"])
     monkeypatch.setattr(limits, "BUDGETS_MAX", 1)
     desk.grant("budget.set", scope="*", per="work", tokensMax=9)
     full = {"scope": "*", "per": "day", "tokensMax": 9}
     assert desk.refusal("budget.set", **full) == "budget_store_full"
-    monkeypatch.setattr(limits, "TALLIES_MAX", 1)  # `*`, and the tree of its holder
+    monkeypatch.setattr(limits, "TALLIES_MAX", 1)  # `*`, and its label
     assert desk.refusal("spend.report", **proof, tokens=1) == "spend_store_full"
     monkeypatch.setattr(limits, "TALLIES_MAX", 2)
     desk.grant("spend.report", **proof, tokens=1)
@@ -55,7 +55,7 @@ def test_an_answer_shows_so_much_and_says_that_there_is_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     desk = Desk()
-    desk.grant("spend.report", **held(desk), tokens=1)
+    desk.grant("spend.report", **held(desk, labels=["x"]), tokens=1)
     monkeypatch.setattr(limits, "SPEND_SHOWN_MAX", 2)
     assert desk.grant("spend.show")["truncated"] is False
     monkeypatch.setattr(limits, "SPEND_SHOWN_MAX", 1)
