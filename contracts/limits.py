@@ -103,6 +103,8 @@ TALLIES_MAX = 65_536  # scopes in which something was spent
 SPEND_SHOWN_MAX = 1_024  # of those, in one answer
 SCOPE_LENGTH_MAX = NAME_LENGTH_MAX + 16  # a word and a slash before it
 BUDGET_WARNING_PERCENT = 80
+HOOK_SECONDS_MAX = 30  # that one hook of a tree may take
+HOOKS_WAITING_MAX = 256  # reports that wait for their hook
 SPEND_FILE_BYTES_MAX = 1_048_576  # of one attempt; what a command adds behind that is not read
 
 # --- specs -------------------------------------------------------------------------------------

@@ -71,7 +71,8 @@ class Settling:
         self._next_step(term)
 
     def step_done(self, term: Assignment) -> None:
-        term.steps.popleft()
+        if term.steps.popleft() is EndStep.CLOSE:
+            self._out.report("done", f"attempt {max(1, term.attempt)}", term.name)
         self._next_step(term)
 
     def _next_step(self, term: Assignment) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..dispatch.worklist import Wanted as Wanted
     from ..otp.carriers.process import AlreadyRunning as AlreadyRunning
     from ..otp.carriers.process import end_by_force as end_by_force
+    from ..run.webhook import webhook_problem as webhook_problem
     from ..specs.job_file_format import JOB_FOLDER as JOB_FOLDER
     from .control import NoTree as NoTree
     from .control import ask as ask
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .plan import Plan as Plan
     from .plan import handler_command as handler_command
     from .plan import shell_command as shell_command
+    from .plan import webhook_command as webhook_command
 
 _HOMES = {
     "AlreadyRunning": "..otp.carriers.process",
@@ -50,6 +52,8 @@ _HOMES = {
     "left_of": ".launcher",
     "listing": "..dispatch.issue_calls",
     "shell_command": ".plan",
+    "webhook_command": ".plan",
+    "webhook_problem": "..run.webhook",
 }
 
 __all__ = [
@@ -69,6 +73,8 @@ __all__ = [
     "left_of",
     "listing",
     "shell_command",
+    "webhook_command",
+    "webhook_problem",
 ]
 
 

@@ -44,7 +44,7 @@ from ..otp import (
 )
 from ..otp.identity import Identity, ticks_of
 from ..process.guard.descendants import now_ms
-from . import worker
+from . import notifier, worker
 from .plan import Plan
 
 NAME: Final = "lease_dispatcher"
@@ -269,6 +269,8 @@ class LeaseDispatcher(GenServer):
         row |= {"detail": detail, self.subject: issue_id}
         self._told.append(row)
         report.emit(self.cell, row)
+        if self._plan.hooks:
+            self.cast(notifier.NAME, notifier.Told(row))
 
     # --- workers --------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ class Plan:
     job_slots: int | None = None  # None: as many as for issues
     node: str | None = None  # who claims jobs; None: the coordinator's name
     job_files: Path | None = None  # jobs are made of specs, and written there
+    hooks: tuple[tuple[str, tuple[str, ...]], ...] = ()  # `escalation` or `done`, and what is run
 
     def __post_init__(self) -> None:
         runs = self.argv or self.door or self.kinds or self.job_files
@@ -77,6 +78,12 @@ class Plan:
 def shell_command(text: str) -> tuple[str, ...]:
     """A command line as people write it."""
     return ("/bin/sh", "-c", text)
+
+
+def webhook_command(url: str, secret: Path | None) -> tuple[str, ...]:
+    """A hook that posts what it is told, signed with the secret in a file."""
+    signed = (str(secret),) if secret else ()
+    return (sys.executable, "-m", "understudy.actors.run.webhook", url, *signed)
 
 
 def handler_command(name: str) -> tuple[str, ...]:

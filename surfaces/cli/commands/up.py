@@ -21,7 +21,7 @@ from ....actors.tree import Plan, gateway, handler_command, shell_command
 from ....contracts import Exit, Reason, limits
 from ...mcp import wire
 from .. import tree_text
-from ..options import journal
+from ..options import FILE, journal
 from ..session import LeaveCommand, Session, common, print_json
 from ..until_done import is_done
 from .mcp import policy, web
@@ -78,6 +78,14 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     help="Where job files are written.  [default: runtime/narrative]",
 )
 @capped("issue", "attempt", "day")
+@click.option(
+    "--on-escalation", multiple=True, metavar="CMD", help="Run this when work waits for a person."
+)
+@click.option("--on-done", multiple=True, metavar="CMD", help="Run this when work is done.")
+@click.option("--webhook", multiple=True, metavar="URL", help="Post both to this URL.")
+@click.option(
+    "--webhook-secret", type=FILE, help="Sign what is posted with the secret in this file."
+)
 @click.option("--until-done", is_flag=True, help="End when nothing is left to do.")
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @journal
@@ -106,6 +114,10 @@ def up(session: Session, **options: Any) -> None:
 
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
     gateway when this one is started again. Without --exec and --handler it works on no issues.
+
+    What --on-escalation and --on-done run finds the issue or job in UNDERSTUDY_ISSUE or _JOB, and
+    all that is known as JSON on its standard input. A hook may take 30 seconds, and whatever it
+    does, the tree goes on.
 
     With --specs it makes a job of every step of the specs that were submitted, and writes the file
     of every such job that is free to run. Any number of trees may do so on one authority.
@@ -147,6 +159,7 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             job_slots=options["job_workers"],
             node=options["node"],
             job_files=_job_files(options),
+            hooks=tuple(_hooks(options)),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -174,6 +187,20 @@ def _handlers(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
             if not kind.strip() or not words.strip():
                 raise click.UsageError(f"{option} {text}: it takes KIND=WHAT TO RUN")
             yield kind, shell_command(words) if option == "--job" else handler_command(words)
+
+
+def _hooks(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What is run when something has become of work."""
+    for event in ("escalation", "done"):
+        for text in options[f"on_{event}"]:
+            if not text.strip():
+                raise click.UsageError(f"--on-{event}: there is nothing to run")
+            yield event, shell_command(text)
+        for url in options["webhook"]:
+            if problem := trees.webhook_problem(url):
+                raise click.UsageError(f"--webhook {problem}")
+            secret: Path | None = options["webhook_secret"]
+            yield event, trees.webhook_command(url, secret and secret.absolute())
 
 
 def _job_files(options: dict[str, Any]) -> Path | None:

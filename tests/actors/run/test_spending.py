@@ -86,4 +86,4 @@ def test_a_handler_says_what_it_spends(tmp_path: Path, monkeypatch: pytest.Monke
     assert look(SpendFile(tmp_path / "spend")) == (Amount(1_200, 12_000, 3_500), [])
     for wrong in ({"tokens": -1}, {"usd": 0.5}, {"usd": "5EUR"}, {}, {"tokens": "1.5"}):
         with pytest.raises(ValueError, match=r"spent|whole number"):
-            work.spend(**wrong)  # type: ignore[arg-type]  # that is the point
+            work.spend(**wrong)
