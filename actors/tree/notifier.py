@@ -41,7 +41,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
+class _HookLook:
     """Time to see whether a hook has ended."""
 
 
@@ -75,7 +75,7 @@ class Notifier(GenServer):
 
     def handle_info(self, message: object) -> Next:
         match message:
-            case _Due() | Readable():
+            case _HookLook() | Readable():
                 self._look()
             case Exited():
                 pass  # a cell that linked to us; our parent is heard elsewhere
@@ -130,7 +130,7 @@ class Notifier(GenServer):
     def _wait(self, group: ProcessGroup) -> None:
         with suppress(OSError):
             self.cell.watch(group.fileno())
-        self.cell.after(_LOOK_MS, _Due())
+        self.cell.after(_LOOK_MS, _HookLook())
 
     def _look(self) -> None:
         if self._running is None:
@@ -138,7 +138,7 @@ class Notifier(GenServer):
         group, event = self._running
         ended = group.poll()
         if ended is None:
-            self.cell.after(_LOOK_MS, _Due())
+            self.cell.after(_LOOK_MS, _HookLook())
             return
         self.cell.unwatch(group.fileno())
         group.close()

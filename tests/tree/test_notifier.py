@@ -11,10 +11,14 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.limits import stands_on
 from tests.patience import eventually
 from tests.surfaces.process import understudy
 from tests.tree.house import Up, add, statuses
+from understudy.actors.process.port import ProcessGroup
 from understudy.actors.run import webhook
+from understudy.actors.tree import Plan, notifier
+from understudy.contracts import limits
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -122,3 +126,43 @@ def test_what_is_no_webhook_is_refused_before_the_tree_starts(state_dir: Path, u
     done = understudy("up", "--exec", "true", "--webhook", url, "--state-dir", state_dir)
     assert done.returncode == 2
     assert webhook.webhook_problem(url)
+
+
+@pytest.fixture
+def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> notifier.Notifier:
+    """A notifier whose first hook has not ended."""
+    plan = Plan(state_dir=tmp_path, argv=("true",), hooks=(("done", ("true",)),))
+    found = notifier.Notifier(plan)
+    monkeypatch.setattr(found, "_next", lambda: None)
+    monkeypatch.setattr(found, "_tell", lambda *_: None)
+    return found
+
+
+@stands_on("HOOKS_WAITING_MAX")
+def test_so_many_reports_wait_and_then_the_oldest_is_left_out(busy: notifier.Notifier) -> None:
+    def waiting(count: int) -> list[int]:
+        busy._waiting.clear()
+        for number in range(count):
+            busy.handle_cast(notifier.Told({"what": "done", "issue": "a", "number": number}))
+        return [row["number"] for _, row in busy._waiting]
+
+    most = limits.HOOKS_WAITING_MAX
+    assert waiting(most) == list(range(most))
+    assert waiting(most + 1) == list(range(1, most + 1))
+
+
+@stands_on("HOOK_SECONDS_MAX")
+def test_a_hook_is_ended_when_its_time_is_over(
+    busy: notifier.Notifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_late(seconds: str) -> bool:
+        command = busy._command(("sleep", seconds), {"what": "done", "event": "done"})
+        with ProcessGroup(command) as group:
+            ended = group.wait()
+        assert ended is not None
+        return ended.late
+
+    monkeypatch.setattr(limits, "HOOK_SECONDS_MAX", 1)
+    busy._plan.run_dir.mkdir()
+    assert not is_late("0")
+    assert is_late("600")
