@@ -267,8 +267,9 @@ class LeaseDispatcher(GenServer):
     def _report(self, what: str, detail: str, issue_id: str | None = None) -> None:
         row: dict[str, Any] = {"kind": "dispatch", "at_ms": self.cell.now_ms(), "what": what}
         row |= {"detail": detail, self.subject: issue_id}
-        self._told.append(row)
-        report.emit(self.cell, row)
+        if what != "done":  # that is for hooks; people see it in the list of issues
+            self._told.append(row)
+            report.emit(self.cell, row)
         if self._plan.hooks:
             self.cast(notifier.NAME, notifier.Told(row))
 
