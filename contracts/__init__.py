@@ -64,6 +64,7 @@ from .records.job import is_spent as is_spent
 from .records.job import job_resource as job_resource
 from .records.job import snapshot_id as snapshot_id
 from .records.records import BLOCKING_TYPES as BLOCKING_TYPES
+from .records.records import DEPENDENCY_TYPES as DEPENDENCY_TYPES
 from .records.records import ESCALATION as ESCALATION
 from .records.records import Decision as Decision
 from .records.records import Dependency as Dependency

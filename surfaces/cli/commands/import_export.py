@@ -7,14 +7,20 @@ from typing import Any
 import click
 import orjson
 
-from ....authority.views import issues_file
-from ....contracts import BY_WIRE, FAILURES, Door, Exit, build, canonical, rfc3339
+from ....authority.views import foreign_issues, issues_file
+from ....contracts import BY_WIRE, FAILURES, Door, Exit, Reason, build, canonical, rfc3339
 from ..options import context, mutation
 from ..session import LeaveCommand, Session, common, print_bytes, print_json
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(sorted(foreign_issues.FORMATS)),
+    help="The tracker that FILE comes from.  [our own]",
+)
 @click.option("--skip-bad", is_flag=True, help="Import the good lines of a damaged file.")
 @click.option("--skip-existing", is_flag=True, help="Leave issues alone that exist already.")
 @mutation
@@ -23,6 +29,7 @@ def import_file(
     session: Session,
     file: Path | None,
     *,
+    source: str | None,
     skip_bad: bool,
     skip_existing: bool,
     **options: Any,
@@ -31,10 +38,21 @@ def import_file(
 
     Members that we do not know and comment lines survive, and come out again with an export. A
     lease comes along with its owner, id and deadline, and gets a fence: `understudy issue leases`.
+
+    With --from beads FILE is a `.beads/issues.jsonl`: types that we lack become labels, comments go
+    to the notes, and a parent waits for its children. With --from github FILE is what this prints:
+
+    \b
+      gh issue list --state all --limit 1000 --json number,title,body,state,labels,\\
+        assignees,comments,createdAt,updatedAt,closedAt,url > issues.json
     """
     file = file or session.state_dir / "issues.jsonl"
     now_text = rfc3339.record_text(time.time_ns() // 1_000_000)
-    records, problems = issues_file.read_issues(file.read_bytes(), now_text)
+    try:
+        data = foreign_issues.FORMATS[source](file.read_bytes()) if source else file.read_bytes()
+    except issues_file.BadLine as error:
+        session.refuse(Exit.FAILED, Reason.IMPORT_LINE_INVALID.wire, f"{file}: {error}")
+    records, problems = issues_file.read_issues(data, now_text)
     report: dict[str, Any] = {
         "result": "accepted",
         "failureClasses": [],
