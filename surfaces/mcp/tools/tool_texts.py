@@ -291,7 +291,7 @@ LESSONS: dict[str, Lesson] = {
         "Report the tokens, millionths of a dollar and milliseconds that you spent on what you "
         "hold since you said so last. `budgets` shows what is left: at state `warning` finish or "
         "hand over; with `stopped` your lease has ended, so stop at once. " + _PROOF,
-        ("spend", "budgets", "stopped", "issue", "job"),
+        ("spend", "budgets", "stopped"),
     ),
     "spend.show": Lesson(
         "See what work has cost",
