@@ -69,6 +69,7 @@ from .records.job import is_spent as is_spent
 from .records.job import job_resource as job_resource
 from .records.job import snapshot_id as snapshot_id
 from .records.records import BLOCKING_TYPES as BLOCKING_TYPES
+from .records.records import DEPENDENCY_TYPES as DEPENDENCY_TYPES
 from .records.records import ESCALATION as ESCALATION
 from .records.records import Decision as Decision
 from .records.records import Dependency as Dependency
@@ -103,6 +104,15 @@ from .records.spec import is_spec as is_spec
 from .records.spec import job_step as job_step
 from .records.spec import spec_resource as spec_resource
 from .records.spec import step_job as step_job
+from .records.spend import DAY_MS as DAY_MS
+from .records.spend import Amount as Amount
+from .records.spend import Budget as Budget
+from .records.spend import Per as Per
+from .records.spend import Tally as Tally
+from .records.spend import WorkSpend as WorkSpend
+from .records.spend import milliseconds as milliseconds
+from .records.spend import spend_line as spend_line
+from .records.spend import usd_micros as usd_micros
 from .records.steering import ALL_WORK as ALL_WORK
 from .records.steering import Approval as Approval
 from .records.steering import ScopePause as ScopePause
@@ -163,6 +173,7 @@ from .requests.shapes import ClaimIssue as ClaimIssue
 from .requests.shapes import ClaimJob as ClaimJob
 from .requests.shapes import ClaimNext as ClaimNext
 from .requests.shapes import ClaimSpec as ClaimSpec
+from .requests.shapes import ClearBudget as ClearBudget
 from .requests.shapes import ClearLimit as ClearLimit
 from .requests.shapes import ClearPause as ClearPause
 from .requests.shapes import ClearSchedule as ClearSchedule
@@ -181,6 +192,7 @@ from .requests.shapes import GiveApproval as GiveApproval
 from .requests.shapes import GrantSublease as GrantSublease
 from .requests.shapes import HandOverIssue as HandOverIssue
 from .requests.shapes import HeldDispatch as HeldDispatch
+from .requests.shapes import HeldJob as HeldJob
 from .requests.shapes import HeldSpec as HeldSpec
 from .requests.shapes import ImportIssues as ImportIssues
 from .requests.shapes import JobTemplate as JobTemplate
@@ -211,6 +223,7 @@ from .requests.shapes import ReleaseSpec as ReleaseSpec
 from .requests.shapes import RemoveDependency as RemoveDependency
 from .requests.shapes import Renew as Renew
 from .requests.shapes import ReplaceDependency as ReplaceDependency
+from .requests.shapes import ReportSpend as ReportSpend
 from .requests.shapes import RequiredDelta as RequiredDelta
 from .requests.shapes import RetryIssue as RetryIssue
 from .requests.shapes import RetryJob as RetryJob
@@ -219,6 +232,7 @@ from .requests.shapes import Roster as Roster
 from .requests.shapes import RouteBinding as RouteBinding
 from .requests.shapes import RunInstruction as RunInstruction
 from .requests.shapes import ScheduleJob as ScheduleJob
+from .requests.shapes import SetBudget as SetBudget
 from .requests.shapes import SetLimit as SetLimit
 from .requests.shapes import SetPause as SetPause
 from .requests.shapes import SetPolicy as SetPolicy
@@ -228,6 +242,7 @@ from .requests.shapes import Shape as Shape
 from .requests.shapes import ShowIssue as ShowIssue
 from .requests.shapes import ShowJob as ShowJob
 from .requests.shapes import ShowSpec as ShowSpec
+from .requests.shapes import ShowSpend as ShowSpend
 from .requests.shapes import SignedOperation as SignedOperation
 from .requests.shapes import SpawnFiber as SpawnFiber
 from .requests.shapes import SpecStep as SpecStep

@@ -111,6 +111,16 @@ OPERATION_ID_LENGTH_MAX = JOB_ID_LENGTH_MAX + 32  # a word before it, a number b
 ROSTER_PAGE_DEFAULT = 64
 COORDINATOR_QUIET_MS_MAX = 900_000  # a coordinator without a word for longer is reported as quiet
 
+# --- what work costs -----------------------------------------------------------------------------
+SPEND_REPORT_MAX = 1_000_000_000_000  # of each unit in one report: a million dollars
+BUDGETS_MAX = 4_096
+TALLIES_MAX = 65_536  # scopes in which something was spent
+SPEND_SHOWN_MAX = 1_024  # of those, in one answer
+BUDGET_WARNING_PERCENT = 80
+HOOK_SECONDS_MAX = 30  # that one hook of a tree may take
+HOOKS_WAITING_MAX = 256  # reports that wait for their hook
+SPEND_FILE_BYTES_MAX = 1_048_576  # of one attempt; what a command adds behind that is not read
+
 # --- specs -------------------------------------------------------------------------------------
 SPECS_MAX = 1_048_576
 SPEC_STEPS_MAX = 1_024  # of one spec

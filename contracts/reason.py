@@ -325,6 +325,14 @@ class Reason(IntEnum):
     APPROVAL_MISSING = 528
     APPROVAL_NOT_ASKED = 529
     APPROVAL_REJECTED = 530
+    # What work costs.
+    SPEND_PAYLOAD_INVALID = 531
+    SPEND_AMOUNT_INVALID = 532
+    SPENDS_FULL = 533
+    BUDGET_EXCEEDED = 534
+    BUDGET_INVALID = 535
+    BUDGET_NOT_FOUND = 536
+    BUDGETS_FULL = 537
 
     @property
     def wire(self) -> str:
@@ -1153,6 +1161,27 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
     (Reason.APPROVAL_REJECTED, "approval_rejected", _PEER, _NEVER, Exit.DENIED, None, False,
      "a person has rejected it",
      "take other work; `understudy retry ID` asks for an approval again"),
+    (Reason.SPEND_PAYLOAD_INVALID, "spend_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     False, "the payload of a spend or budget action has a wrong, missing or unknown member",
+     "name `id` or `jobId`; amounts are whole numbers of tokens, usdMicros and milliseconds"),
+    (Reason.SPEND_AMOUNT_INVALID, "spend_amount_invalid", _CALLER, _NEVER, Exit.USAGE, None, False,
+     "an amount is negative or greater than a report may say, or nothing was spent",
+     "report what was spent since the last report, with at least one amount above 0"),
+    (Reason.SPENDS_FULL, "spend_store_full", _US, _NEVER, Exit.CONFLICT, None, False,
+     "something was spent in as many scopes as the authority can count",
+     "use fewer labels and names, or start another state directory"),
+    (Reason.BUDGET_EXCEEDED, "budget_exceeded", _PEER, _NEVER, Exit.DENIED, None, False,
+     "the budget is used up",
+     "`understudy spend report` shows it; raise it with `understudy budget set`, or clear it"),
+    (Reason.BUDGET_INVALID, "budget_invalid", _CALLER, _NEVER, Exit.USAGE, None, False,
+     "that is no budget: no cap above 0 is given, or its scope has no such sums",
+     "give a cap; scopes are *, label/L, kind/K, tree/NAME, issue/ID and job/ID"),
+    (Reason.BUDGET_NOT_FOUND, "budget_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None, False,
+     "no such budget is set",
+     "`understudy budget list` shows which are"),
+    (Reason.BUDGETS_FULL, "budget_store_full", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "as many budgets are set as can be",
+     "clear one first, or use a wider scope"),
 )
 # fmt: on
 

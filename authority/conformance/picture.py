@@ -7,10 +7,14 @@ from msgspec import UNSET
 
 from ...contracts import (
     BLOCKING_TYPES,
+    Amount,
+    Budget,
     JobRecord,
     JobState,
     Lease,
     Spec,
+    Tally,
+    WorkSpend,
     excused_of,
     is_dispatch,
     is_spec,
@@ -40,6 +44,9 @@ def painted(state: State) -> dict[str, Rows]:
         "job": map(_job, state.lane.jobs.values()),
         "kind_limit": map(_members, state.lane.limits.values()),
         "schedule": map(_members, state.lane.schedules.values()),
+        "spend": map(_spend, state.spends.values()),
+        "tally": map(_tally, state.tallies.values()),
+        "budget": (_budget(one) for each in state.budgets.values() for one in each.values()),
         "spec_lease": (_term("spec_id", one) for one in leases if is_spec(one.resource)),
         "pause": map(_members, state.pauses.values()),
         "dispatch_lease": (_term("job_id", one) for one in leases if is_dispatch(one.resource)),
@@ -66,6 +73,22 @@ def faults(tables: SqlTables, state: State, seq: int) -> list[str]:
         if seen[name] != rows:
             found.append(f"`{name}` has {seen[name]} instead of {rows}")
     return found
+
+
+def _spend(spend: WorkSpend) -> dict[str, Any]:
+    return _members(spend) | _members(spend.total) | _prefixed("attempt_", spend.attempt)
+
+
+def _tally(tally: Tally) -> dict[str, Any]:
+    return _members(tally) | _members(tally.total) | _prefixed("day_", tally.today)
+
+
+def _budget(budget: Budget) -> dict[str, Any]:
+    return _members(budget) | {f"{name}_max": cap for name, cap in _members(budget.most).items()}
+
+
+def _prefixed(prefix: str, amount: Amount) -> dict[str, Any]:
+    return {f"{prefix}{name}": value for name, value in _members(amount).items()}
 
 
 def _nested(nested: dict[str, dict[str, Any]]) -> Iterable[dict[str, Any]]:

@@ -49,8 +49,11 @@ from ...contracts import (
 )
 from ..journal.clock import SteadyClock
 from ..journal.journal import Entry, Head, Journal, Row, Steps, changes_of
+from ..law.budget import has_run_out, may_forbid
 from ..law.outcome import (
     Answered,
+    BudgetDropped,
+    BudgetPut,
     Change,
     ChecksSet,
     DependencyAdded,
@@ -66,8 +69,10 @@ from ..law.outcome import (
     PauseDropped,
     PausePut,
     PolicySet,
+    SpendPut,
     SubleaseDropped,
     SubleasePut,
+    TallyPut,
     decode_changes,
 )
 from ..law.scope import covers, withheld
@@ -334,7 +339,7 @@ _NO_LEASE = (0, 0, 0, 0)
 def _is_steered(state: State, issue: Issue) -> bool:
     """Whether people have a say in it, of which C knows nothing; for all other work, one look."""
     is_asked = issue.approval is not UNSET or issue.issue_type == ESCALATION
-    if is_asked or is_cancelled(issue):
+    if is_asked or is_cancelled(issue) or may_forbid(state, issue):
         return True
     return bool(state.pauses or state.policy.approve) and withheld(state, issue) is not None
 
@@ -406,7 +411,11 @@ def _touched(state: State, change: Change) -> Iterator[str]:
         case DependencyAdded(dependency) | DependencyDropped(dependency):
             yield dependency.issue_id
             yield dependency.depends_on_id
-        case ChecksSet() | PolicySet():
+        case SpendPut(spend):
+            yield issue_of(spend.resource)
+        case TallyPut(tally) if has_run_out(state, tally):
+            yield from state.issues
+        case ChecksSet() | PolicySet() | BudgetPut() | BudgetDropped():
             yield from state.issues
         case PausePut(ScopePause(scope=scope)) | PauseDropped(scope):
             yield from (key for key, issue in state.issues.items() if covers(scope, issue))

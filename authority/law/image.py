@@ -7,6 +7,7 @@ import msgspec
 
 from ...contracts import (
     Author,
+    Budget,
     CheckPolicy,
     Decision,
     Dependency,
@@ -26,8 +27,10 @@ from ...contracts import (
     ScopePause,
     Spec,
     Sublease,
+    Tally,
     Witness,
     WorkerSession,
+    WorkSpend,
     issue_resource,
 )
 from . import outcome
@@ -64,6 +67,9 @@ class Image(msgspec.Struct, frozen=True):
     schedules: list[Schedule] | msgspec.UnsetType = msgspec.UNSET
     ripe_ms: int | msgspec.UnsetType = msgspec.UNSET  # up to when delayed jobs are filed
     pauses: list[ScopePause] | msgspec.UnsetType = msgspec.UNSET
+    spends: list[WorkSpend] | msgspec.UnsetType = msgspec.UNSET
+    tallies: list[Tally] | msgspec.UnsetType = msgspec.UNSET
+    budgets: list[Budget] | msgspec.UnsetType = msgspec.UNSET
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -97,6 +103,9 @@ def dump(state: State) -> bytes:
         schedules=_some(state.lane.schedules),
         ripe_ms=state.lane.ripe_ms or msgspec.UNSET,
         pauses=_some(state.pauses),
+        spends=[state.spends[key] for key in sorted(state.spends)] or msgspec.UNSET,
+        tallies=[state.tallies[key] for key in sorted(state.tallies)] or msgspec.UNSET,
+        budgets=_flat(state.budgets) or msgspec.UNSET,
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -130,6 +139,9 @@ def load(data: bytes) -> State:
     apply(state, [outcome.WitnessPut(each) for each in image.witnesses])
     apply(state, [outcome.DecisionPut(each) for each in image.decisions])
     apply(state, [outcome.PausePut(each) for each in image.pauses or ()])
+    apply(state, [outcome.SpendPut(each) for each in image.spends or ()])
+    apply(state, [outcome.TallyPut(each) for each in image.tallies or ()])
+    apply(state, [outcome.BudgetPut(each) for each in image.budgets or ()])
     apply(state, [outcome.PolicySet(image.policy)])
     apply(state, [outcome.Answered(*each) for each in image.answers])
     return state

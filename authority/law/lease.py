@@ -42,6 +42,7 @@ from ...contracts import (
     limits,
     rfc3339,
 )
+from .budget import forbids
 from .outcome import (
     Accepted,
     Change,
@@ -275,6 +276,8 @@ def _obstacle(turn: Turn, issue: Issue, assignee: str, fence: int | None) -> Ref
     if lease is None and issue.assignee not in ("", assignee):
         detail = f"{name}: it is assigned to {issue.assignee}"
         return Refused(Reason.LEASE_CONTENDED, detail, issue.id)
+    if over := forbids(turn.state, issue, assignee, turn.stamp.wall_ms):
+        return over
     blockers = turn.state.blockers(issue.id)
     if blockers or issue.status == "blocked":
         detail = f"{name}: waits for {', '.join(blockers[:3]) or 'somebody to unblock it'}"
@@ -379,6 +382,12 @@ def break_lease(turn: Turn, request: Break) -> Outcome:
     return _drop(turn, issue, lease, turn.stamp.seq)
 
 
+def cut_short(turn: Turn, issue: Issue, lease: Lease, status: str) -> Accepted:
+    """The authority ends a term whose work is not done; its holder shows the fence for nothing."""
+    step(turn, lease.resource, Move.BREAK)
+    return _drop(turn, issue, lease, lease.fence, {"status": status})
+
+
 def _put(turn: Turn, issue: Issue, lease: Lease, members: dict[str, Any] | None = None) -> Accepted:
     """The lease as it is now. A record that disagrees with it is made to follow it."""
     if members is None and lease.resource in turn.state.torn:
@@ -403,7 +412,7 @@ def _drop(
     now = rfc3339.record_text(turn.stamp.wall_ms)
     members = {"assignee": "", "updated_at": now} | (members or {})
     if issue.status == "in_progress":
-        members["status"] = "open"
+        members.setdefault("status", "open")
     issue = replace(issue, **members)
     body = {
         "changed": True,

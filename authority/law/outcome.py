@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ...contracts import (
     FAILURES,
+    Budget,
     CheckPolicy,
     Decision,
     Dependency,
@@ -27,6 +28,7 @@ from ...contracts import (
     Lease,
     Member,
     Operation,
+    Per,
     Policy,
     Quarantine,
     Reason,
@@ -35,8 +37,10 @@ from ...contracts import (
     Spec,
     SpecState,
     Sublease,
+    Tally,
     Witness,
     WorkerSession,
+    WorkSpend,
 )
 
 # --- changes ------------------------------------------------------------------------------------
@@ -165,6 +169,27 @@ class ScheduleDropped(Struct, frozen=True, tag_field="change", tag="schedule.dro
     schedule_id: str
 
 
+class SpendPut(Struct, frozen=True, tag_field="change", tag="spend.put"):
+    """What one piece of work has cost."""
+
+    spend: WorkSpend
+
+
+class TallyPut(Struct, frozen=True, tag_field="change", tag="tally.put"):
+    """What was spent in one scope."""
+
+    tally: Tally
+
+
+class BudgetPut(Struct, frozen=True, tag_field="change", tag="budget.put"):
+    budget: Budget
+
+
+class BudgetDropped(Struct, frozen=True, tag_field="change", tag="budget.dropped"):
+    scope: str
+    per: Per
+
+
 class SpecPut(Struct, frozen=True, tag_field="change", tag="spec.put"):
     """A spec is submitted."""
 
@@ -280,6 +305,10 @@ Change = (
     | LimitDropped
     | SchedulePut
     | ScheduleDropped
+    | SpendPut
+    | TallyPut
+    | BudgetPut
+    | BudgetDropped
     | SpecPut
     | SpecMoved
     | DirectivePut

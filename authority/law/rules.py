@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from . import fiber, lease, policy, steering, sublease
+from . import fiber, lease, policy, spend, steering, sublease
 from .checks import coherence, instruction, join, required
 from .issues import dependency, handover, projection, work
 from .jobs import job, job_dispatch, kind_limit, operations, roster, routes, schedule, spec
@@ -93,6 +93,12 @@ RULES: dict[str, Rule] = {
     "pause.list": steering.list_pauses,
     "approval.ask": steering.ask_approval,
     "approval.give": steering.give_approval,
+    # What work costs, and may cost.
+    "spend.report": spend.report,
+    "spend.show": spend.show,
+    "budget.set": spend.set_budget,
+    "budget.clear": spend.clear_budget,
+    "budget.list": spend.list_budgets,
     # Policies and checks.
     "policy.set": policy.set_policy,
     "coherence.check": coherence.check,

@@ -5,34 +5,43 @@
     kind/K      jobs of the kind; `kind/ci.` is every kind below `ci.`, as routes have it
     issue/ID    one issue
     job/ID      one job
+    tree/NAME   what a tree of this name holds; for budgets alone
 
 `scopes_of` is the only place that knows. Withheld work keeps its place; what runs goes on.
 """
 
-from collections.abc import Iterator
-
 from msgspec import UNSET
 
-from ...contracts import ALL_WORK, Approval, Issue, JobRecord, Reason, ScopePause
+from ...contracts import (
+    ALL_WORK,
+    Approval,
+    Issue,
+    JobRecord,
+    Reason,
+    ScopePause,
+    issue_resource,
+    job_resource,
+)
+from .jobs.job_index import kinds_above, plain_kind
 from .outcome import Refused
 from .state import State
 
 Work = Issue | JobRecord
 
 
-def scopes_of(work: Work) -> Iterator[str]:
-    """Every scope that covers a piece of work, the narrowest first."""
+def scopes_of(work: Work) -> tuple[str, ...]:
+    """Every scope that covers a piece of work whoever holds it, the narrowest first."""
     if isinstance(work, Issue):
-        yield f"issue/{work.id}"
-        yield from (f"label/{label}" for label in work.labels)
-    else:
-        kind = work.kind
-        yield f"job/{work.job_id}"
-        yield f"kind/{kind}"
-        for length in range(len(kind) - 1, 0, -1):
-            if kind[length - 1] == ".":
-                yield f"kind/{kind[:length]}"
-    yield ALL_WORK
+        return (issue_resource(work.id), *(f"label/{each}" for each in work.labels), ALL_WORK)
+    kinds = (f"kind/{each}" for each in kinds_above(work.kind))
+    return (job_resource(work.job_id), *kinds, ALL_WORK)
+
+
+def trees_of(work: Work, owner: str | None) -> tuple[str, ...]:
+    """The tree that holds the work, if one does: its workers are called after it, and claim jobs
+    under its very name."""
+    name, slash, _ = (owner or "").partition("/")
+    return (f"tree/{name}",) if slash or (name and isinstance(work, JobRecord)) else ()
 
 
 def plain_scope(text: str) -> str | None:
@@ -42,7 +51,7 @@ def plain_scope(text: str) -> str | None:
         return text
     if family != "kind" or name in ("", "*", ".", ".*"):
         return None
-    return text.removesuffix("*") if text.endswith(".*") else text
+    return plain_kind(text)
 
 
 def covers(scope: str, work: Work) -> bool:

@@ -13,6 +13,7 @@
     I10 A spec counts the jobs of its steps, is materialized when it has them all, and is leased
         only before; its fence is that of its last lease.
     I11 What is being dispatched is a job of a spec that is neither dispatched nor completed.
+    I12 What was spent was spent on work that exists, and the last attempt is a part of the total.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -29,6 +30,7 @@ from ...contracts import (
     BLOCKING_TYPES,
     ESCALATION,
     FIBER_TRANSITIONS,
+    Budget,
     CheckPolicy,
     Decision,
     Dependency,
@@ -43,8 +45,10 @@ from ...contracts import (
     Policy,
     ScopePause,
     Sublease,
+    Tally,
     Witness,
     WorkerSession,
+    WorkSpend,
     is_cancelled,
     is_issue,
     issue_of,
@@ -79,6 +83,7 @@ class State:
     __slots__ = (
         "answers",
         "blocks",
+        "budgets",
         "checks",
         "deadlines",
         "decisions",
@@ -98,7 +103,9 @@ class State:
         "ranks",
         "ready",
         "sessions",
+        "spends",
         "subleases",
+        "tallies",
         "torn",
         "witnesses",
     )
@@ -119,6 +126,9 @@ class State:
         self.checks: CheckPolicy | None = None
         self.witnesses: dict[str, Witness] = {}  # by key, the oldest first
         self.decisions: dict[str, Decision] = {}  # by issue
+        self.spends: dict[str, WorkSpend] = {}  # by resource
+        self.tallies: dict[str, Tally] = {}  # by scope
+        self.budgets: dict[str, dict[str, Budget]] = {}  # by scope, and what they are per
         self.answers: dict[str, RememberedAnswer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
         # Indexes.
@@ -217,6 +227,16 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
             case outcome.OperationAdmitted(operation, digest):
                 # The log is the journal's; what it did are the changes beside it.
                 state.lane.seal(operation, digest)
+            case outcome.SpendPut(spend):
+                state.spends[spend.resource] = spend
+            case outcome.TallyPut(tally):
+                state.tallies[tally.scope] = tally
+            case outcome.BudgetPut(budget):
+                state.budgets.setdefault(budget.scope, {})[budget.per] = budget
+            case outcome.BudgetDropped(scope, per):
+                del state.budgets[scope][per]
+                if not state.budgets[scope]:
+                    del state.budgets[scope]
             case outcome.DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case outcome.DependencyDropped(dependency):
@@ -393,7 +413,7 @@ def _remember(state: State, request_id: str, answer: RememberedAnswer) -> None:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I11; slow, for tests and for `issue.check`."""
+    """Assert I1 to I12; slow, for tests and for `issue.check`."""
     of_issues = {key: lease for key, lease in state.leases.items() if is_issue(key)}
     for resource, lease in of_issues.items():
         issue = state.issues[issue_of(resource)]
@@ -421,6 +441,10 @@ def check_invariants(state: State) -> None:
     for issue_id in state.decisions:
         assert state.issues[issue_id].status != "closed", f"I8: {issue_id} is closed and decided"
     check_lane(state.lane, state.leases)
+    for resource, spend in state.spends.items():
+        name = resource.partition("/")[2]
+        assert name in (state.issues if is_issue(resource) else state.lane.jobs), f"I12: {resource}"
+        assert spend.attempt.tokens <= spend.total.tokens, f"I12: {resource} adds up to less"
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

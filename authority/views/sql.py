@@ -18,7 +18,17 @@ from ..journal.state_files import TABLES
 from ..journal.tables import SCHEMA
 from ..journal.tables.inquiry import BadQuery, FileReader, Reader, bare, split
 
-__all__ = ["SCHEMA", "BadQuery", "Freshness", "Inquiry", "bare", "brought_up", "opened", "split"]
+__all__ = [
+    "SCHEMA",
+    "BadQuery",
+    "Freshness",
+    "Inquiry",
+    "bare",
+    "brought_up",
+    "opened",
+    "reader",
+    "split",
+]
 
 _LOOK_SECONDS = 0.05
 
@@ -50,15 +60,19 @@ class Inquiry:
 @contextmanager
 def opened(state_dir: Path, timeout_s: float, wait_s: float) -> Iterator[Inquiry]:
     """The tables, for reading."""
+    is_file = journal_url.of(state_dir) is None
+    brought_up(state_dir, wait_s if is_file else 0.0)  # else there may be none yet
+    with closing(reader(state_dir, timeout_s)) as opened_reader:
+        yield Inquiry(state_dir, opened_reader, wait_s)
+
+
+def reader(state_dir: Path, timeout_s: float) -> Reader:
+    """The tables as they are, however old."""
     shared = journal_url.of(state_dir)
-    brought_up(state_dir, wait_s if shared is None else 0.0)  # else there may be none yet
-    reader: Reader = (
-        FileReader(state_dir / TABLES, timeout_s)
-        if shared is None
-        else journal_url.engine().PostgresReader(shared, timeout_s)
-    )
-    with closing(reader):
-        yield Inquiry(state_dir, reader, wait_s)
+    if shared is None:
+        return FileReader(state_dir / TABLES, timeout_s)
+    found: Reader = journal_url.engine().PostgresReader(shared, timeout_s)
+    return found
 
 
 def brought_up(state_dir: Path, wait_s: float) -> int:

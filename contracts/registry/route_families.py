@@ -41,6 +41,9 @@ ROUTES = (
             "op/mcp.sublease_revoke": "sublease.revoke",
             "op/mcp.instance_open": "instance.open",
             "op/mcp.instance_close": "instance.close",
+            "op/mcp.work_spend": "spend.report",
+            "op/mcp.budget_set": "budget.set",
+            "op/mcp.budget_clear": "budget.clear",
         },
     ),
     _route(

@@ -36,6 +36,7 @@ class Term:
     fence: int
     deadline_ms: int
     renewals: int = 0
+    spent: int = 0  # tokens
     loans: dict[str, Loan] = field(default_factory=dict)
     instances: set[str] = field(default_factory=set)
     fibers: dict[str, Strand] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class Piece:
     term: Term | None = None
     needs: list[tuple[str, str]] = field(default_factory=list)
     orphans: set[str] = field(default_factory=set)  # fibers that ran when the last term ended
+    spent: int = 0  # tokens
 
     def end_term(self) -> None:
         if self.term is not None:
@@ -86,6 +88,8 @@ class Model:
         self.pieces: dict[str, Piece] = {}
         self.fences: list[int] = []  # every grant, in order
         self.paused: set[str] = set()  # scopes
+        self.budgets: dict[tuple[str, str], int] = {}  # tokens, by scope and what they are per
+        self.spent: dict[str, int] = {}  # by label
 
     def ask(self, action: str, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
         """What becomes of the request if it is row `seq` at `now_ms`; accepted ones take effect."""
@@ -184,6 +188,8 @@ class Model:
             return "lease_fence_unknown" if fence > term.fence else "lease_fence_stale"
         if term is None and piece.assignee not in ("", claimant):
             return "lease_contention_active"
+        if self._is_over(piece, self._work(piece)):
+            return "budget_exceeded"
         return "lease_issue_blocked" if self._waits(piece) else None
 
     def _withheld(self, issue: str, now_ms: int) -> str | None:
@@ -279,6 +285,50 @@ class Model:
         if piece.approval == "rejected" and piece.status == "open":
             piece.status = "blocked"
         return Verdict()
+
+    # --- what it costs --------------------------------------------------------------------------
+
+    def _work(self, piece: Piece) -> dict[str, int]:
+        """What is held against budgets of one piece, and of what its labels share."""
+        shared = {f"label/{label}": self.spent.get(label, 0) for label in piece.labels}
+        return {"*": piece.spent} | shared
+
+    def _is_over(self, piece: Piece, spent: dict[str, int]) -> bool:
+        caps = self.budgets
+        over = ("*", "work") in caps and spent["*"] >= caps["*", "work"]
+        return over or any(
+            (scope, "label") in caps and spent[scope] >= caps[scope, "label"] for scope in spent
+        )
+
+    def _spend_report(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        if asked["tokens"] <= 0:
+            return Verdict("spend_amount_invalid")
+        failure = self._holds("spend.report", asked, now_ms)
+        if failure:
+            return Verdict(failure)
+        piece = self.pieces[asked["id"]]
+        assert piece.term is not None
+        piece.spent += asked["tokens"]
+        piece.term.spent += asked["tokens"]
+        for label in piece.labels:
+            self.spent[label] = self.spent.get(label, 0) + asked["tokens"]
+        cap = self.budgets.get(("*", "attempt"))
+        if self._is_over(piece, self._work(piece)) or (cap and piece.term.spent >= cap):
+            self._free(asked["id"])
+            piece.status = "blocked"
+        return Verdict()
+
+    def _budget_set(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        if asked["tokensMax"] <= 0:
+            return Verdict("budget_invalid")
+        self.budgets[asked["scope"], asked["per"]] = asked["tokensMax"]
+        return Verdict()
+
+    def _budget_clear(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
+        found = [key for key in self.budgets if key[0] == asked["scope"]]
+        for key in found:
+            del self.budgets[key]
+        return Verdict() if found else Verdict("budget_not_found")
 
     def _grant(self, issue: str, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
         piece = self.pieces[issue]

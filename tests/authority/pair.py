@@ -68,6 +68,15 @@ STEERED = (
     "issue.cancel", "issue.retry", "issue.prioritize", "pause.set", "pause.set", "pause.clear",
     "approval.ask", "approval.give", "approval.give",
 )  # fmt: skip
+COSTLY_MOVES = (
+    *LEASE_MOVES,
+    *("spend",) * 6,
+    "spend_late",
+    "budget",
+    "budget",
+    "unblock",
+    "unblock",
+)
 
 
 class Pair:
@@ -182,6 +191,28 @@ class Pair:
             payload = {"id": issue, "assignee": term.owner, "leaseId": term.lease_id}
             payload |= {"fence": term.fence} | self._arguments(action, pick)
             self.both(action, payload, named=pick(BOTH))
+
+    def spend(self, pick: Pick) -> None:
+        issue, tokens = pick(ISSUES), pick((1, 5, 20, 50, 0, -1))
+        term = self.model.pieces[issue].term if issue in self.model.pieces else None
+        if term is not None:
+            payload = {"id": issue, "assignee": term.owner, "leaseId": term.lease_id}
+            payload |= {"fence": term.fence, "tokens": tokens}
+            self.both("spend.report", payload, named=pick(BOTH))
+
+    def spend_late(self, pick: Pick) -> None:
+        self.both("spend.report", pick(self.shown[-6:]) | {"tokens": 1}, named=pick(BOTH))
+
+    def budget(self, pick: Pick) -> None:
+        scope, per = pick((("*", "work"), ("*", "attempt"), ("label/fast", "label")))
+        if pick((False, False, True)):
+            self.both("budget.clear", {"scope": scope}, named=False)
+            return
+        payload = {"scope": scope, "per": per, "tokensMax": pick((20, 60, 100, 0))}
+        self.both("budget.set", payload, named=pick(BOTH))
+
+    def unblock(self, pick: Pick) -> None:
+        self.both("issue.update", {"id": pick(ISSUES), "status": "open"}, named=False)
 
     def act_as_a_former_holder(self, pick: Pick) -> None:
         shown, action = pick(self.shown[-6:]), pick(HELD)

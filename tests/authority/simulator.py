@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -31,12 +31,14 @@ LOST = {
 }  # fmt: skip
 FENCED = {
     "issue.lease_renew", "issue.lease_release", "issue.update", "issue.close", "issue.discover",
-    "sublease.grant", "fiber.spawn", "fiber.join", "fiber.cancel",
+    "sublease.grant", "fiber.spawn", "fiber.join", "fiber.cancel", "spend.report",
 }  # fmt: skip
 WISHES = ("renew", "renew", "update", "update", "close", "release", "lend")
+COSTLY = ("spend", "spend", "spend", "renew", "update", "close")
 SPREADING = (*("spawn",) * 6, "join", "join", "cancel", "stop", "renew", "close")
 FIBERS = ("f0", "f1")
 TTL_SECONDS = 30
+WORK_TOKENS_MAX = 100  # where there are budgets
 
 
 class Violation(AssertionError):
@@ -64,6 +66,7 @@ class Term:
 class Auditor:
     """Follows the committed rows and keeps its own book of who holds what."""
 
+    family: ClassVar[str] = "issue"
     seq: int = 0
     stamp: tuple[int, int] = (-1, -1)
     epoch: int = 0
@@ -72,7 +75,9 @@ class Auditor:
     closed: set[str] = field(default_factory=set)
     cancelled: set[str] = field(default_factory=set)
     paused: set[str] = field(default_factory=set)  # scopes: all of it, or one issue
+    unapproved: set[str] = field(default_factory=set)  # what waits for a person
     named: set[str] = field(default_factory=set)
+    spent: dict[str, int] = field(default_factory=dict)  # tokens, by issue
 
     def follow(self, rows: list[Row]) -> None:
         for row in rows[self.seq :]:
@@ -108,6 +113,8 @@ class Auditor:
             deadline_ms = rfc3339.parse_ms(answer["issue"]["lease"]["expiresAt"])
             must(deadline_ms is not None, f"row {row.seq}: no deadline")
             self.terms[issue].deadline_ms = deadline_ms or 0
+        elif action == "spend.report":
+            self._spent(issue, payload, answer, row)
         elif action in ("issue.lease_release", "issue.lease_break", "issue.cancel"):
             term = self.terms.pop(issue, None)
             self._told(term, answer, row)
@@ -118,6 +125,10 @@ class Auditor:
             self.cancelled.discard(issue)
         elif action.startswith("pause."):
             self._paused(action, payload, answer, row)
+        elif action == "approval.ask":
+            self.unapproved.add(issue)
+        elif action == "approval.give":
+            self.unapproved.remove(issue)
         elif action.startswith("fiber."):
             self._fibers(action, payload, answer, row)
         elif action == "issue.close":
@@ -134,12 +145,22 @@ class Auditor:
             self.paused.remove(scope)
             return
         self.paused.add(scope)
-        ended = [each for each in self.terms if scope in ("*", f"issue/{each}")]
+        ended = [each for each in self.terms if scope in ("*", f"{self.family}/{each}")]
         ended = sorted(ended) if payload.get("now") else []
-        told = [each.removeprefix("issue/") for each in answer["handedBack"]]
+        told = [each.removeprefix(f"{self.family}/") for each in answer["handedBack"]]
         must(told == ended, f"row {row.seq}: {ended} end, and {told} were told")
         for issue in ended:
             del self.terms[issue]
+
+    def _spent(self, issue: str, payload: dict[str, Any], answer: dict[str, Any], row: Row) -> None:
+        """Every report counts once, and the one that uses a budget up ends the term."""
+        self.spent[issue] = self.spent.get(issue, 0) + payload["tokens"]
+        told = answer["spend"]["total"]["tokens"]
+        must(told == self.spent[issue], f"row {row.seq}: {self.spent[issue]} spent, {told} told")
+        is_over = told >= WORK_TOKENS_MAX
+        must(answer["stopped"] == is_over, f"row {row.seq}: {told} spent, and it goes on")
+        if is_over:
+            self._told(self.terms.pop(issue, None), answer, row)
 
     def _told(self, term: Term | None, answer: dict[str, Any], row: Row) -> None:
         running = list(term.running) if term else []
@@ -174,12 +195,18 @@ class Auditor:
             must(before.fence == lease["fence"], f"row {row.seq}: a longer term, a new fence")
             before.deadline_ms = deadline_ms
             return
-        must(key not in self.cancelled, f"row {row.seq}: cancelled work was handed out")
-        must(not {"*", f"issue/{key}"} & self.paused, f"row {row.seq}: paused work was handed out")
+        self._free_to_begin(key, row)
         self._told(before, answer, row)
         must(lease["fence"] > self.fence, f"row {row.seq}: its fence does not grow")
         self.fence = lease["fence"]
         self.terms[key] = Term(lease["owner"], lease["leaseId"], lease["fence"], deadline_ms)
+
+    def _free_to_begin(self, key: str, row: Row) -> None:
+        """No operator has withheld it."""
+        scopes = {"*", f"{self.family}/{key}"}
+        must(key not in self.cancelled, f"row {row.seq}: cancelled work was handed out")
+        must(not scopes & self.paused, f"row {row.seq}: paused work was handed out")
+        must(key not in self.unapproved, f"row {row.seq}: unapproved work was handed out")
 
     def _holder_only(self, issue: str, payload: dict[str, Any], row: Row) -> None:
         term = self.terms.get(issue)
@@ -245,6 +272,8 @@ class Client:
                 return "issue.update", held | {"notes": f"by {self.name}.{self.count}"}
             case "close":
                 return "issue.close", held
+            case "spend":
+                return "spend.report", held | {"tokens": random.choice((10, 30))}
             case "release":
                 return "issue.lease_release", held
             case "spawn":
@@ -286,7 +315,7 @@ class Client:
             self.safe_until_ms = message.sent_ms + TTL_SECONDS * 1000
         elif message.action == "issue.lease_renew":
             self.safe_until_ms = message.sent_ms + TTL_SECONDS * 1000
-        elif message.action in ("issue.close", "issue.lease_release"):
+        elif message.action in ("issue.close", "issue.lease_release") or answer.get("stopped"):
             self._drop()
 
     def forget(self) -> None:
@@ -301,9 +330,10 @@ class Client:
 
 
 class World:
-    def __init__(self, seed: int, *, steps: int = 120) -> None:
+    def __init__(self, seed: int, *, steps: int = 120, is_costly: bool = False) -> None:
+        """A costly one has a budget for each piece of work, and clients that use it up."""
         self.random = Random(seed)
-        self.steps = steps
+        self.steps, self.is_costly = steps, is_costly
         self.time, self.disk, self.auditor = Time(), Disk(), Auditor()
         self.process: Authority | None = None
         self.ghosts: list[Authority] = []  # paused processes, replaced meanwhile
@@ -318,7 +348,9 @@ class World:
                 place,
                 self.random.choice((None, "mine")),
                 targets,
-                self.random.choice((WISHES, SPREADING)),
+                self.random.choice(
+                    (COSTLY, COSTLY, SPREADING) if is_costly else (WISHES, SPREADING)
+                ),
             )
             for place in range(self.random.randint(2, 4))
         ]
@@ -518,6 +550,18 @@ class World:
         for place, issue in enumerate(self.issues):
             self._operator("issue.add", {"id": issue, "title": issue, "priority": place % 2})
 
+        if self.is_costly:
+            caps = {"scope": "*", "per": "work", "tokensMax": WORK_TOKENS_MAX}
+            self._operator("budget.set", caps)
+
+    def _raise_the_budget(self) -> None:
+        """What was stopped for its cost is free again, now that the budget is gone."""
+        assert self.process is not None
+        self._operator("budget.clear", {"scope": "*"})
+        for issue in self.issues:
+            if self.process.state.issues[issue].status == "blocked":
+                self._operator("issue.update", {"id": issue, "status": "open"})
+
     # --- what must hold -------------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -548,6 +592,8 @@ class World:
         self._boot()
         self.auditor.follow(self.disk.rows)
         self._operator_relents()
+        if self.is_costly:
+            self._raise_the_budget()
         for _ in range(60):
             if set(self.issues) <= self.auditor.closed:
                 return

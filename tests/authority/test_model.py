@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.authority.pair import MOVES, Pair
+from tests.authority.pair import COSTLY_MOVES, MOVES, Pair
 from tests.fakes.seeds import Mutant, find, for_mutants, in_chunks, run_all
 from tests.long import tried
-from understudy.authority.law import decide, fiber, lease, scope, state, steering
+from understudy.authority.law import budget, decide, fiber, lease, scope, state, steering
+from understudy.authority.law import spend as spending
 from understudy.authority.law.issues import work
 
 FINDERS = (91, 46, 35, 13)  # walks that notice what few others do
@@ -61,6 +62,32 @@ def test_long_walks_agree_with_the_model_at_every_step(seeds: range) -> None:
     run_all(wander, seeds)
 
 
+def spend(seed: int) -> None:
+    Pair().wander(Random(seed), 80, COSTLY_MOVES)
+
+
+@in_chunks(60, 20)
+def test_walks_under_budgets_agree_with_the_model_at_every_step(seeds: range) -> None:
+    run_all(spend, seeds)
+
+
+SPENDING_MUTANTS = [
+    (budget, "forbids", "use.is_up and not begins_anew", "False"),
+    (budget, "forbids", "isinstance(work, Issue)", "False"),
+    (spending, "_ended", '"open" if is_day else "blocked"', '"open"'),
+    (spending, "_added", "before.fence == lease.fence", "True"),
+    (spending, "report", "min(parts) < 0", "False"),
+    (budget, "_counted", "tally.total if is_named", "None if is_named"),
+]
+
+
+@for_mutants(SPENDING_MUTANTS)
+def test_a_broken_budget_does_not_survive_the_model(
+    monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+) -> None:
+    find(monkeypatch, mutant, spend, 200, ())
+
+
 MUTANTS = [
     (lease, "fenced", "shown.fence is None", "False"),
     (lease, "fenced", "shown.fence > lease.fence", "False"),
@@ -92,7 +119,7 @@ MUTANTS = [
     (lease, "_steered", "turn.stamp):", "turn.stamp) and False:"),
     (scope, "pause_of", "if not state.pauses:", "if True:"),
     (scope, "approval_of", "if work.approval is not UNSET:", "if False:"),
-    (scope, "scopes_of", "for label in work.labels", "for label in ()"),
+    (scope, "scopes_of", "for each in work.labels", "for each in ()"),
     (steering, "_hand_back", "excused_of(work) + 1}", "excused_of(work)}"),
     (steering, "_settle", "(LeaseDropped(resource), *changes)", "changes"),
     (steering, "_find", 'issue.status == "closed"', "False"),

@@ -25,6 +25,15 @@ def test_no_fault_breaks_a_promise_and_all_work_is_done_once_they_end(seeds: ran
     run_all(run, seeds)
 
 
+def run_costly(seed: int) -> str:
+    return World(seed, is_costly=True).run()
+
+
+@in_chunks(100, 50)
+def test_no_fault_lets_a_term_outlive_its_budget(seeds: range) -> None:
+    run_all(run_costly, seeds)
+
+
 @pytest.mark.parametrize("seed", [0, 7, 1_234_567])
 def test_a_seed_gives_the_same_bytes_again(seed: int) -> None:
     assert run(seed) == run(seed)

@@ -117,6 +117,11 @@ OURS = {
     "pause.list": "op/mcp.pause_list",
     "approval.ask": "op/mcp.approval_ask",
     "approval.give": "op/mcp.approval_give",
+    "spend.report": "op/mcp.work_spend",
+    "spend.show": "op/mcp.spend_show",
+    "budget.set": "op/mcp.budget_set",
+    "budget.clear": "op/mcp.budget_clear",
+    "budget.list": "op/mcp.budget_list",
     "policy.set": "op/cli.policy_set",
     "world.route_binding": "op/transport.world_route_binding",
 }
@@ -147,6 +152,7 @@ READS = {
     "required.gate_ref", "required.projection", "required.witness_verify",
     "job.show", "job.roster", "job.list", "node.list", "route.list", "limit.list", "schedule.list",
     "spec.show", "spec.list", "dispatch.roster", "pause.list",
+    "spend.show", "budget.list",
 }  # fmt: skip
 
 
@@ -198,7 +204,8 @@ def test_every_lease_action_lies_in_the_lease_world() -> None:
     assert names == {
         "issue.claim", "issue.claim_next", "issue.discover", "issue.handover", "issue.lease_renew",
         "issue.lease_release", "issue.lease_reconcile", "issue.lease_break", "sublease.grant",
-        "sublease.revoke", "instance.open", "instance.close",
+        "sublease.revoke", "instance.open", "instance.close", "spend.report", "budget.set",
+        "budget.clear",
     }  # fmt: skip
 
 

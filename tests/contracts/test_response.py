@@ -37,6 +37,7 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     jobs.specs(day)  # before nodes are registered
     jobs.jobs(day)
     doors.steered(day)
+    jobs.spending(day)
     doors.reads(day)
     doors.doors(day)
     doors.garbage(day)

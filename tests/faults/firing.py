@@ -1,15 +1,21 @@
-"""Programs that are killed: `python -m tests.faults.firing ROLE STATE_DIR`.
+"""Programs that are killed: `python -m tests.faults.firing ROLE STATE_DIR [POINT]`.
 
-A `scheduler` proposes what is due, again and again. A `worker` claims and completes whatever it may
+A `scheduler` proposes what is due, again and again; at a point of a firing it may kill itself: it
+has `looked`, and proposes nothing yet, or the firing is `decided`, and it does not hear of it. A
+`worker` claims and completes whatever it may
 until nothing is left that it could ever claim.
 """
 
 import os
+import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.patience import PATIENCE_SECONDS
+from understudy.actors.leasing.moment import Moment
+from understudy.actors.leasing.outstanding import Answer
 from understudy.actors.specs.scheduler import Scheduler
 from understudy.actors.specs.shell import Shift
 from understudy.authority.service.client import Client, ClientCall
@@ -17,8 +23,23 @@ from understudy.authority.service.client import Client, ClientCall
 _TURN_SECONDS = 0.02
 
 
-def schedule(state_dir: Path) -> None:
-    shift = Shift(Scheduler(), state_dir, retry_seconds=float(PATIENCE_SECONDS))
+class Mortal(Scheduler):
+    """Dies at a point, the first time that something is due."""
+
+    def __init__(self, point: str) -> None:
+        super().__init__()
+        self._point = point
+
+    def heard(self, answers: Sequence[Answer], moment: Moment) -> None:
+        if self._point == "decided" and answers[0]["action"] == "schedule.fire":
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().heard(answers, moment)
+        if self._point == "looked" and self.summary(moment.ms)["claiming"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def schedule(state_dir: Path, point: str = "") -> None:
+    shift = Shift(Mortal(point), state_dir, retry_seconds=float(PATIENCE_SECONDS))
     while True:
         shift.wake()  # the clock of the test moves as it likes
         time.sleep(min(shift.turn() / 1_000, _TURN_SECONDS))
@@ -43,4 +64,4 @@ def work(state_dir: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"scheduler": schedule, "worker": work}[sys.argv[1]](Path(sys.argv[2]))
+    {"scheduler": schedule, "worker": work}[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -20,7 +20,7 @@ ENOUGH_BYTES = 200_000  # of each log: some dozens of answers to every worker
 MUTANTS = [  # silent ones: many others end the authority, by its own invariants
     ("fenced", "shown.fence < lease.fence", "False"),
     ("fenced", "shown.fence < lease.fence", "shown.fence < lease.fence - 40"),
-    ("fenced", "stamp.wall_ms > deadline_ms", "stamp.wall_ms > deadline_ms - 29_000"),
+    ("fenced", "stamp.wall_ms > deadline_ms", "stamp.wall_ms > deadline_ms - 29_990"),
     ("_obstacle", "lease.owner != assignee", "lease.owner[0] != assignee[0]"),
     ("grant", "fence=turn.stamp.seq", "fence=turn.stamp.seq % 40 + 1"),
     ("deadline_of", "stamp.wall_ms + ttl_seconds", "stamp.wall_ms + 3 * ttl_seconds"),

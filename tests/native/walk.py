@@ -15,6 +15,10 @@ DEMANDS = tuple(policy(closeRequires=each) for each in ("witness", "none"))
 START_MS = 1_800_000_000_000
 NAMES = ("ada", "bob", " ada ", "Zoë", "é", 'a"b', "", "x" * 65, "x" * 64, "a_b c", "___", "\u3000")
 IDS = (*(f"a-{number}" for number in range(12)), "A_9", "zz", "missing")
+BUDGETS = (
+    ("issue/{}", "work", 90), ("issue/{}", "attempt", 90), ("*", "work", 400), ("*", "day", 900),
+    ("*", "label", 900), ("label/x", "label", 900), ("*", "tree", 2_000),
+)  # fmt: skip
 REASONS = ("done", "", 'she said "no"\n', "é" * 600, "x" * 1025)
 TEXTS = (
     "2027-01-15T09:00:00Z", " 2027-01-15T09:00:00.5+00:00 ", "never", "", "2027-01-15t08:20:00z",
@@ -137,6 +141,13 @@ class Walk:
         elif kind < 0.62:
             payload |= {"leaseExpiresAt": rng.choice(TEXTS), "leaseTtlSeconds": 60}
 
+    def _budget(self, one: str) -> tuple[str, dict[str, Any]]:
+        scope, per, cap = self.random.choice(BUDGETS)
+        scope = scope.format(one)
+        if self.random.random() < 0.5:
+            return "budget.clear", {"scope": scope}
+        return "budget.set", {"scope": scope, "per": per, "tokensMax": cap}
+
     def _cold(self) -> tuple[bytes, Door]:
         rng = self.random
         one, other = rng.choice(IDS), rng.choice(IDS)
@@ -154,6 +165,9 @@ class Walk:
             ("issue.lease_reconcile", dict(held)),
             ("issue.lease_break", {"id": one, "reason": "broken"}),
             ("issue.claim_next", {"assignee": "ada"}),
+            ("spend.report", {**held, "tokens": rng.choice((1, 40, 100)), "usdMicros": 3}),
+            self._budget(one),
+            ("spend.show", {}),
             ("issue.list", {}),
             ("issue.show", {"id": one}),
             ("issue.lease_projection", {}),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ....contracts import (
     BLOCKING_TYPES,
+    Amount,
     JobRecord,
     JobState,
     Lease,
@@ -22,6 +23,7 @@ from ....contracts import (
 from ...law import outcome
 from ...law.outcome import Change
 from .schema import (
+    BUDGET,
     CHAIN_SPEC,
     DEPENDENCY,
     DISPATCH_LEASE,
@@ -35,7 +37,9 @@ from .schema import (
     SCHEDULE,
     SCHEMA,
     SPEC_LEASE,
+    SPEND,
     SUBLEASE,
+    TALLY,
     Table,
 )
 
@@ -110,6 +114,16 @@ def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
             yield _put(PAUSE, [one.scope, one.reason, one.by_name, one.since_ms])
         case outcome.PauseDropped(scope):
             yield "DELETE FROM pause WHERE scope = ?", (scope,)
+        case outcome.SpendPut(spend):
+            costs = (*_amount(spend.total), *_amount(spend.attempt))
+            yield _put(SPEND, [spend.resource, spend.fence, *costs, spend.reported_ms])
+        case outcome.TallyPut(tally):
+            cells = [tally.scope, *_amount(tally.total), tally.day, *_amount(tally.today)]
+            yield _put(TALLY, cells)
+        case outcome.BudgetPut(budget):
+            yield _put(BUDGET, [budget.scope, budget.per, *_amount(budget.most), budget.set_ms])
+        case outcome.BudgetDropped(scope, per):
+            yield "DELETE FROM budget WHERE (scope, per) = (?, ?)", (scope, per)
         case outcome.SpecPut(spec):
             yield _put(CHAIN_SPEC, _spec(spec))
         case outcome.SpecMoved():
@@ -160,6 +174,10 @@ def _ended(resource: str, also: str = "", values: Sequence[Cell] = ()) -> Iterat
     yield query, (resource, *values)
     query = f"UPDATE fiber SET state = 'orphaned' WHERE resource = ?{also}"
     yield query, (resource, *values)
+
+
+def _amount(amount: Amount) -> tuple[int, int, int]:
+    return amount.tokens, amount.usd_micros, amount.milliseconds
 
 
 def _spec(spec: Spec) -> list[object]:

@@ -7,7 +7,7 @@ lines of one text, and what is true is 1.
 from dataclasses import dataclass
 from typing import Literal
 
-VERSION = 5  # of these tables; a file of another version is made anew
+VERSION = 6  # of these tables; a file of another version is made anew
 
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -165,9 +165,35 @@ PAUSE = Table(
     ("scope",),
 )
 
+SPEND = Table(
+    "spend",
+    "What each issue and job has cost: `attempt_` its last attempt that reported, the rest all.",
+    _columns("""
+        resource fence# tokens# usd_micros# milliseconds# attempt_tokens# attempt_usd_micros#
+        attempt_milliseconds# reported_ms#
+    """),
+    ("resource",),
+    index=("usd_micros",),
+)
+TALLY = Table(
+    "tally",
+    "What was spent in each scope: all of it, and on the last `day` (since 1970) of spending.",
+    _columns("""
+        scope tokens# usd_micros# milliseconds# day# day_tokens# day_usd_micros# day_milliseconds#
+    """),
+    ("scope",),
+)
+BUDGET = Table(
+    "budget",
+    "What may be spent; 0 is no cap.",
+    _columns("scope per tokens_max# usd_micros_max# milliseconds_max# set_ms#"),
+    ("scope", "per"),
+)
+
 SCHEMA = (
     ISSUE, DEPENDENCY, LEASE, SUBLEASE, INSTANCE, FIBER,
-    CHAIN_SPEC, JOB, SPEC_LEASE, DISPATCH_LEASE, KIND_LIMIT, SCHEDULE, PAUSE, WATERMARK,
+    CHAIN_SPEC, JOB, SPEC_LEASE, DISPATCH_LEASE, KIND_LIMIT, SCHEDULE, PAUSE, SPEND, TALLY, BUDGET,
+    WATERMARK,
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from ....contracts import (
     issue_resource,
     limits,
 )
+from ..budget import forbids, spend_view
 from ..outcome import Accepted, Outcome, Refused
 from ..scope import approval_of, pause_of, withheld
 from ..state import State, check_invariants
@@ -52,9 +53,14 @@ def list_issues(turn: Turn, request: ListIssues) -> Outcome:
 
 
 def ready(turn: Turn, _: Nothing) -> Outcome:
-    """Open issues that wait for nothing, in the order in which `claim_next` hands them out."""
-    found = (turn.state.issues[place.issue_id] for place in turn.state.ready)
-    accepted = _list(turn, (each for each in found if withheld(turn.state, each) is None))
+    """Open issues that wait for nothing, in the order in which `claim_next` hands them out.
+
+    Left out is what people withhold, or a budget forbids to all.
+    """
+    state, now_ms = turn.state, turn.stamp.wall_ms
+    found = (state.issues[place.issue_id] for place in state.ready)
+    free = (each for each in found if withheld(state, each) is None)
+    accepted = _list(turn, (each for each in free if not forbids(state, each, None, now_ms)))
     accepted.body["leaseProjection"] = lease_projection(turn.state, turn.stamp.wall_ms)
     return accepted
 
@@ -96,6 +102,8 @@ def show(turn: Turn, request: ShowIssue) -> Outcome:
         view["pause"] = pause_view(pause)
     if left := state.handovers.get(issue.id):
         view["handover"] = handover_view(left[-1])
+    if spend := state.spends.get(resource):
+        view["spend"] = spend_view(spend)
     if issue.metadata:
         view["metadata"] = orjson.Fragment(issue.metadata)
     return Accepted(body={"issue": view}, issue_id=issue.id)

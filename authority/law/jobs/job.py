@@ -39,6 +39,7 @@ from ....contracts import (
     limits,
     snapshot_id,
 )
+from ..budget import forbids
 from ..lease import excuse, holder_text, is_live
 from ..outcome import (
     Accepted,
@@ -151,7 +152,7 @@ def _closes_a_circle(lane: JobIndex, job: JobRecord) -> bool:
         if job_id == job.job_id:
             return True
         waiting = lane.jobs.get(job_id)
-        if waiting is not None and job_id not in seen:
+        if waiting is not None and waiting.state is JobState.PENDING and job_id not in seen:
             seen.add(job_id)
             ahead += lane.missing(waiting)
     return False
@@ -176,7 +177,7 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
     denied = denied or _refuse_second(turn, job)
     if denied is not None:
         return denied
-    lease = renew_term(turn, JOB, request, deadline_ms, name) or _obstacle(turn, job)
+    lease = renew_term(turn, JOB, request, deadline_ms, name) or _obstacle(turn, job, worker)
     if isinstance(lease, Lease):
         lease = outlast(turn, job, lease) or lease
     if isinstance(lease, Refused):
@@ -211,7 +212,7 @@ def _refuse_second(turn: Turn, job: JobRecord) -> Refused | None:
     return Refused(Reason.LEASE_CONTENDED, detail, fence=lease.fence, job_id=job.job_id)
 
 
-def _obstacle(turn: Turn, job: JobRecord) -> Refused | None:
+def _obstacle(turn: Turn, job: JobRecord, worker: str) -> Refused | None:
     """Why no new term of a job can begin."""
     name = f"job {job.job_id}"
     if missing := turn.lane.missing(job):
@@ -220,7 +221,8 @@ def _obstacle(turn: Turn, job: JobRecord) -> Refused | None:
         return Refused(reason, f"{name}: {', '.join(missing[:3])}", job_id=job.job_id)
     if is_spent(job):
         return Refused(Reason.JOB_ATTEMPTS_SPENT, f"{name}: {job.attempts}", job_id=job.job_id)
-    return withheld(turn.state, job) or hold_back(turn, job)
+    over = forbids(turn.state, job, worker, turn.stamp.wall_ms)
+    return withheld(turn.state, job) or over or hold_back(turn, job)
 
 
 def reclaim(turn: Turn, job: JobRecord) -> Outcome:
@@ -322,10 +324,20 @@ def give_back(turn: Turn, request: YieldJob) -> Outcome:
     lease = hold_term(turn, JOB, request, f"job {job.job_id}")
     if isinstance(lease, Refused):
         return lease
-    excused = excuse(job, request)
-    job = replace(job, reason=request.reason.strip(), **excused)
-    body = _held_body(job, lease) | {"reason": job.reason} | excused
-    return _move(turn, job, None, JobMove.YIELD, worker, body=body)
+    return yield_term(turn, job, lease, request.reason.strip(), excuse(job, request))
+
+
+def yield_term(
+    turn: Turn,
+    job: JobRecord,
+    lease: Lease,
+    reason: str,
+    excused: dict[str, Any] | None = None,
+) -> Accepted:
+    """The end of a term whose job is not done."""
+    job = replace(job, reason=reason, **(excused or {}))
+    body = _held_body(job, lease) | {"reason": reason} | (excused or {})
+    return _move(turn, job, None, JobMove.YIELD, lease.owner, body=body)
 
 
 def _quarantine(turn: Turn, job: JobRecord, request: CompleteJob, refusal: Refused) -> Refused:

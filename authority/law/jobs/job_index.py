@@ -242,6 +242,15 @@ class JobIndex:
         if job.state is JobState.COMPLETED:
             for waiting in sorted(self.awaited.pop(completion_of(job.job_id), ())):
                 self._file(self.jobs[waiting])
+        elif job.state is JobState.CANCELLED:
+            self._await_no_more(job)
+
+    def _await_no_more(self, job: JobRecord) -> None:
+        for op_id in self.missing(job):
+            waiting = self.awaited.get(op_id, set())
+            waiting.discard(job.job_id)
+            if not waiting:
+                self.awaited.pop(op_id, None)
 
     def _file(self, job: JobRecord) -> None:
         place, since = pending_place(job), (job.scheduled_ms, job.job_id)

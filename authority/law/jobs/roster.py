@@ -31,6 +31,7 @@ from ....contracts import (
     job_resource,
     limits,
 )
+from ..budget import forbids, spend_view
 from ..outcome import Accepted, Outcome, Refused
 from ..scope import approval_of, pause_of, withheld
 from ..term import term_view
@@ -165,9 +166,15 @@ def _pending(turn: Turn, request: Roster, start: tuple[int, str]) -> Found:
             worker is None or (admits(lane, found, worker) and handles(lane, found, worker))
         ):
             for each in merge(lane.pending.irange(place, end), ripe.irange(place, end)):
-                if worker is None or withheld(turn.state, lane.jobs[each[3]]) is None:
+                if not _is_withheld(turn, lane.jobs[each[3]], worker):
                     yield each[3], (each[2], each[3])
         place = end  # past all of that kind at once
+
+
+def _is_withheld(turn: Turn, job: JobRecord, worker: str | None) -> bool:
+    """Whether a budget keeps it from all, or people from this worker."""
+    over = forbids(turn.state, job, worker, turn.stamp.wall_ms)
+    return bool(over or (worker is not None and withheld(turn.state, job)))
 
 
 def _first(places: SortedList[PendingPlace], start: PendingPlace) -> PendingPlace | None:
@@ -242,13 +249,20 @@ def list_jobs(turn: Turn, request: ListJobs) -> Outcome:
 
 def whole_view(turn: Turn, job: JobRecord) -> dict[str, Any]:
     """A job with everything that is known of it."""
-    return job_view(turn, job, turn.state.leases.get(job_resource(job.job_id))) | {
-        "author": job.author,
-        "payload": orjson.Fragment(job.payload),
-        "causalDeps": list(job.causal_deps),
-        "route": route_of(turn.lane, job.kind) or None,
-        "artifacts": [artifact_view(each) for each in job.artifacts],
-    }
+    resource = job_resource(job.job_id)
+    spend = turn.state.spends.get(resource)
+    cost = {"spend": spend_view(spend)} if spend else {}
+    return (
+        job_view(turn, job, turn.state.leases.get(resource))
+        | cost
+        | {
+            "author": job.author,
+            "payload": orjson.Fragment(job.payload),
+            "causalDeps": list(job.causal_deps),
+            "route": route_of(turn.lane, job.kind) or None,
+            "artifacts": [artifact_view(each) for each in job.artifacts],
+        }
+    )
 
 
 def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
@@ -257,7 +271,7 @@ def job_view(turn: Turn, job: JobRecord, lease: Lease | None) -> dict[str, Any]:
     view: dict[str, Any] = {
         "jobId": job.job_id,
         "kind": job.kind,
-        "state": _state_at(job, missing, stamp).value,
+        "state": visible_state(turn, job).value,
         "attempts": job.attempts,
         "scheduledMs": job.scheduled_ms,
         "lastOp": job.last_op,
@@ -339,7 +353,9 @@ def artifact_view(artifact: Artifact) -> dict[str, Any]:
 def visible_state(turn: Turn, job: JobRecord) -> JobState:
     """The state of a job as it is seen at this moment."""
     missing = turn.lane.missing(job) if job.state is JobState.PENDING else []
-    return _state_at(job, missing, turn.stamp)
+    state = _state_at(job, missing, turn.stamp)
+    is_over = state is JobState.PENDING and forbids(turn.state, job, None, turn.stamp.wall_ms)
+    return JobState.BLOCKED if is_over else state
 
 
 def _state_at(job: JobRecord, missing: list[str], stamp: Stamp) -> JobState:

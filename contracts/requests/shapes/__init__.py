@@ -114,6 +114,10 @@ from .spec import ReleaseSpec as ReleaseSpec
 from .spec import ShowSpec as ShowSpec
 from .spec import SpecStep as SpecStep
 from .spec import SubmitSpec as SubmitSpec
+from .spend import ClearBudget as ClearBudget
+from .spend import ReportSpend as ReportSpend
+from .spend import SetBudget as SetBudget
+from .spend import ShowSpend as ShowSpend
 from .steering import AskApproval as AskApproval
 from .steering import CancelIssue as CancelIssue
 from .steering import CancelJob as CancelJob
@@ -223,4 +227,9 @@ SHAPES: dict[str, type[Shape]] = {
     "pause.list": Nothing,
     "approval.ask": AskApproval,
     "approval.give": GiveApproval,
+    "spend.report": ReportSpend,
+    "spend.show": ShowSpend,
+    "budget.set": SetBudget,
+    "budget.clear": ClearBudget,
+    "budget.list": Nothing,
 }

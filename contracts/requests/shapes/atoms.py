@@ -33,6 +33,7 @@ OperationName = Annotated[  # what is named after a job: its leases, operations,
 OperationMark = Annotated[
     str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.OPERATION_ID_LENGTH_MAX)
 ]
+Scope = OperationMark  # a word, and a name that may be a job's
 Title = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.TITLE_LENGTH_MAX)]
 Text = Annotated[str, Meta(max_length=limits.TEXT_LENGTH_MAX)]
 Summary = Annotated[str, Meta(max_length=limits.SUMMARY_LENGTH_MAX)]

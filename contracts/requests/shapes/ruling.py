@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ... import limits
-from .atoms import Document, Mutation, Name, Shape
-from .steering import Scope
+from .atoms import Document, Mutation, Name, Scope, Shape
 
 
 class SetPolicy(Mutation, frozen=True, kw_only=True):

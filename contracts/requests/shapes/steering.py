@@ -3,16 +3,9 @@
 `by_name` is the operator's own name, for the evidence and for those who look later.
 """
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta
-
-from ... import limits
-from .atoms import LINE_PATTERN, Id, JobId, Mutation, Name, OfHolder, Priority, ReasonText
-
-Scope = Annotated[
-    str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.OPERATION_ID_LENGTH_MAX)
-]
+from .atoms import Id, JobId, Mutation, Name, OfHolder, Priority, ReasonText, Scope
 
 
 class Steered(Mutation, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ import pytest
 from tests.fakes.desk import Desk, fits
 from tests.limits import stands_on
 from understudy.authority.law.scope import plain_scope
+from understudy.authority.law.state import check_invariants
 from understudy.contracts import limits
 
 
@@ -33,3 +34,26 @@ def test_scopes_that_are_paused_or_wait_for_a_person_have_an_end(
 )  # fmt: skip
 def test_a_scope_has_one_spelling_or_is_none(given: str, plain: str | None) -> None:
     assert plain_scope(given) == plain
+
+
+def test_a_job_that_waited_when_it_was_cancelled_is_freed_by_nothing() -> None:
+    """Issue 15: it was told as freed, and after a start from a snapshot it was not."""
+    desk = Desk()
+    for name, needs in (("a", []), ("b", ["complete/a"]), ("c", ["complete/a"])):
+        desk.grant("job.schedule", jobId=name, kind="k", causalDeps=needs)
+    desk.grant("job.cancel", jobId="b")
+    lease = desk.grant("job.claim", jobId="a", worker="ann")["job"]["lease"]
+    desk.authority.snapshot()
+    desk.restart()
+    held = {"jobId": "a", "worker": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    assert desk.grant("job.complete", **held)["freed"] == ["c"]
+    desk.prove()
+
+
+def test_a_cancelled_job_closes_no_circle() -> None:
+    desk = Desk()
+    for name in ("a", "c"):
+        desk.grant("job.schedule", jobId=name, kind="k", causalDeps=["complete/b"])
+    desk.grant("job.cancel", jobId="a")
+    desk.grant("job.schedule", jobId="b", kind="k", causalDeps=["complete/a"])
+    check_invariants(desk.authority.state)

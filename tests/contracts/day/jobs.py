@@ -131,3 +131,27 @@ def _limits_and_schedules(day: Day) -> None:
         day.refuse(Reason.SCHEDULE_FIRED, "schedule.fire", "cli", scheduleId=name, dueMs=start_ms)
     day.grant("schedule.list")
     day.grant("schedule.clear", "cli", scheduleId="s2")
+
+
+def spending(day: Day) -> None:
+    day.grant("issue.add", id="dear", title="t", labels=["dear"])
+    for scope, per in (
+        ("*", "work"),
+        ("*", "day"),
+        ("label/dear", "label"),
+        ("issue/dear", "attempt"),
+    ):
+        day.grant("budget.set", scope=scope, per=per, tokensMax=100, usdMicrosMax=100)
+    lease = day.grant("issue.claim", id="dear", assignee="ann")["issue"]["lease"]
+    held = {"id": "dear", "assignee": "ann", "leaseId": lease["leaseId"], "fence": lease["fence"]}
+    day.refuse(Reason.SPEND_AMOUNT_INVALID, "spend.report", **held, tokens=-1)
+    day.grant("spend.report", **held, tokens=80, milliseconds=5)
+    for asked in ({}, {"id": "dear"}):
+        day.grant("spend.show", **asked)
+    assert day.grant("spend.report", **held, tokens=20)["stopped"]
+    day.grant("issue.show", id="dear")
+    day.refuse(Reason.BUDGET_EXCEEDED, "issue.claim", id="dear", assignee="bob")
+    day.grant("budget.list")
+    day.grant("budget.clear", scope="*")
+    day.refuse(Reason.BUDGET_NOT_FOUND, "budget.clear", scope="*")
+    day.refuse(Reason.BUDGET_INVALID, "budget.set", scope="*", per="day", tokensMax=0)
