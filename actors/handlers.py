@@ -11,6 +11,8 @@
         work.artifact("sha256:...", "report")
         work.snapshot(model_id="m-1", prompt=work.payload["prompt"], output=text)
 
+`work.spend(tokens=1200, usd="0.012")` says what the work has cost, for budgets.
+
 A handler that returns None has done the work; a handler of a job may return artefacts as well. What
 is awaitable is awaited. `HandBack` gives the work back; any other exception, and any other result,
 is a failed attempt, with its traceback in the attempt's log.
@@ -24,6 +26,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -34,10 +37,30 @@ from typing import Any, Final, Self
 GROUP: Final = "understudy.handlers"
 HAND_BACK: Final = 75
 NOT_FOUND: Final = 127  # as a shell says it of a command
+_PLAIN = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")  # as a line of UNDERSTUDY_SPEND_FILE has it
+
+
+class Spending:
+    """What a handler says of its cost; the worker reports it while the handler runs."""
+
+    __slots__ = ()
+
+    def spend(self, tokens: int = 0, usd: str | int = 0, seconds: str | int = 0) -> None:
+        """What was spent since the last call. Dollars and seconds are texts: "0.012", "3.5"."""
+        said = {"tokens": tokens, "usd": usd, "seconds": seconds}
+        for unit, amount in said.items():
+            if isinstance(amount, float) or not _PLAIN.fullmatch(str(amount)):
+                raise ValueError(f'{unit} {amount!r}: a whole number, or a text such as "0.25"')
+        if "." in str(tokens) or not any(str(each).strip("0.") for each in said.values()):
+            raise ValueError("nothing was spent, or a part of a token")
+        path = os.environ.get("UNDERSTUDY_SPEND_FILE")
+        if path:
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.write(" ".join(f"{unit}={amount}" for unit, amount in said.items()) + "\n")
 
 
 @dataclass(frozen=True, slots=True)
-class IssueWork:
+class IssueWork(Spending):
     """An issue to work on, and under which lease."""
 
     issue: dict[str, Any]
@@ -61,7 +84,7 @@ class IssueWork:
 
 
 @dataclass(frozen=True, slots=True)
-class JobWork:
+class JobWork(Spending):
     """A job to work on, and under which lease. Artefacts go with its completion."""
 
     job: dict[str, Any]  # whole, as `job.show` has it

@@ -52,7 +52,9 @@ class Assignment(Holding):
     """Mutable, and the dispatcher's alone."""
 
     attempt: int  # 0 where only the authority knows
-    started_ms: int
+    started_ms: int  # when we took it up
+    since_ms: int  # when it was granted, also to a dispatcher before us
+    title: str = ""  # for people
     labels: tuple[str, ...] = ()
     excused: int = 0  # of the attempts before
     phase: Phase = Phase.RUNNING
@@ -94,6 +96,8 @@ class Assignment(Holding):
         """For people who look at the tree."""
         return {
             "issue": self.name,
+            "title": self.title,
+            "runsMs": now_ms - self.since_ms,
             "worker": self.worker,
             "fence": self.lease.fence,
             "attempt": self.attempt,

@@ -49,6 +49,9 @@ class Dialect(ABC):
                     )
                     for each in renewals
                 ]
+            case orders.CountSpend(token, holder, spent):
+                proof = kind.proof(self.spelled(holder))
+                return [named(token, "spend.report", proof | dict(spent))]
             case orders.Release(token, holder, reason, handed_back):
                 # A run that takes over may see it otherwise: then it is another request.
                 token += ".back" if handed_back else ""
@@ -76,6 +79,8 @@ class Dialect(ABC):
         for answer in answers:
             if class_of(answer) is not None:
                 return [_refused(ask.token, answer)]
+        if isinstance(ask, orders.CountSpend):
+            return [_counted(ask, answers[0])]
         if isinstance(ask, orders.Claim):
             return [self._claimed(ask, *map(self.kind.shown, answers))]
         return [self._event(ask, answers)]
@@ -105,6 +110,15 @@ def tokens_of(ask: Ask) -> list[str]:
     if isinstance(ask, orders.RenewMany):
         return [each.token for each in ask.renewals]
     return [ask.token]
+
+
+def _counted(ask: orders.CountSpend, answer: Answer) -> Event:
+    used = tuple(
+        f"{each['percent']} % of {each['scope']} per {each['per']}"
+        for each in answer["budgets"]
+        if each["state"] != "within"
+    )
+    return orders.Counted(ask.token, used, is_over=answer["stopped"])
 
 
 def _refused(token: str, answer: Answer) -> Event:

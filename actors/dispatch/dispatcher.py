@@ -96,6 +96,7 @@ class Dispatcher:
             "stopping": None if self._stop is None else self._stop.reason,
             "fault": self._breaker.fault,
             "rests": self._rests(now_ms),
+            "resting": len(self._worklist.rests(now_ms)),
             "tally": dict(self._settling.tally) | {"attempts": self._begun},
             "run": self._settings.run,
             "terms": [term.summary(now_ms) for term in self._terms.values()],
@@ -123,6 +124,8 @@ class Dispatcher:
                 self._begin_stop(event, is_failure=False)
             case orders.WorkerExited():
                 self._exited(event)
+            case orders.Spent():
+                self._spent(event)
             case orders.Renewed(tokens):
                 self._keeping.renewed(tokens)
             case orders.Unanswered(token):
@@ -139,7 +142,12 @@ class Dispatcher:
 
     def _answered(
         self,
-        event: orders.Diagnosed | orders.Listed | orders.Shown | orders.Held | orders.Settled,
+        event: orders.Diagnosed
+        | orders.Listed
+        | orders.Shown
+        | orders.Held
+        | orders.Settled
+        | orders.Counted,
         request: DispatchRequest,
     ) -> None:
         match event:
@@ -153,6 +161,9 @@ class Dispatcher:
                 else:
                     request.term.notes = stories[0].notes if stories else ""
                     self._settling.step_done(request.term)
+            case orders.Counted():
+                if request.term is not None:
+                    self._counted(event, request.term)
             case orders.Held():
                 self._resume(event, request.asked_ms)
             case orders.Settled():
@@ -169,6 +180,10 @@ class Dispatcher:
         if request is not None and request.candidate is not None:
             self._claim_refused(request.candidate, failure_class)
             self._out.report("claim refused", said, request.candidate.name)
+        elif request is not None and isinstance(request.effect, orders.CountSpend):
+            self._out.report("spending not counted", said, request.effect.holder.name)
+            if request.term is not None and ends_lease(failure_class):
+                request.term.renew_ms = self._out.now.ms  # whether it is still ours
         elif request is not None and request.term is not None:
             self._settling.step_refused(request.term, failure_class, said)
         elif request is not None and isinstance(request.effect, orders.Expire):
@@ -188,6 +203,24 @@ class Dispatcher:
             return
         due_ms = now.ms + _DENIED_MS - _DENIED_MS * now.dice() // 4_000
         self._worklist.put_off(candidate.name, Pause(candidate.attempts, None, due_ms, _DENIED))
+
+    def _spent(self, event: orders.Spent) -> None:
+        for term in self._terms.values():
+            if term.worker != event.worker:
+                continue
+            for words in event.unsound:
+                self._out.report("spending not understood", words, term.name)
+            if event.spent:
+                token = self._out.new_token("spend")
+                self._out.send(token, orders.CountSpend(token, term.lease, event.spent), term=term)
+
+    def _counted(self, event: orders.Counted, term: Assignment) -> None:
+        """A worker hears of a budget that is used up as it does of a lost lease."""
+        if event.used:
+            what = "budget exceeded" if event.is_over else "budget warning"
+            self._out.report(what, "; ".join(event.used), term.name)
+        if event.is_over and term.phase is not Phase.SETTLING:
+            self._lose(term, "its budget is used up")
 
     def _lose(self, term: Assignment, detail: str) -> None:
         self._out.report("lease lost", detail, term.name)
@@ -227,6 +260,7 @@ class Dispatcher:
     def _known(self, term: Assignment, lease: orders.HeldIssue, asked_ms: int) -> None:
         """A worker's lease: how often it was tried, and how long it lasts."""
         term.attempt, term.labels, term.excused = lease.attempts, lease.labels, lease.excused
+        term.title, term.since_ms = lease.title, asked_ms - lease.held_ms
         term.asked_ms = max(term.asked_ms, asked_ms + lease.remaining_ms - self._timing.ttl_ms)
         if term.exit is not None:
             self._settling.ended(term, term.exit)
@@ -235,6 +269,7 @@ class Dispatcher:
         """A lease of ours whose worker is dead: an attempt that failed."""
         known = (lease.attempts, self._out.now.ms, lease.labels, lease.excused)
         term = self._keeping.take_up(lease.holder, *known)
+        term.title, term.since_ms = lease.title, self._out.now.ms - lease.held_ms
         self._settling.lay_down(term, "its worker did not outlive its dispatcher", term.tries)
 
     # --- looking and claiming -------------------------------------------------------------------
@@ -298,7 +333,9 @@ class Dispatcher:
         labels = tuple(event.issue.get("labels", ()))
         excused = event.issue.get("excused", 0)
         term = self._keeping.take_up(holder, event.attempt, asked_ms, labels, excused)
+        term.title = event.issue.get("title") or event.issue.get("kind", "")
         self._worklist.granted(holder.name)
+        self._tell_claim(term)
         candidate = None if request is None else request.candidate
         if candidate is None:
             self._settling.lay_down(term, "nobody waited for its claim any more", term.tries)
@@ -311,6 +348,12 @@ class Dispatcher:
             start = orders.StartWorker(holder, term.attempt, event.issue, term.until_ms)
             self._begun += 1
             self._out.put(start)
+
+    def _tell_claim(self, term: Assignment) -> None:
+        said = f"attempt {term.tries}, fence {term.lease.fence}, {term.worker}: {term.title}"
+        held = {"attempt": term.tries, "fence": term.lease.fence}
+        named = {"worker": term.worker, "title": term.title}
+        self._out.report("claimed", said, term.name, **held, **named)
 
     @property
     def _is_leaving(self) -> bool:

@@ -42,8 +42,10 @@ class Effects:
     def put(self, effect: Effect) -> None:
         self._effects.append(effect)
 
-    def report(self, what: str, detail: str, issue_id: str | None = None) -> None:
-        self.put(orders.Report(what, detail, issue_id))
+    def report(
+        self, what: str, detail: str, issue_id: str | None = None, **more: int | str
+    ) -> None:
+        self.put(orders.Report(what, detail, issue_id, more))
 
     # --- requests -------------------------------------------------------------------------------
 

@@ -10,11 +10,18 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ...contracts import RetryDecision, RetryPolicy, limits
 
 LABEL = "escalation"  # of issues that are filed here; no dispatcher takes one up by itself
 BLOCKED = "blocked"  # an action of jobs alone: the authority hands out no more of it by itself
+WORDS: Final = {  # for people, what an action of the policy comes to
+    "issue_discover": "escalated",
+    "mark_blocked": "blocked",
+    BLOCKED: "blocked",
+    "stop": "stop",
+}
 _MARK = "[harness-escalation]"
 _CLASS = re.compile(r"[a-z0-9]+(?:[._][a-z0-9]+)*")
 _CLASS_LENGTH_MAX = 128

@@ -148,8 +148,10 @@ class Issues(Dialect):
                 remaining_ms = -_since_ms(answer, lease["expiresAt"])
                 labels = tuple(issue.get("labels", ()))
                 holder = self.kind.held(issue)
-                excused = issue.get("excused", 0)
-                yield orders.HeldIssue(holder, issue["attempts"], remaining_ms, labels, excused)
+                known = (labels, issue.get("excused", 0), _since_ms(answer, lease["acquiredAt"]))
+                yield orders.HeldIssue(
+                    holder, issue["attempts"], remaining_ms, *known, issue["title"]
+                )
 
 
 def listing(issue: Answer) -> orders.Listing:

@@ -115,8 +115,9 @@ class Jobs(Dialect):
         held = self.kind.held(job)
         remaining_ms = job["lease"]["deadlineMs"] - answer["stamp"]["wallMs"]
         holder = dataclasses.replace(held, owner=f"{self.node}/{held.fence}")
-        excused = job.get("excused", 0)
-        return orders.HeldIssue(holder, job["attempts"], remaining_ms, excused=excused)
+        held_ms = answer["stamp"]["wallMs"] - job["lease"]["grantedMs"]
+        known = ((), job.get("excused", 0), held_ms, job["kind"])
+        return orders.HeldIssue(holder, job["attempts"], remaining_ms, *known)
 
 
 def policy_of(policy: RetryPolicy) -> RetryPolicy:

@@ -30,8 +30,9 @@ class Keeping:
         excused: int = 0,
     ) -> Assignment:
         now = self._out.now
-        more = {"attempt": attempt, "started_ms": now.ms, "labels": labels, "excused": excused}
-        term = Assignment.granted(holder, self._timing, asked_ms, now, **more)
+        more = {"attempt": attempt, "labels": labels, "excused": excused}
+        begun = {"started_ms": now.ms, "since_ms": now.ms}
+        term = Assignment.granted(holder, self._timing, asked_ms, now, **more, **begun)
         self.terms[holder.fence] = term
         return term
 

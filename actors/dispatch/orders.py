@@ -11,7 +11,7 @@ kind, to close is to complete, and to release is to yield.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..leasing.work_kind import HeldLease
@@ -124,6 +124,15 @@ class Amend:
     notes: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class CountSpend:
+    """What a worker has spent under its lease: `Counted` or `RequestRefused`."""
+
+    token: str
+    holder: HeldLease
+    spent: Mapping[str, int]  # as `spend.report` names it
+
+
 Ask = (
     AskDiagnostics
     | AskReady
@@ -136,6 +145,7 @@ Ask = (
     | Expire
     | Discover
     | Amend
+    | CountSpend
 )
 
 # --- asked of others ----------------------------------------------------------------------------
@@ -174,6 +184,7 @@ class Report:
     what: str
     detail: str
     issue_id: str | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)  # the same in members, for programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +307,8 @@ class HeldIssue:
     remaining_ms: int  # of the lease, when the authority looked
     labels: tuple[str, ...] = ()
     excused: int = 0  # of the attempts
+    held_ms: int = 0  # for so long, by then
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +334,15 @@ class Renewed:
 @dataclass(frozen=True, slots=True)
 class Settled:
     token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was spent is in the books; `used` are budgets near their end, in words."""
+
+    token: str
+    used: tuple[str, ...] = ()
+    is_over: bool = False  # a budget is used up, and the lease has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +380,15 @@ class WorkerExited:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """A worker says what it spent; of lines that say nothing, what is wrong with them."""
+
+    worker: str
+    spent: Mapping[str, int]
+    unsound: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StopDispatcher:
     """Claim nothing more, let workers go on for so long (None: to their end), then stop them."""
 
@@ -377,8 +408,10 @@ Event = (
     | Claimed
     | Renewed
     | Settled
+    | Counted
     | RequestRefused
     | Unanswered
     | WorkerExited
+    | Spent
     | StopDispatcher
 )

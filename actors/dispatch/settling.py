@@ -22,6 +22,7 @@ _UNPROVEN = frozenset(
         Reason.JOB_SNAPSHOT_MISSING,
     )
 )
+_DETAIL_LENGTH_MAX = 500  # of what a person is told at once
 _STABLE = (EndStep.CLOSE, EndStep.RELEASE)  # they say the same in every run, and so have one name
 
 
@@ -74,11 +75,10 @@ class Settling:
         term.phase, term.exit, term.failure = Phase.SETTLING, None, verdict.failure
         term.reason, term.handed_back = verdict.said, verdict.handed_back
         if verdict.failure is not None:
-            decision, detail = verdict.failure.decision, verdict.failure.detail
-            said = f"attempt {decision.attempt} of {decision.max_attempts}"
-            said += f": {escalation.matched(decision)}, {detail}"
-            what = "attempt failed" if decision.retry else decision.escalation_action
-            self._out.report(what, said, term.name)
+            self._tell_failure(term, verdict.failure)
+        elif verdict.steps != (EndStep.CLOSE,):
+            said = verdict.reason or ("not begun" if verdict.steps else "its lease is lost")
+            self._tell_end(term, "handed back" if verdict.steps else "ended", said)
         if verdict.rests is not None:
             now_ms, dice = self._out.now.ms, self._out.now.dice()
             # Hand-backs are no tries; still, the more of them, the longer it rests.
@@ -87,12 +87,17 @@ class Settling:
             excused = term.excused + verdict.handed_back
             pause = Pause(term.attempt, excused, due_ms, verdict.reason or RETRY)
             self._worklist.put_off(term.name, pause)
+            rest_ms = due_ms - now_ms
+            self._out.report("retry", f"in {_seconds(rest_ms)}", term.name, retryMs=rest_ms)
         term.steps.clear()
         term.steps.extend(verdict.steps)
         self._next_step(term)
 
     def step_done(self, term: Assignment) -> None:
-        term.steps.popleft()
+        if term.steps.popleft() is EndStep.CLOSE:
+            self.tally["done"] += 1
+            self._breaker.works(term.lease)
+            self._tell_end(term, "done", f"attempt {term.tries}")
         self._next_step(term)
 
     def _next_step(self, term: Assignment) -> None:
@@ -122,10 +127,22 @@ class Settling:
             self.tally["escalated"] += action == "issue_discover"
         elif term.handed_back:
             self.tally["handedBack"] += 1
-        elif decision is None and not term.reason:
-            self.tally["done"] += 1
-            self._breaker.works(term.lease)
-            self._out.report("done", f"attempt {term.tries}", term.name)
+
+    def _tell_failure(self, term: Assignment, failure: FailedAttempt) -> None:
+        decision, matched = failure.decision, escalation.matched(failure.decision)
+        said = f"attempt {decision.attempt} of {decision.max_attempts}: {matched}"
+        said += f", {escalation.shortened(failure.detail, _DETAIL_LENGTH_MAX)}"
+        more: dict[str, int | str] = {"attemptsMax": decision.max_attempts, "failureClass": matched}
+        self._tell_end(term, "attempt failed", said, **more)
+        if not decision.retry:
+            action = escalation.escalation_of(decision, term.labels)
+            self._tell_end(term, escalation.WORDS[action], said, **more)
+
+    def _tell_end(self, term: Assignment, what: str, said: str, **more: int | str) -> None:
+        """How it ended, and how long it ran."""
+        ran_ms = self._out.now.ms - term.since_ms
+        said += f", after {_seconds(ran_ms)}"
+        self._out.report(what, said, term.name, attempt=term.tries, ranMs=ran_ms, **more)
 
     def step_refused(self, term: Assignment, failure_class: str, said: str) -> None:
         step = term.steps[0]
@@ -146,3 +163,7 @@ class Settling:
             term.steps.clear()
             term.steps.append(EndStep.RELEASE)
             self._next_step(term)
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms // 1_000}.{ms % 1_000 // 100} s"

@@ -30,6 +30,8 @@ _IDLE_SECONDS = 0.25  # between two looks at a journal that stands still
 _STIRRING = frozenset(
     {
         "approval.give",
+        "budget.clear",
+        "budget.set",
         "dep.remove",
         "dep.replace",
         "issue.add",
@@ -45,12 +47,19 @@ _STIRRING = frozenset(
         "policy.set",
     }
 )
-# Actions that take leases from holders who do not know of it.
-_TAKING = frozenset({"issue.cancel", "issue.lease_break", "job.cancel", "pause.set"})
+# Actions that may take leases from holders who do not know of it.
+_TAKING = frozenset(
+    {"issue.cancel", "issue.lease_break", "job.cancel", "pause.set", "spend.report"}
+)
+# Actions by which people steer work.
+_STEERING = frozenset(
+    {"approval.ask", "approval.give", "issue.cancel", "issue.retry", "job.cancel", "job.retry"}
+    | {"pause.clear", "pause.set"}
+)
 # Lanes in which all but a claim may make a job claimable, or a worker fit to claim it.
 _JOB_LANES = (
-    *("approval.", "coordinator.", "job.", "limit.", "node.", "pause.", "policy.", "route."),
-    *("schedule.", "spec."),
+    *("approval.", "budget.", "coordinator.", "job.", "limit.", "node.", "pause.", "policy."),
+    *("route.", "schedule.", "spec."),
 )
 
 # Actions after which there may be a spec to make jobs of, or a job to dispatch.
@@ -141,13 +150,21 @@ def stirs_jobs(row: journal.Row) -> bool:
 
 
 def taken(rows: Sequence[journal.Row]) -> Iterator[str]:
-    """The resources whose lease an operator took from its holder."""
+    """The resources whose lease an operator or a budget took from its holder."""
     for row in rows:
         effect = _effect(row)
         if effect["action"] in _TAKING and effect["resultClass"] == "accepted":
             for change in orjson.loads(row.changes):
                 if change["change"] == "lease.dropped":
                     yield change["resource"]
+
+
+def steered(rows: Sequence[journal.Row]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What people said about work in some rows: the action, and the answer that they got."""
+    for row in rows:
+        answer: dict[str, Any] = orjson.loads(row.response)
+        if answer["action"] in _STEERING and answer["result"] == "accepted":
+            yield answer["action"], answer
 
 
 def _effect(row: journal.Row) -> dict[str, Any]:

@@ -37,6 +37,8 @@ from ..process.guard.descendants import now_ms
 from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
 from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
 from .attempts import Attempt, begun, check_logs, write_record
+from .spending import VARIABLE as SPEND_VARIABLE
+from .spending import SpendFile, spend_members
 
 HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its work handed back
 
@@ -147,6 +149,7 @@ class Runner:
         self._signal: int | None = None
         self._attempt: Attempt | None = None
         self._artifacts: Path | None = None  # where the command says what it has produced
+        self._spending: SpendFile  # and what it spends; from the claim on
 
     def run(self) -> Outcome:
         if self._task.keep_log:
@@ -164,10 +167,12 @@ class Runner:
             if self._task.keep_log:
                 fresh = begun(self._state_dir, held.title, held.attempt)
                 self._attempt = opened.enter_context(fresh)
-            if self._task.family == "job":
-                self._artifacts = opened.enter_context(artifacts_file())
+            left = opened.enter_context(artifacts_file())
+            self._artifacts = left if self._task.family == "job" else None
+            self._spending = SpendFile(left.with_name("spend"))
             group = opened.enter_context(ProcessGroup(self._command(held)))
             self._attend(group)
+            self._count(group, is_over=True)
             outcome = self._settle(group.ended)
             self._write_down(outcome)
             while not group.drain(_LOOK_MS) and not self._hear():
@@ -234,6 +239,30 @@ class Runner:
         if standing.failure is not None:
             self._give_up(group, standing.failure, standing.diagnostic)
 
+    def _count(self, group: ProcessGroup, *, is_over: bool = False) -> None:
+        """Report what the command says that it spent; a budget that is used up ends the lease."""
+        held, spent = self._holding.lease, None
+        if self._lost is None and not self._closed:
+            spent = self._spending.look(self._tell, is_over=is_over)
+        if spent is None:
+            return
+        payload = self._kind.proof(held) | spend_members(spent)
+        try:
+            answer = self._request("spend.report", payload)
+        except (Unavailable, OSError) as error:
+            self._tell(f"{held.title}: what it spent was not counted: {error}")
+            return
+        if answer["result"] != "accepted":
+            self._tell(f"{held.title}: what it spent was not counted: {answer['diagnostic']}")
+            return
+        for use in answer["budgets"]:
+            if use["state"] != "within":
+                words = f"{use['percent']} % of the budget {use['scope']} per {use['per']}"
+                self._tell(f"{held.title}: {words}")
+        if answer["stopped"]:
+            words = "its budget is used up, and the command was stopped"
+            self._give_up(group, Reason.BUDGET_EXCEEDED.wire, words)
+
     def _give_up(self, group: ProcessGroup, failure: str, diagnostic: str) -> None:
         """The lease is gone. If the command itself closed its work, it may take a bow."""
         if failure in self._kind.settled and self._closed_by_us():
@@ -263,6 +292,7 @@ class Runner:
         env = for_worker(os.environ if task.env is None else task.env)
         if self._artifacts is not None:
             env[VARIABLE] = str(self._artifacts)
+        env[SPEND_VARIABLE] = str(self._spending.path)
         return Command(
             task.argv,
             env={**env, **held.environment(self._state_dir)},
@@ -294,6 +324,7 @@ class Runner:
                 self._renew(group)
             elif now_ms() >= self._look_at_ms:
                 self._look(group)
+                self._count(group)
 
     def _hear(self) -> list[int]:
         """Signals that came meanwhile; the first one is remembered."""

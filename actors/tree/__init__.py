@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..dispatch.worklist import Wanted as Wanted
     from ..otp.carriers.process import AlreadyRunning as AlreadyRunning
     from ..otp.carriers.process import end_by_force as end_by_force
+    from ..run.webhook import webhook_problem as webhook_problem
     from ..specs.job_file_format import JOB_FOLDER as JOB_FOLDER
     from .control import NoTree as NoTree
     from .control import ask as ask
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .plan import Plan as Plan
     from .plan import handler_command as handler_command
     from .plan import shell_command as shell_command
+    from .plan import webhook_command as webhook_command
     from .preflight import problem as problem
 
 _HOMES = {
@@ -53,6 +55,8 @@ _HOMES = {
     "listing": "..dispatch.issue_calls",
     "problem": ".preflight",
     "shell_command": ".plan",
+    "webhook_command": ".plan",
+    "webhook_problem": "..run.webhook",
 }
 
 __all__ = [
@@ -73,6 +77,8 @@ __all__ = [
     "listing",
     "problem",
     "shell_command",
+    "webhook_command",
+    "webhook_problem",
 ]
 
 

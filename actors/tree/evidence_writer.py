@@ -20,11 +20,12 @@ from ..run.evidence_process import (
     TURN_ROWS_MAX,
     EvidenceWriter,
     done,
+    steered,
     stirs,
     stirs_jobs,
     taken,
 )
-from . import chain_runner, job_dispatcher, scheduler
+from . import chain_runner, job_dispatcher, news, scheduler
 from .plan import Plan
 
 NAME: Final = "evidence_writer"
@@ -73,6 +74,9 @@ class EvidenceCell(GenServer):
             family, _, name = resource.partition("/")
             if family in self._listeners:
                 self.cast(self._listeners[family], Doubt(name))
+        for action, answer in steered(rows):
+            what, detail, about = _said(action, answer)
+            news.tell(self.cell, "steering", what, detail, **about)
         if any(map(stirs, rows)):
             self.cast(self._listener, Wake())
         if any(map(stirs_jobs, rows)):
@@ -115,3 +119,44 @@ class EvidenceCell(GenServer):
 
     def _known(self) -> dict[str, Any]:
         return {"seq": self._writer.seq, "rows": self.rows}
+
+
+# --- what people said ---------------------------------------------------------------------------
+
+_WORDS = {
+    "approval.ask": "waits for approval",
+    "issue.cancel": "cancelled",
+    "issue.retry": "brought back",
+    "job.cancel": "cancelled",
+    "job.retry": "brought back",
+    "pause.clear": "unpaused",
+    "pause.set": "paused",
+}
+
+
+def _said(action: str, answer: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """What happened, by whom and why, and to which work."""
+    if "pause" in answer:
+        pause = answer["pause"]
+        by, why = (pause["byName"], pause["reason"]) if action == "pause.set" else ("", "")
+        about: dict[str, Any] = {"scope": pause["scope"]}
+        if count := answer.get("handedBackCount"):
+            about["handedBack"] = count
+    elif "job" in answer:
+        job = answer["job"]
+        by, why = job.get("steeredBy", ""), job.get("reason", "")
+        about = {"job": job["jobId"]}
+    else:
+        issue = answer["issue"]
+        by, why = (issue.get("steered", {}).get(name, "") for name in ("byName", "reason"))
+        about = {"issue": issue["id"]}
+    what = _WORDS.get(action) or _ruling(answer)
+    said = [about["scope"]] if "scope" in about else []
+    said += [f"{about['handedBack']} handed back"] if "handedBack" in about else []
+    said += ([f"by {by}"] if by else []) + ([why] if why else [])
+    return what, ", ".join(said), about | ({"by": by} if by else {}) | ({"why": why} if why else {})
+
+
+def _ruling(answer: dict[str, Any]) -> str:
+    """Approved, or rejected."""
+    return str((answer.get("issue") or answer["job"])["approval"])

@@ -40,6 +40,7 @@ from . import (
     job_loop,
     lease_dispatcher,
     lease_loop_cell,
+    news,
     scheduler,
     tree,
 )
@@ -49,7 +50,6 @@ STOP_MS: Final = 60_000
 _START_MS = 60_000
 _LOOK_MS = 2_000
 _LOOKED_AT_MAX = 64  # children of one supervisor that a picture asks how they are
-_TOLD = frozenset({"dispatch", "rounds"})  # the kinds of report that are for people
 _TOLD_MAX = 200
 
 
@@ -63,7 +63,8 @@ class Tree:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._system = Troupe(plan.run_dir)
-        self._told = report_file.ReportTail(self._system.reports, _TOLD, _TOLD_MAX)
+        self._told = report_file.ReportTail(self._system.reports, news.KINDS, _TOLD_MAX)
+        self._fresh = report_file.ReportTail(self._system.reports, news.KINDS, None)
         self._control: control.Server | None = None
         self._ref: Ref | None = None
         self._begun = time.monotonic()
@@ -109,6 +110,10 @@ class Tree:
     def reports(self) -> list[dict[str, Any]]:
         """What the loops have told, also those that have died since; the newest last."""
         return self._told.rows()
+
+    def news(self) -> list[dict[str, Any]]:
+        """What was told since the last time that this was asked, all of it."""
+        return self._fresh.take()
 
     def picture(self) -> dict[str, Any]:
         """What is where, for people and programs."""

@@ -40,11 +40,10 @@ from ..otp import (
     StartChild,
     WhichChildren,
     Word,
-    report,
 )
 from ..otp.identity import Identity, ticks_of
 from ..process.guard.descendants import now_ms
-from . import worker
+from . import news, notifier, worker
 from .plan import Plan
 
 NAME: Final = "lease_dispatcher"
@@ -136,7 +135,7 @@ class LeaseDispatcher(GenServer):
                 self._exited(message)
             case worker.Begun(name, pid, warden_pid):
                 self._begun(name, [pid, warden_pid])
-            case orders.Wake() | orders.Doubt() | orders.StopDispatcher():
+            case orders.Wake() | orders.Doubt() | orders.Spent() | orders.StopDispatcher():
                 self._step(message)
             case _:
                 return super().handle_cast(message)
@@ -249,8 +248,8 @@ class LeaseDispatcher(GenServer):
                 case orders.ExtendWorkers(until_ms):
                     for name, until in until_ms:
                         self._tell(name, worker.Extend(name, until))
-                case orders.Report(what, detail, issue_id):
-                    self._report(what, detail, issue_id)
+                case orders.Report(what, detail, issue_id, more):
+                    self._report(what, detail, issue_id, **more)
                 case orders.Stopped():
                     self._stopped(effect)
                 case _:
@@ -265,11 +264,13 @@ class LeaseDispatcher(GenServer):
             code = Exit.FAILED if effect.is_failure else Exit.OK
             self.leave(ExitReason("shutdown", effect.reason, code))
 
-    def _report(self, what: str, detail: str, issue_id: str | None = None) -> None:
-        row: dict[str, Any] = {"kind": "dispatch", "at_ms": self.cell.now_ms(), "what": what}
-        row |= {"detail": detail, self.subject: issue_id}
+    def _report(
+        self, what: str, detail: str, issue_id: str | None = None, **more: int | str
+    ) -> None:
+        row = news.tell(self.cell, "dispatch", what, detail, **{self.subject: issue_id}, **more)
         self._told.append(row)
-        report.emit(self.cell, row)
+        if self._plan.hooks:
+            self.cast(notifier.NAME, notifier.Told(row))
 
     # --- workers --------------------------------------------------------------------------------
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..dispatch.orders import Wake
-from ..otp import Caller, Exited, ExitReason, GenServer, Next, Word, report
+from ..otp import Caller, Exited, ExitReason, GenServer, Next, Word
 from ..process.guard.descendants import now_ms
 from ..specs.lease_loop import RoundsReport
 from ..specs.shell import Shift
+from . import news
 from .plan import Plan
 
 SHUTDOWN_MS: Final = 20_000  # to give back what is held, and for a turn that is under way
@@ -86,10 +87,8 @@ class RoundsCell(GenServer):
 
     def tell(self, said: RoundsReport) -> None:
         """Keep it for people."""
-        row: dict[str, Any] = {"kind": "rounds", "at_ms": self.cell.now_ms(), "what": said.what}
-        row |= {"detail": said.detail, "issue": said.subject}
+        row = news.tell(self.cell, "rounds", said.what, said.detail, issue=said.subject)
         self._told.append(row)
-        report.emit(self.cell, row)
 
     def _set_alarm(self, pause_ms: int) -> None:
         if self._timer is not None:

@@ -35,6 +35,7 @@ class Plan:
     schedules: bool = False  # what is due is made
     stop_after: int = STOP_AFTER_DEFAULT  # pieces of work that fail in one way, in a row
     policy: RetryPolicy = field(default_factory=retry_policy)
+    hooks: tuple[tuple[str, tuple[str, ...]], ...] = ()  # `escalation` or `done`, and what is run
 
     def __post_init__(self) -> None:
         runs = self.argv or self.door or self.kinds or self.job_files or self.schedules
@@ -87,6 +88,12 @@ _HANDLERS = (sys.executable, "-m", "understudy.actors.handlers")
 def shell_command(text: str) -> tuple[str, ...]:
     """A command line as people write it."""
     return (*SHELL, text)
+
+
+def webhook_command(url: str, secret: Path | None) -> tuple[str, ...]:
+    """A hook that posts what it is told, signed with the secret in a file."""
+    signed = (str(secret),) if secret else ()
+    return (sys.executable, "-m", "understudy.actors.run.webhook", url, *signed)
 
 
 def handler_command(name: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from . import (
     job_dispatcher,
     job_loop,
     lease_dispatcher,
+    notifier,
     scheduler,
 )
 from .plan import Plan
@@ -52,6 +53,7 @@ def children(plan: Plan) -> tuple[ChildSpec, ...]:
                 evidence_writer.NAME,
             ),
         ),
+        *((notifier.child(plan),) if plan.hooks else ()),
         *work,
         *((gateway.child(plan),) if plan.door else ()),
         *((chain_runner.child(plan), job_dispatcher.child(plan)) if plan.job_files else ()),

@@ -11,21 +11,25 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import orjson
 
-from ..dispatch.orders import StartWorker, StopWorker, WorkerExited
+from ..dispatch.orders import Spent, StartWorker, StopWorker, WorkerExited
 from ..leasing.work_kind import HeldLease, for_worker
 from ..otp import Caller, Exited, ExitReason, GenServer, Next, Readable, Word
 from ..process.port import Command, Ended, ProcessGroup, keeper
 from ..run.attempts import Attempt, begun, write_record
+from ..run.spending import VARIABLE as SPEND_VARIABLE
+from ..run.spending import SpendFile, spend_members
 from .plan import Plan
 
 UNAVAILABLE: Final = "executor_unavailable"  # as the retry policy knows it
 _LOOK_MS = 25  # between looks whether it has ended, where its end does not wake us
 _WATCHED_MS = 1_000  # where it does
 _SAY_AGAIN_MS = 1_000
+_UNSOUND_MAX = 5  # of the lines of one look that say nothing
 _TAIL_BYTES = 400  # of what it printed, for a person who reads why it failed
 
 
@@ -86,6 +90,7 @@ class WorkerJob:
     attempt: Attempt
     group: ProcessGroup
     opened: ExitStack  # closes the two
+    spending: SpendFile
     is_halted: bool = False
 
     @property
@@ -172,7 +177,7 @@ class Worker(GenServer):
             opened.close()
             self._finish(_not_started(order.holder.owner, str(error)))
             return
-        self._job = WorkerJob(order, attempt, group, opened)
+        self._job = WorkerJob(order, attempt, group, opened, SpendFile(_spent(attempt)))
         self._wait(self._job)
 
     def _words(self, order: StartWorker) -> tuple[str, ...]:  # noqa: ARG002 - for subclasses
@@ -187,7 +192,9 @@ class Worker(GenServer):
         plan = self._plan
         return Command(
             self._words(order),
-            env=for_worker(os.environ) | self._environment(order, attempt),
+            env=for_worker(os.environ)
+            | self._environment(order, attempt)
+            | {SPEND_VARIABLE: str(_spent(attempt))},
             cwd=plan.cwd,
             stdin=orjson.dumps(dict(order.issue), option=orjson.OPT_APPEND_NEWLINE),
             log=attempt.path,
@@ -201,6 +208,7 @@ class Worker(GenServer):
         if known is None and job.group.pid is not None:
             pids = (job.group.pid, job.group.warden_pid)
             self.cast(self._dispatcher, Begun(job.worker, *pids))
+        self._count(job, is_over=ended is not None)
         if ended is None:
             self._wait(job)
             return
@@ -208,6 +216,14 @@ class Worker(GenServer):
         self._write_down(job, ended, exited)
         self._close(job)
         self._finish(exited)
+
+    def _count(self, job: WorkerJob, *, is_over: bool) -> None:
+        """Say what the command spent since the last look."""
+        unsound: list[str] = []
+        spent = job.spending.look(unsound.append, is_over=is_over)
+        if spent is not None or unsound:
+            members = {} if spent is None else spend_members(spent)
+            self.cast(self._dispatcher, Spent(job.worker, members, tuple(unsound[:_UNSOUND_MAX])))
 
     def _wait(self, job: WorkerJob) -> None:
         pause_ms = _WATCHED_MS if self.cell.watch(job.group.fileno()) else _LOOK_MS
@@ -270,6 +286,11 @@ class Worker(GenServer):
             return Doing(exited=self._exited)
         group = self._job.group
         return Doing(self._job.order.holder, group.pid, group.warden_pid, self._exited)
+
+
+def _spent(attempt: Attempt) -> Path:
+    """Where the command says what it spends; it goes when the log goes."""
+    return attempt.path.with_name(f"{attempt.path.name}.spend")
 
 
 def _tail(attempt: Attempt) -> str:

@@ -171,6 +171,7 @@ class World:
             self._operator_cancels,
             self._operator_pauses,
             self._operator_pauses,
+            self._approval_is_wanted,
             self._news,
         ]
 
@@ -208,14 +209,21 @@ class World:
             self.excused[issue] += 1
 
     def _operator_cancels(self) -> None:
-        """Renewals may be on their way; what was cancelled comes back, with attempts anew."""
-        issue = self.random.choice(sorted(self.natures))
-        if self.process is None or self._statuses()[issue] not in ("open", "in_progress"):
+        """Renewals may be on their way; what is cancelled already comes back."""
+        if self.process is None or self._retry_cancelled():
             return
-        self._operate("issue.cancel", {"id": issue})
-        self._operate("issue.retry", {"id": issue})
-        self._take([issue])
-        self.excused[issue] = max(self.excused[issue], self.runs[issue])
+        issue = self.random.choice(sorted(self.natures))
+        if self._statuses()[issue] in ("open", "in_progress"):
+            self._operate("issue.cancel", {"id": issue})
+            self._take([issue])
+
+    def _retry_cancelled(self) -> bool:
+        """With attempts anew."""
+        found = [each for each, status in self._statuses().items() if status == "cancelled"]
+        for issue in found:
+            self._operate("issue.retry", {"id": issue})
+            self.excused[issue] = max(self.excused[issue], self.runs[issue])
+        return bool(found)
 
     def _operator_pauses(self) -> None:
         """Claims may be on their way; what is paused already goes on."""
@@ -234,6 +242,32 @@ class World:
         for issue in issues:
             self.excused[issue] += 1
             self._deliver(self.random.randrange(len(self.trees)), (orders.Doubt(issue),))
+
+    def _approval_is_wanted(self) -> None:
+        """Claims may be on their way. Before a person says yes, some who may not say it."""
+        if self.process is None:
+            return
+        waiting = self._unapproved()
+        if not waiting:
+            self._want_approval()
+        for each in waiting:
+            self._approve(each)
+
+    def _want_approval(self) -> None:
+        self._operate("approval.ask", {"id": self.random.choice(sorted(self.natures))})
+
+    def _unapproved(self) -> list[dict[str, str]]:
+        """What waits for a person, as it is named in a request."""
+        return [{"id": each} for each in sorted(self.book.unapproved)]
+
+    def _approve(self, named: dict[str, str]) -> None:
+        assert self.process is not None
+        ruling = named | {"decision": "approved"}
+        agent = asked("approval.give", ruling, context={"agent": {"name": "eve"}})
+        tree = asked("approval.give", ruling, door="coordinator")
+        for answer in self.process.submit([agent, tree])[0]:
+            must(b'"rejected"' in answer, "somebody approved who may not")
+        self._operate("approval.give", ruling)
 
     def _is_held(self, issue: str) -> bool:
         assert self.process is not None
@@ -487,14 +521,23 @@ class World:
         for tree in self.trees:
             tree.paused_until_ms = -1
         self._turn()
-        if self.process is not None and self.process.state.pauses:
-            self._operate("pause.clear", {})
+        if self.process is not None:
+            self._relent()
         end_ms = self.now + self.quiet_ms
         while self.now < end_ms:
             if self._is_settled():
                 return
             self._turn()
         raise Violation(f"it never ends: {self._statuses()}")
+
+    def _relent(self) -> None:
+        """What operators withhold goes on."""
+        assert self.process is not None
+        if self.process.state.pauses:
+            self._operate("pause.clear", {})
+        self._retry_cancelled()
+        for each in self._unapproved():
+            self._approve(each)
 
     def _is_settled(self) -> bool:
         if self.process is None or any(tree.workers for tree in self.trees):

@@ -15,21 +15,35 @@ from understudy.actors.dispatch.dialect import Dialect
 from understudy.actors.dispatch.job_calls import Jobs, policy_of
 from understudy.actors.dispatch.kinds import Kinds
 from understudy.authority.journal.journal import Row
+from understudy.authority.law.scope import approval_of
 from understudy.authority.views.replay import replay
-from understudy.contracts import JobState, RetryPolicy, excused_of, is_spent, limits, retry_policy
+from understudy.contracts import (
+    Approval,
+    JobState,
+    RetryPolicy,
+    excused_of,
+    is_spent,
+    job_resource,
+    limits,
+    retry_policy,
+)
 
 KINDS = ("k.a", "k.b", "m")
 # Those that time out at each of sixteen attempts show nothing that others do not.
 NATURES = [each for each in ALL_NATURES if each.name not in ("endless", "failing", "hopeless")]
+CANCELS = 0.5  # of the times that an operator thinks of it: no job comes back
 HANDLED = Kinds.of([("k.", ("true",)), ("m", ("true",))])
 
 
 class JobBook(Book):
     """Who holds which job, read from the disk."""
 
+    family = "job"
     grants: Counter[str]
     kinds: dict[str, str]  # of jobs that were granted
     bounds: dict[str, int]  # how many of a kind, or below a prefix, may be held at once
+    wanted: tuple[str, ...]  # kinds that wait for a person
+    approved: set[str]
 
     def _accepted(
         self, action: str, payload: dict[str, Any], answer: dict[str, Any], row: Row
@@ -46,6 +60,15 @@ class JobBook(Book):
                 self.bounds[payload["kind"]] = payload["concurrency"]
             case "limit.clear":
                 del self.bounds[payload["kind"]]
+            case "job.cancel":
+                self.terms.pop(job, None)
+                self.cancelled.add(job)
+            case "pause.set" | "pause.clear":
+                self._paused(action, payload, answer, row)
+            case "policy.set":
+                self.wanted = tuple(each.removeprefix("kind/") for each in payload["approve"])
+            case "approval.give":
+                self.approved.add(job)
             case "job.complete":
                 self._held(term, payload, row)
                 must(job not in self.closed, f"row {row.seq}: {job} was done twice")
@@ -70,7 +93,11 @@ class JobBook(Book):
 
     def _granted(self, job: str, term: Term | None, lease: dict[str, Any], row: Row) -> None:
         must(job not in self.closed, f"row {row.seq}: done work was handed out")
+        must(job not in self.cancelled, f"row {row.seq}: cancelled work was handed out")
         if term is None:
+            self._free_to_begin(job, row)
+            unapproved = job not in self.approved and self.kinds[job].startswith(self.wanted)
+            must(not unapproved, f"row {row.seq}: unapproved work was handed out")
             must(lease["fence"] > self.fence, f"row {row.seq}: its fence does not grow")
             self.fence = lease["fence"]
             self.grants[job] += 1
@@ -93,6 +120,7 @@ class JobWorld(World):
         book = JobBook()
         book.grants = Counter()
         book.kinds, book.bounds = {}, {}
+        book.wanted, book.approved = (), set()
         return book
 
     def _dialect(self, tree: Tree) -> Dialect:
@@ -104,9 +132,37 @@ class JobWorld(World):
     # --- what goes wrong here alone -------------------------------------------------------------
 
     def _faults(self) -> list[Any]:
-        of_issues = (self._operator_breaks, self._operator_cancels, self._operator_pauses)
-        there = [each for each in super()._faults() if each not in of_issues]
+        there = [each for each in super()._faults() if each != self._operator_breaks]
         return [*there, self._route_changes, self._stranger_claims, self._limit_changes]
+
+    def _operator_cancels(self) -> None:
+        """Once and for all; renewals may be on their way."""
+        job = self.random.choice(sorted(self.natures))
+        if self.process is not None and self.random.random() < CANCELS:
+            self._operate("job.cancel", {"jobId": job})
+            self._take([job])
+
+    def _retry_cancelled(self) -> bool:
+        return False
+
+    def _want_approval(self) -> None:
+        scopes = self.random.choice(([], ["kind/m"], ["kind/k.", "kind/m"]))
+        self._operate("policy.set", {"approve": scopes})
+
+    def _relent(self) -> None:
+        """What is claimed now and comes back later waits for nobody, either."""
+        self._operate("policy.set", {"approve": []})
+        super()._relent()
+
+    def _unapproved(self) -> list[dict[str, str]]:
+        assert self.process is not None
+        state = self.process.state
+        pending = [each for each in state.lane.jobs.values() if each.state is JobState.PENDING]
+        return [{"jobId": x.job_id} for x in pending if approval_of(state, x) == Approval.WAITING]
+
+    def _is_held(self, job: str) -> bool:
+        assert self.process is not None
+        return job_resource(job) in self.process.state.leases
 
     def _limit_changes(self) -> None:
         if self.process is not None:
@@ -143,7 +199,8 @@ class JobWorld(World):
         if self.process is None or any(tree.workers for tree in self.trees):
             return False
         return all(
-            status in ("completed", "blocked", "waiting") for status in self._statuses().values()
+            status in ("completed", "cancelled", "blocked", "waiting")
+            for status in self._statuses().values()
         ) and not any(self._will_be_freed(job) for job in self.natures)
 
     def _will_be_freed(self, job: str) -> bool:

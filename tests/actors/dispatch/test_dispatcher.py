@@ -103,7 +103,7 @@ def test_a_living_worker_is_adopted_and_its_lease_renewed_at_once() -> None:
     assert not hand.asks(orders.StartWorker, orders.StopWorker)
     assert hand.dispatcher.summary(0)["free"] == 1
     hand.exits(OLD, 1)
-    assert "attempt 2 of 3" in hand.take(orders.Report)[-1].detail
+    assert "attempt 2 of 3" in hand.take(orders.Report)[-2].detail
 
 
 def test_how_long_an_adopted_worker_may_go_on_is_what_the_authority_says() -> None:

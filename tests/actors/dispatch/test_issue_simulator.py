@@ -10,6 +10,9 @@ from tests.actors.dispatch.issue_world import World
 from tests.fakes.seeds import Mutant, find, for_mutants, in_chunks, run_all
 from understudy.actors.dispatch import dispatcher, escalation, settling, verdict
 from understudy.actors.leasing import outstanding, renewing
+from understudy.authority.law import agents, lease, scope
+
+FINDERS = (182, 189)  # worlds that notice what few others do
 
 
 def run(seed: int) -> str:
@@ -45,6 +48,10 @@ MUTANTS = [
     (verdict, "judge", '"handed back", handed_back=True', '"handed back"'),
     (dispatcher, "Dispatcher._hunt", "self._breaker.fault is not None", "False"),
     (verdict, "failed", "EndStep.READ, EndStep.FILE, EndStep.BLOCK", "EndStep.READ, EndStep.BLOCK"),
+    (lease, "_steered", "if is_cancelled(issue):", "if False:"),
+    (scope, "pause_of", "if not state.pauses:", "if True:"),
+    (scope, "approval_of", "if work.approval is not UNSET:", "if False:"),
+    (agents, "admit", "action.action not in agent.grants", "False"),
 ]
 
 
@@ -52,4 +59,4 @@ MUTANTS = [
 def test_a_broken_rule_does_not_survive_the_simulator(
     monkeypatch: pytest.MonkeyPatch, mutant: Mutant
 ) -> None:
-    find(monkeypatch, mutant, run, 150)
+    find(monkeypatch, mutant, run, 150, FINDERS)

@@ -9,7 +9,8 @@ import pytest
 from tests.actors.dispatch.job_world import JobWorld
 from tests.fakes.seeds import Mutant, find, for_mutants, in_chunks, run_all
 from understudy.actors.dispatch import dispatcher, verdict
-from understudy.authority.law.jobs import job_index
+from understudy.authority.law import agents, scope
+from understudy.authority.law.jobs import job, job_index
 
 
 def run(seed: int) -> str:
@@ -29,6 +30,10 @@ MUTANTS = [
     (dispatcher, "Dispatcher._free", "- len(self._out.claims())", ""),
     (verdict, "judge", "(EndStep.CLOSE,)", "(EndStep.RELEASE,)"),
     (job_index, "JobIndex.count_held", "if not turn:", "if turn >= 0:"),
+    (job, "find", "job.state is JobState.CANCELLED", "False"),
+    (scope, "pause_of", "if not state.pauses:", "if True:"),
+    (scope, "approval_of", "wanted is UNSET or not wanted", "True"),
+    (agents, "admit", "action.action not in agent.grants", "False"),
 ]
 
 

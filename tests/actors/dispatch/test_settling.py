@@ -23,12 +23,44 @@ def test_a_worker_that_ends_well_closes_its_issue(hand: StageHand) -> None:
     assert hand.dispatcher.summary(0)["free"] == 2
 
 
+def test_what_was_claimed_and_done_is_told_once_with_how_long_it_ran(hand: StageHand) -> None:
+    holder = hand.running()
+    [claimed] = hand.take(orders.Report)
+    assert (claimed.what, claimed.more["worker"]) == ("claimed", holder.owner)
+    hand.passes(1_250)
+    hand.exits(holder, 0)
+    assert not hand.asks(orders.Report), "the authority has not heard of it"
+    hand.tell(orders.Settled(hand.one(orders.CloseWork).token))
+    done = hand.one(orders.Report)
+    assert (done.what, done.detail, done.issue_id) == ("done", "attempt 1, after 1.2 s", "a")
+    assert done.more == {"attempt": 1, "ranMs": 1_250}
+    assert hand.dispatcher.summary(0)["tally"] == {"done": 1, "attempts": 1}
+
+
+def test_a_worker_whose_lease_was_lost_has_done_nothing(hand: StageHand) -> None:
+    holder = hand.running()
+    hand.passes(11_000)
+    hand.effects.clear()
+    hand.tell(orders.Doubt("a"))
+    [renewal] = hand.one(orders.RenewMany).renewals
+    hand.tell(orders.RequestRefused(renewal.token, "lease_missing", "it was cancelled"))
+    hand.exits(holder, 0)
+    assert [each.what for each in hand.take(orders.Report)] == ["lease lost", "ended"]
+    assert hand.dispatcher.summary(0)["tally"] == {"attempts": 1}
+
+
 def test_an_issue_that_was_handed_back_rests_and_is_no_failure(hand: StageHand) -> None:
     holder = hand.running(attempt=7)
     hand.effects.clear()
     hand.exits(holder, 75)
     hand.tell(orders.Settled(hand.one(orders.Release).token))
-    assert not hand.asks(orders.Report)
+    told, retry = hand.take(orders.Report)
+    assert (told.what, told.detail, told.issue_id) == (
+        "handed back",
+        "handed back, after 0.0 s",
+        "a",
+    )
+    assert (retry.what, retry.more) == ("retry", {"retryMs": 120_000})
     rested_ms = hand.now_ms + 120_000  # as long as the policy lets anybody wait
     while not hand.asks(orders.Claim):
         hand.lists("a", attempts=7, excused=1)
@@ -52,13 +84,16 @@ def test_a_failed_attempt_is_released_until_the_last_which_is_escalated_once(
         holder = hand.running(attempt=attempt)
         hand.effects.clear()
         hand.exits(holder, **end)
-        assert failure_class in hand.one(orders.Report).detail
+        failed, retry = hand.take(orders.Report)
+        assert failure_class in failed.detail
+        assert {"attempt": attempt, "attemptsMax": 3, "ranMs": 0}.items() <= failed.more.items()
+        assert (failed.what, retry.what) == ("attempt failed", "retry")
         hand.tell(orders.Settled(hand.one(orders.Release).token))
     holder = hand.running(attempt=3)
     hand.effects.clear()
     hand.exits(holder, **end)
     assert escalated(hand, holder) == "blocked"
-    assert hand.one(orders.Report).what == "issue_discover"
+    assert [each.what for each in hand.take(orders.Report)] == ["attempt failed", "escalated"]
     hand.passes(60_000)
     assert not hand.asks(orders.Discover, orders.Amend)
 
@@ -158,7 +193,7 @@ def test_a_worker_that_takes_too_long_is_stopped_and_has_failed() -> None:
     hand.one(orders.StopWorker)
     hand.effects.clear()
     hand.exits(holder, 0, was_stopped=True)
-    assert "job_timeout" in hand.one(orders.Report).detail
+    assert "job_timeout" in hand.take(orders.Report)[0].detail
     hand.one(orders.Release)
 
 

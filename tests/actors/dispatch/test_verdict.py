@@ -175,7 +175,7 @@ def test_notes_that_people_wrote_are_not_cut_to_make_room() -> None:
     note = escalation.note("a", failure(), POLICY)
     assert escalation.noted("n" * limits.TEXT_LENGTH_MAX, note) is None
     lease = HeldLease("a", "w", "l", 1)
-    term = Assignment(lease, Timing(60_000), 0, 0, 3, 0, failure=failure())
+    term = Assignment(lease, Timing(60_000), 0, 0, 3, 0, 0, failure=failure())
     term.notes = "n" * limits.TEXT_LENGTH_MAX
     amend = effect_of(EndStep.BLOCK, term, "token", POLICY)
     assert (amend.status, amend.notes) == ("blocked", None)

@@ -27,12 +27,13 @@ def write(path: Path, row: report.Row) -> None:
 
 
 class ReportTail:
-    """The rows of some kinds that are written from now on, the last of them: they outlive a cell.
+    """The rows of some kinds that are written from now on, the last of them or all: they outlive a
+    cell.
 
     May be used by several threads.
     """
 
-    def __init__(self, path: Path, kinds: frozenset[str], rows_max: int) -> None:
+    def __init__(self, path: Path, kinds: frozenset[str], rows_max: int | None) -> None:
         self._path, self._kinds = path, kinds
         self._offset = path.stat().st_size if path.exists() else 0
         self._kept: deque[report.Row] = deque(maxlen=rows_max)
@@ -41,13 +42,24 @@ class ReportTail:
     def rows(self) -> list[report.Row]:
         """The newest last, each as it was before it was written."""
         with self._lock:
-            for line in self._lines():
-                with suppress(ValueError):  # torn by a full disk
-                    row = json.loads(line)
-                    if row.get("kind") in self._kinds:
-                        del row["wall_ms"], row["pid"]
-                        self._kept.append(row)
+            self._read()
             return list(self._kept)
+
+    def take(self) -> list[report.Row]:
+        """The same, and each row only once."""
+        with self._lock:
+            self._read()
+            rows = list(self._kept)
+            self._kept.clear()
+            return rows
+
+    def _read(self) -> None:
+        for line in self._lines():
+            with suppress(ValueError):  # torn by a full disk
+                row = json.loads(line)
+                if row.get("kind") in self._kinds:
+                    del row["wall_ms"], row["pid"]
+                    self._kept.append(row)
 
     def _lines(self) -> list[bytes]:
         """Whole lines that were not read before."""
