@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...authority.service import fence_check
 
 _OPTIONS = ("--resource", "--fence", "--state-dir")
-_HELLO_OPTIONS = ("--name", "--tools")
+_HELLO_OPTIONS = {"--as": "name", "--name": "name", "--tools": "tools"}
 _MCP_OPTIONS = (*_HELLO_OPTIONS, "--state-dir")
 _DIGITS_MAX = 16  # of the greatest fence
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words[:1] == ["mcp"] and (given := _plain(words[1:], _MCP_OPTIONS)) is not None:
         from ..mcp import pump  # where an agent launches it
 
-        hello = {word[2:]: given[word] for word in _HELLO_OPTIONS if word in given}
+        hello = {name: given[word] for word, name in _HELLO_OPTIONS.items() if word in given}
         sys.exit(pump.run(_folder(given), hello))
     from .main import main as run  # click, for everything else
 

@@ -9,6 +9,7 @@ import click
 from click.exceptions import NoSuchCommand
 
 from ... import __version__
+from .evidence import help_evidence
 
 # command -> module below `commands`, attribute, one line for `--help`
 _COMMANDS = {
@@ -43,6 +44,8 @@ _COMMANDS = {
     "route": ("route", "route", "Say which node gets which kind of job."),
     "coordinator": ("route", "coordinator", "Say which node runs the derivation pass."),
     "node": ("route", "node", "Say which nodes take part, and what each may do."),
+    "spend": ("spend", "spend", "Say what work has cost, and see what was spent."),
+    "budget": ("spend", "budget", "Say what work may cost."),
     "policy": ("init", "policy", "Show or set how strict this authority is."),
     "authority": ("authority", "authority", "Run the authority as a process of its own."),
     "exec": ("exec", "exec_", "Run a command under a lease, and stop it when the lease is lost."),
@@ -65,7 +68,25 @@ _COMMANDS = {
     "vectors": ("vectors", "vectors", "Run the conformance vectors."),
     "completion": ("completion", "completion", "Print what makes a shell complete our words."),
     "demo": ("demo", "demo", "A tree at work: a worker killed, one frozen, a zombie refused."),
+    "help": ("help", "help_", "Show what a command does; `help all` lists the plumbing too."),
 }
+PLUMBING = "plumbing"  # what other commands use, and scripts
+# what a person wants -> the commands for it
+GROUPS = {
+    "work": ("init", "issue", "dep", "resume", "import", "export"),
+    "run": ("up", "down", "exec", "logs", "demo"),
+    "agents": ("mcp", "agent-guide", "harness", "sublease", "instance", "fiber"),
+    "jobs and mesh": ("job", "spec", "schedule", "limit", "route", "coordinator", "node"),
+    "operate": (
+        "status", "tree", "top", "observe", "cancel", "retry", "pause", "unpause", "approve",
+        "reject", "spend", "budget", "policy", "sql", "doctor", "where", "completion", "help",
+    ),
+    "prove": ("verify", "replay", "guard", "required", "instruction", "check"),
+    PLUMBING: (
+        "authority", "gateway", "dispatch", "journal", "rebuild", "coherence", "vectors",
+        "world-registry-check",
+    ),
+}  # fmt: skip
 
 
 class _Lazy(click.Group):
@@ -89,13 +110,21 @@ class _Lazy(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row[2]) for name, row in _COMMANDS.items()])
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """By what a person wants; the plumbing only for `understudy help all`."""
+        for title, names in GROUPS.items():
+            if title != PLUMBING or ctx.meta.get(PLUMBING):
+                with formatter.section(title.capitalize()):
+                    formatter.write_dl([(name, _COMMANDS[name][2]) for name in names])
+        formatter.write_paragraph()
+        formatter.write_text(
+            "`understudy help COMMAND` says more; `understudy help all` lists all."
+        )
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="understudy")
+@help_evidence
 @click.option(
     "--state-dir",
     metavar="DIR",
@@ -114,8 +143,8 @@ def cli(ctx: click.Context, /, **root: Any) -> None:
     Begin here:
       understudy init
       understudy issue add "Write the parser"
-      understudy issue next --assignee alice
-      understudy issue close us-1 --assignee alice --lease-id LEASE --fence FENCE
+      understudy issue next --as alice
+      understudy issue close us-1 --as alice --lease-id LEASE --fence FENCE
 
     \b
     Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict,

@@ -5,18 +5,21 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...contracts import canonical, limits, regular_file
+from ...contracts import canonical, limits, regular_file, rfc3339
+from . import evidence as kept
+from . import known_ids
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(path_type=Path, exists=True, readable=True, dir_okay=False)
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-_CONTEXT = ("policy_digest", "instruction_ref", "capability_claims")
+_TIME = re.compile(r"((?:[0-9]{1,9})?(?:\.[0-9]{1,9})?(?<=[0-9]))(ms|s|m|h)?")
 
 
 def stack(*options: Decorator) -> Decorator:
@@ -31,11 +34,11 @@ def stack(*options: Decorator) -> Decorator:
 
 
 evidence = stack(
-    click.option("--policy-digest", help="The policy that this change is bound to."),
-    click.option("--instruction", "instruction_ref", help="The instruction behind this change."),
-    click.option(
-        "--capability", "capability_claims", multiple=True, help="A capability that you claim."
+    *(
+        click.option(option, name, multiple=name.endswith("s"), hidden=True)
+        for name, (option, _) in kept.OPTIONS.items()
     ),
+    kept.help_evidence,
 )
 
 mutation = stack(
@@ -43,11 +46,48 @@ mutation = stack(
     evidence,
 )
 
+journal = click.option(
+    "--journal",
+    "journal_url",
+    metavar="URL",
+    help="postgresql://...: where the journal is, if it is no file.",
+)
 
-def lease_by(role: str, what: str) -> Decorator:
+# --- who asks, and about what ---------------------------------------------------------------------
+
+issue_id = click.argument("id", shell_complete=known_ids.issues)
+job_id = click.argument("job_id", shell_complete=known_ids.jobs)
+spec_id = click.argument("spec_id", shell_complete=known_ids.specs)
+schedule_id = click.argument("schedule_id", shell_complete=known_ids.schedules)
+node_name = click.argument("node", shell_complete=known_ids.nodes)
+about_issue = click.option(
+    "--issue", "issue_id", shell_complete=known_ids.issues, help="The issue that it is about."
+)
+
+
+class Respelled(click.Option):
+    """An option that is taken under its old names as well; no help and no shell shows them."""
+
+    def __init__(self, *words: Any, once: tuple[str, ...] = (), **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        self._once = once
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        shown, self.opts = self.opts, [*self.opts, *self._once]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
+
+
+def acting(member: str, *once: str, **settings: Any) -> Decorator:
+    """`--as NAME`: who asks, under the name that the payload has for it."""
+    settings = {"metavar": "NAME", "shell_complete": known_ids.holders} | settings
+    return click.option("--as", member, cls=Respelled, once=once, **settings)
+
+
+def lease_by(role: str, what: str, *once: str) -> Decorator:
     """The lease of a holder in this role on such a thing."""
     return stack(
-        click.option(f"--{role}", help=f"Who holds the {what}."),
+        acting(role, *(once or [f"--{role}"]), help=f"Who holds the {what}."),
         click.option("--lease-id", help="The lease's id, from the claim."),
         click.option("--fence", type=int, help="The fence, from the claim."),
     )
@@ -58,39 +98,75 @@ holder = stack(
     click.option("--sublease-id", help="Act under this sublease."),
 )
 
-journal = click.option(
-    "--journal",
-    "journal_url",
-    metavar="URL",
-    help="postgresql://...: where the journal is, if it is no file.",
-)
+# --- times ----------------------------------------------------------------------------------------
+
+
+class TimeSpan(click.ParamType[int]):
+    """A time such as 90s, 10m or 1h, as a whole number of units; a number alone is seconds."""
+
+    name = "time"
+
+    def __init__(self, unit: str, least: str = "0s", most: str | None = None) -> None:
+        self._unit, self._least, self._most = unit, least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found_ms = _time_ms(value)
+        if found_ms is None:
+            self.fail(f"`{value}` is no time such as 90s, 10m or 1h", param, ctx)
+        if self._most and found_ms > (_time_ms(self._most) or 0):
+            self.fail(f"{value} is longer than {self._most}", param, ctx)
+        if found_ms < (_time_ms(self._least) or 0):
+            self.fail(f"{value} is shorter than {self._least}", param, ctx)
+        count, rest = divmod(found_ms, _UNITS_MS[self._unit])
+        if rest:
+            self.fail(f"{value} is no whole number of seconds", param, ctx)
+        return count
+
+
+def seconds(least: str = "0s", most: str | None = None) -> TimeSpan:
+    """The type of a time that is counted in seconds."""
+    return TimeSpan("s", least, most)
+
+
+def milliseconds(least: str = "0s", most: str | None = None) -> TimeSpan:
+    """The type of a time that is counted in milliseconds."""
+    return TimeSpan("ms", least, most)
+
+
+TTL = seconds(f"{limits.TTL_SECONDS_MIN}s", f"{limits.TTL_SECONDS_MAX}s")
+GRACE = seconds(most="1h")
 
 duration = stack(
     click.option(
-        "--ttl", "lease_ttl_seconds", type=int, help="Seconds to hold it, 30 to 86400.  [3600]"
+        "--ttl", "lease_ttl_seconds", type=seconds(), help="Hold it so long, 30s to 24h.  [1h]"
     ),
     click.option("--expires-at", "lease_expires_at", help="Hold it until this RFC 3339 moment."),
 )
 
 
-def span_ms(text: str) -> int:
-    """The type of an option that is a time: 90, 90s, 10m or 1h, in milliseconds."""
-    found_ms = _time_ms(text)
-    if found_ms is None:
-        raise click.BadParameter(f"`{text}` is no time such as 90s, 10m or 1h")
-    return found_ms
+_OLD_MS = "duration in milliseconds"  # given in its old spelling, which is read first
 
 
-def seconds_up_to(seconds_max: int) -> Callable[[str], int]:
-    """The type of an option that is a time: 90, 90s, 10m or 1h, and no longer than that."""
-
-    def seconds(text: str) -> int:
-        found_ms = span_ms(text)
-        if found_ms > seconds_max * 1_000:
-            raise click.BadParameter(f"{text} is longer than {seconds_max} s")
-        return found_ms // 1_000
-
-    return seconds
+def duration_ms(usual: str) -> Decorator:
+    """How long a job, a spec or a dispatch is held."""
+    return stack(
+        click.option(
+            "--ttl",
+            "lease_duration_ms",
+            type=milliseconds(),
+            callback=lambda ctx, _, value: ctx.meta.get(_OLD_MS) if value is None else value,
+            help=f"Hold it so long, such as 90s.  [{usual}]",
+        ),
+        click.option(
+            "--duration-ms",
+            type=int,
+            hidden=True,
+            expose_value=False,
+            callback=lambda ctx, _, value: ctx.meta.update({_OLD_MS: value}),
+        ),
+    )
 
 
 def pauses(text: str) -> tuple[int, int]:
@@ -102,10 +178,21 @@ def pauses(text: str) -> tuple[int, int]:
     return low, high
 
 
+def moment_ms(text: str) -> int:
+    """The type of an option that is a moment of RFC 3339."""
+    found_ms = rfc3339.parse_ms(text)
+    if found_ms is None:
+        raise click.BadParameter(f"{text}: give a moment such as 2027-01-15T08:00:00Z")
+    return found_ms
+
+
 def _time_ms(text: str) -> int | None:
     """A time such as 90s, 10m or 1h; a number alone is seconds."""
-    match = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h)?", text.strip())
-    return int(match[1]) * _UNITS_MS[match[2] or "s"] if match else None
+    match = _TIME.fullmatch(text.strip())
+    return round(Decimal(match[1]) * _UNITS_MS[match[2] or "s"]) if match else None
+
+
+# --- payloads and contexts ------------------------------------------------------------------------
 
 
 def payload(options: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +200,7 @@ def payload(options: dict[str, Any]) -> dict[str, Any]:
     return {
         _camel(name): list(value) if isinstance(value, tuple) else value
         for name, value in options.items()
-        if name not in _CONTEXT and value is not None and value != ()
+        if name not in kept.OPTIONS and value is not None and value != ()
     }
 
 
@@ -122,7 +209,7 @@ def context(options: dict[str, Any]) -> dict[str, Any]:
     return {
         _camel(name): list(value) if isinstance(value, tuple) else value
         for name, value in options.items()
-        if name in _CONTEXT and value
+        if name in kept.OPTIONS and value
     }
 
 

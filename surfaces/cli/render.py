@@ -69,6 +69,8 @@ def detail(issue: dict[str, Any]) -> str:
         if value := issue.get(key):
             text = ", ".join(value) if isinstance(value, list) else value
             lines.append(f"  {name:<10}{text}")
+    if spend := issue.get("spend"):
+        lines.append(f"  {'spent':<10}{amount_text(spend['total'])}")
     if lease := issue.get("lease"):
         lines.append(f"  {'lease':<10}{lease['leaseId']} of {lease['owner']} ({lease['state']})")
         lines.append(f"  {'fence':<10}{lease['fence']}, until {lease['expiresAt']}")
@@ -81,6 +83,15 @@ def detail(issue: dict[str, Any]) -> str:
         if issue[key]:
             lines += ["", issue[key]]
     return "\n".join(lines)
+
+
+def amount_text(amount: dict[str, int]) -> str:
+    """Dollars, tokens and time, as far as there are any."""
+    micros, ms = amount.get("usdMicros", 0), amount.get("milliseconds", 0)
+    words = [f"{micros // 1_000_000}.{micros % 1_000_000:06} USD"] if micros else []
+    words += [f"{amount['tokens']} tokens"] if amount.get("tokens") else []
+    words += [f"{ms // 1_000}.{ms % 1_000:03} s"] if ms else []
+    return ", ".join(words) or "nothing"
 
 
 def leases_table(items: list[dict[str, Any]]) -> str:

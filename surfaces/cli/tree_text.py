@@ -1,6 +1,7 @@
 """A running tree as lines of text, for `up`, `status`, `tree` and `top`."""
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 _STATE_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow"}
 _REPORTS = 6  # newest last
 _RESTS = 8
+CLEAR = "\033[H\033[J"
 
 
 def summary(picture: dict[str, Any]) -> str:
@@ -117,6 +119,13 @@ def painted(picture: dict[str, Any], size: tuple[int, int] | None = None) -> str
     """The tree as it is drawn on a terminal, of this many columns and lines where it must fit."""
     lines = drawn(picture) if size is None else fitted(picture, *size)
     return "\n".join(paint(line, colour) for line, colour in lines)
+
+
+def draw(picture: dict[str, Any]) -> None:
+    """On the whole screen."""
+    columns, lines_max = shutil.get_terminal_size()
+    # The cursor has a line of its own.
+    click.echo(CLEAR + painted(picture, (columns, lines_max - 1)))
 
 
 def fitted(

@@ -24,7 +24,7 @@ def is_done(session: Session, plan: Plan, found: dict[str, Any]) -> bool:
     return _labour_is_done(session, plan)
 
 
-class Tally:
+class Outlook:
     """How work has ended since a tree began, over all runs of its dispatchers.
 
     A dispatcher that dies takes its last counts along; so where the exit code hangs on it, what is

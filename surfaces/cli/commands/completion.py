@@ -1,4 +1,4 @@
-"""`understudy completion`: what makes a shell complete our commands and options."""
+"""`understudy completion`: what makes a shell complete our commands, options and ids."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -13,7 +13,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @common
 @click.pass_context
 def completion(ctx: click.Context, /, session: Session, shell: str) -> None:
-    """Print a script for SHELL; once it is read, the Tab key completes commands and options.
+    """Print a script for SHELL; once it is read, the Tab key completes commands, options and ids.
 
     \b
     bash: echo 'eval "$(understudy completion bash)"' >> ~/.bashrc

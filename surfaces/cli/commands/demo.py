@@ -22,8 +22,7 @@ from ....authority.views import replay, trajectory
 from ....contracts import Exit
 from ..render import coloured
 from ..session import LeaveCommand, Session, common, print_json
-from ..tree_text import painted
-from .running import CLEAR
+from ..tree_text import CLEAR, painted
 
 _WORK = {
     "design": (),

@@ -3,6 +3,8 @@
 import click
 
 from ....contracts import BLOCKING_TYPES
+from .. import known_ids
+from ..options import issue_id
 from ..request import Answer, held_change, read
 
 _TYPES = click.Choice(
@@ -10,6 +12,8 @@ _TYPES = click.Choice(
      "duplicates", "supersedes", "waits-for", "replies-to"]
 )  # fmt: skip
 _type = click.option("--type", "type", type=_TYPES, help="The kind of dependency.  [blocks]")
+
+_target = click.argument("depends_on_id", shell_complete=known_ids.issues)
 
 
 @click.group()
@@ -23,8 +27,8 @@ def dep() -> None:
 
 
 @dep.command()
-@click.argument("id")
-@click.argument("depends_on_id")
+@issue_id
+@_target
 @_type
 @click.option("--created-by")
 @held_change("dep.add")
@@ -34,8 +38,8 @@ def add(said: Answer) -> str:
 
 
 @dep.command()
-@click.argument("id")
-@click.argument("depends_on_id")
+@issue_id
+@_target
 @_type
 @held_change("dep.remove")
 def remove(said: Answer) -> str:
@@ -44,9 +48,9 @@ def remove(said: Answer) -> str:
 
 
 @dep.command()
-@click.argument("id")
-@click.argument("depends_on_id")
-@click.argument("new_depends_on_id")
+@issue_id
+@_target
+@click.argument("new_depends_on_id", shell_complete=known_ids.issues)
 @_type
 @click.option("--new-type", type=_TYPES)
 @held_change("dep.replace")

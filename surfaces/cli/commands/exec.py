@@ -14,12 +14,13 @@ import click
 from ....actors.run import runner
 from ....authority.service import fence_check
 from ....contracts import limits
-from ..options import context, evidence
+from .. import known_ids
+from ..options import GRACE, TTL, acting, context, evidence
 from ..session import LeaveCommand, Session, common, print_json
+from .spend import capped, set_budgets
 
 _READS = frozenset({"issue.show", "job.show"})
 _MCP_ONLY = frozenset({"issue.lease_renew", "issue.lease_release"})
-_GRACE_SECONDS_MAX = 3_600
 _WORDS = {
     "completed": "completed",
     "handed_back": "handed back, as the command asked",
@@ -32,26 +33,26 @@ _WORDS = {
 
 
 @click.command("exec")
-@click.argument("work")
+@click.argument("work", shell_complete=known_ids.issues_and_jobs)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option(
+@acting(
+    "owner",
     "--assignee",
     "--worker",
-    "owner",
     envvar=["UNDERSTUDY_ASSIGNEE", "UNDERSTUDY_WORKER"],
     help="Who claims it.  [default: a new name]",
 )
 @click.option(
     "--ttl",
-    type=click.IntRange(limits.TTL_SECONDS_MIN, limits.TTL_SECONDS_MAX),
-    help="Seconds that a claim or a renewal holds, 30 to 86400.  [3600]",
+    type=TTL,
+    help="How long a claim or a renewal holds, 30s to 24h.  [1h]",
 )
 @click.option(
     "--grace",
-    type=click.IntRange(0, _GRACE_SECONDS_MAX),
-    default=5,
+    type=GRACE,
+    default="5s",
     show_default=True,
-    help="Seconds between SIGTERM and SIGKILL; at most a third of the lease.",
+    help="From SIGTERM to SIGKILL; at most a third of the lease.",
 )
 @click.option("--lease-id", help="Go on with this lease instead of a claim; needs --fence.")
 @click.option(
@@ -66,6 +67,7 @@ _WORDS = {
 )
 @click.option("--no-log", is_flag=True, help="Keep no copy of the output.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing of our own but errors.")
+@capped("issue", "attempt")
 @evidence
 @common
 def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any) -> None:
@@ -93,7 +95,8 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
     UNDERSTUDY_ISSUE, _ASSIGNEE, _LEASE, _FENCE, _SOCKET and _STATE_DIR, so that `understudy issue
     update` and `understudy guard` need no options in it; for a job in UNDERSTUDY_JOB, _KIND and
     _WORKER instead of the first two. A command says what it produced for a job in the file that
-    UNDERSTUDY_ARTIFACTS names, one JSON object a line.
+    UNDERSTUDY_ARTIFACTS names, one JSON object a line, and what it spends in the file that
+    UNDERSTUDY_SPEND_FILE names, in lines such as `tokens=1200 usd=0.012`.
 
     With --json the object stands alone on stdout, and all output of the command goes to stderr.
     """
@@ -102,6 +105,7 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
     _require_command(session, command[0])
     if (options["lease_id"] is None) != (options["fence"] is None):
         raise click.UsageError("--lease-id and --fence belong together")
+    set_budgets(session, f"{family}/{name}", options)
     task = runner.Task(
         name=name,
         owner=options["owner"] or f"exec-{secrets.token_hex(4)}",

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ..options import context, holder, mutation, payload, with_holder
+from ..options import context, holder, issue_id, mutation, payload, with_holder
 from ..request import Answer, held_change, read
 from ..session import Session, common
 
@@ -28,7 +28,7 @@ def fiber() -> None:
 
 
 @fiber.command()
-@click.argument("id")
+@issue_id
 @click.option("--task", "task_ref", required=True, metavar="REF", help="What it does.")
 @click.option("--fiber-id", help="Choose its id.  [fib- and the number of its row]")
 @click.option("--parent", "parent_fiber_id", metavar="FIBER_ID", help="Spawn it below this fiber.")
@@ -40,7 +40,7 @@ def spawn(said: Answer) -> str:
 
 
 @fiber.command()
-@click.argument("id")
+@issue_id
 @click.argument("fiber_id")
 @click.argument("join_set", nargs=-1, metavar="[BELOW]...")
 @click.option(
@@ -60,7 +60,7 @@ def join(said: Answer) -> str:
 
 
 @fiber.command()
-@click.argument("id")
+@issue_id
 @click.argument("fiber_id", required=False)
 @click.option("--all", "whole_scope", is_flag=True, help="Cancel every fiber under the lease.")
 @click.option("--reason", help="Why, for the record.")
@@ -77,7 +77,7 @@ def cancel(session: Session, **options: Any) -> None:
 
 
 @fiber.command("list")
-@click.argument("id")
+@issue_id
 @read("issue.show")
 def list_(said: Answer) -> str:
     """The fibers of issue ID as a tree: of this lease, and orphans of the one before."""

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from ..options import context, holder, mutation, payload, with_holder
+from .. import known_ids
+from ..options import context, holder, issue_id, mutation, payload, with_holder
 from ..render import one_line
 from ..request import Answer, read
 from ..session import Session, common
@@ -13,7 +14,7 @@ _CHECKPOINT = ("summary", "done", "next", "artifacts", "notes")
 
 
 @click.command()
-@click.argument("id")
+@issue_id
 @click.option("--summary", required=True, help="How far the work is.")
 @click.option("--done", multiple=True, help="A thing that is done.")
 @click.option("--next", multiple=True, help="A thing to do next.")
@@ -40,7 +41,7 @@ def handover(session: Session, **options: Any) -> None:
 
 
 @click.command()
-@click.argument("id", metavar="ISSUE")
+@click.argument("id", metavar="ISSUE", shell_complete=known_ids.issues)
 @read("issue.show")
 def resume(said: Answer) -> str:
     """Show what the last holder of ISSUE left for you."""

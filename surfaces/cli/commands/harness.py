@@ -7,7 +7,8 @@ import click
 import orjson
 
 from ....contracts import Exit, Unreadable, join_check
-from ..options import FILE, Decorator, read_file
+from .. import known_ids
+from ..options import FILE, Decorator, about_issue, acting, read_file
 from ..request import Answer, change, read
 from ..session import LeaveCommand, Session, common, print_json
 
@@ -16,10 +17,14 @@ def _refs(name: str, text: str) -> Decorator:
     return click.option(f"--{name}-ref", f"{name}_refs", multiple=True, metavar="REF", help=text)
 
 
-worker = click.option(
-    "--worker", envvar="UNDERSTUDY_ASSIGNEE", required=True, help="Whose it is: the worker's name."
+_worker = acting(
+    "worker",
+    "--worker",
+    envvar="UNDERSTUDY_ASSIGNEE",
+    required=True,
+    shell_complete=known_ids.workers,
+    help="Whose it is: the worker's name.",
 )
-_issue = click.option("--issue", "issue_id", help="The issue that it is about.")
 _under = _refs("instruction", "An instruction that it follows.")
 
 
@@ -30,10 +35,10 @@ def harness() -> None:
     Everything is kept by worker, so workers that run side by side do not disturb one another.
 
     \b
-    understudy harness session write --worker ada-1 --issue us-1 --next-step "write the tests"
-    understudy harness feature write lexer --worker ada-1 --status in_progress
-    understudy harness trajectory append --worker ada-1 --action lint --result passed
-    understudy harness session bootstrap --worker ada-1
+    understudy harness session write --as ada-1 --issue us-1 --next-step "write the tests"
+    understudy harness feature write lexer --as ada-1 --status in_progress
+    understudy harness trajectory append --as ada-1 --action lint --result passed
+    understudy harness session bootstrap --as ada-1
     """
 
 
@@ -46,10 +51,10 @@ def session() -> None:
 
 
 @session.command("write")
-@worker
+@_worker
 @click.option("--session-id", help="Write only if the session has this id.")
 @click.option("--state", type=click.Choice(["active", "stopped"]), help="Begin or end it.")
-@_issue
+@about_issue
 @click.option("--summary", help="How far it is.")
 @click.option("--next-step", help="What comes next.")
 @_under
@@ -62,7 +67,7 @@ def session_write(said: Answer) -> str:
 
 
 @session.command("read")
-@worker
+@_worker
 @read("harness.session.read")
 def session_read(said: Answer) -> str:
     """Show a worker's session."""
@@ -70,7 +75,7 @@ def session_read(said: Answer) -> str:
 
 
 @session.command("bootstrap")
-@worker
+@_worker
 @read("harness.session.bootstrap")
 def session_bootstrap(said: Answer) -> str:
     """What a worker, or its successor, needs to begin with."""
@@ -102,9 +107,9 @@ def feature() -> None:
 
 @feature.command("write")
 @click.argument("feature_id")
-@worker
+@_worker
 @click.option("--status", type=click.Choice(["pending", "in_progress", "blocked", "completed"]))
-@_issue
+@about_issue
 @click.option("--summary", help="What it is.")
 @_under
 @_refs("verification", "What shows that it is completed.")
@@ -115,7 +120,7 @@ def feature_write(said: Answer) -> str:
 
 
 @feature.command("read")
-@worker
+@_worker
 @read("harness.feature.read")
 def feature_read(said: Answer) -> str:
     """Show a worker's ledger."""
@@ -123,7 +128,7 @@ def feature_read(said: Answer) -> str:
 
 
 @feature.command("check")
-@worker
+@_worker
 @click.option("--require-closure", is_flag=True, help="Refuse a ledger that is not completed.")
 @read("harness.feature.check")
 def feature_check(said: Answer) -> str:
@@ -132,7 +137,7 @@ def feature_check(said: Answer) -> str:
 
 
 @feature.command("next")
-@worker
+@_worker
 @read("harness.feature.next")
 def feature_next(said: Answer) -> str:
     """What to go on with: what was begun, else the first that waits."""
@@ -153,10 +158,10 @@ def trajectory() -> None:
 
 
 @trajectory.command("append")
-@worker
+@_worker
 @click.option("--action", required=True, help="What was done; no host action has this name.")
 @click.option("--result", "result_class", required=True, metavar="CLASS", help="How it ended.")
-@_issue
+@about_issue
 @click.option("--summary", help="What there is to say about it.")
 @_under
 @_refs("witness", "What shows that it is so.")
@@ -172,8 +177,10 @@ def trajectory_append(said: Answer) -> str:
 @trajectory.command("query")
 @click.option("--mode", type=click.Choice(["latest", "failed", "retry-needed"]), default="latest")
 @click.option("--limit", type=click.IntRange(1, 100), help="At most so many.  [20]")
-@_issue
-@click.option("--worker", help="Only steps and requests of this worker.")
+@about_issue
+@click.option(
+    "--worker", shell_complete=known_ids.workers, help="Only steps and requests of this worker."
+)
 @read("harness.trajectory.query")
 def trajectory_query(said: Answer) -> str:
     """The newest steps and decisions, or those that failed; the newest first."""
@@ -191,7 +198,13 @@ def step_line(one: dict[str, Any]) -> str:
 
 @harness.command("join-check")
 @click.argument("file", type=FILE, required=False)
-@click.option("--issue", "issue_ids", multiple=True, help="Compare the hand-overs of issues.")
+@click.option(
+    "--issue",
+    "issue_ids",
+    multiple=True,
+    shell_complete=known_ids.issues,
+    help="Compare the hand-overs of issues.",
+)
 @common
 def join_check_(session: Session, file: Path | None, issue_ids: tuple[str, ...]) -> None:
     """Whether what parallel parts did can be put together.

@@ -8,14 +8,20 @@ from typing import Any
 import click
 import orjson
 
-from ....authority.views import issues_file
-from ....contracts import BY_WIRE, FAILURES, Door, Exit, build, canonical, limits, rfc3339
+from ....authority.views import foreign_issues, issues_file
+from ....contracts import BY_WIRE, FAILURES, Door, Exit, Reason, build, canonical, limits, rfc3339
 from ..options import context, mutation, read_file
 from ..session import LeaveCommand, Session, common, print_bytes, print_json
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(sorted(foreign_issues.FORMATS)),
+    help="The tracker that FILE comes from.  [our own]",
+)
 @click.option("--skip-bad", is_flag=True, help="Import the good lines of a damaged file.")
 @click.option("--skip-existing", is_flag=True, help="Leave issues alone that exist already.")
 @mutation
@@ -24,6 +30,7 @@ def import_file(
     session: Session,
     file: Path | None,
     *,
+    source: str | None,
     skip_bad: bool,
     skip_existing: bool,
     **options: Any,
@@ -33,10 +40,22 @@ def import_file(
     Members that we do not know and comment lines survive, and come out again with an export. A
     lease comes along with its owner, id and deadline, and gets a fence: `understudy issue leases`.
     An issue of type bug, feature or chore becomes a task with that label.
+
+    With --from beads FILE is a `.beads/issues.jsonl`: types that we lack become labels, comments go
+    to the notes, and a parent waits for its children. With --from github FILE is what this prints:
+
+    \b
+      gh issue list --state all --limit 1000 --json number,title,body,state,labels,\\
+        assignees,comments,createdAt,updatedAt,closedAt,url > issues.json
     """
     file = file or session.state_dir / "issues.jsonl"
     data = read_file(file, limits.IMPORT_FILE_BYTES_MAX)
     now_text = rfc3339.record_text(time.time_ns() // 1_000_000)
+    if source is not None:
+        try:
+            data = foreign_issues.FORMATS[source](data)
+        except issues_file.BadLine as error:
+            session.refuse(Exit.FAILED, Reason.IMPORT_LINE_INVALID.wire, f"{file}: {error}")
     records, problems, retyped = issues_file.read_issues(data, now_text)
     report: dict[str, Any] = {
         "result": "accepted",

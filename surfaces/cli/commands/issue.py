@@ -6,14 +6,31 @@ from typing import Any
 
 import click
 
-from ....contracts import ESCALATION, Exit, limits
-from ..options import context, duration, holder, mutation, payload, seconds_up_to, with_holder
+from ....contracts import Exit, limits
+from ..options import (
+    acting,
+    context,
+    duration,
+    holder,
+    issue_id,
+    mutation,
+    payload,
+    seconds,
+    with_holder,
+)
 from ..render import claimed, detail, leases_table, one_line, table
 from ..request import Answer, change, held_change, read
 from ..session import LeaveCommand, Session, common
 from .handover import handover
+from .issue_search import ISSUE_TYPE, filters, search
 
-_TYPE = click.Choice(["epic", "task", ESCALATION])  # the last waits for a person
+_claimer = acting(
+    "assignee",
+    "--assignee",
+    envvar="UNDERSTUDY_ASSIGNEE",
+    required=True,
+    help="Who claims it.",
+)
 _PAUSE_SECONDS = 0.1  # between two looks for work; doubled up to the next
 _PAUSE_SECONDS_MAX = 2.0
 
@@ -23,7 +40,7 @@ def issue() -> None:
     """Add, find, claim, change and close work.
 
     A claim returns a lease and a fence. A change of a leased issue names the holder by
-    --assignee, --lease-id and --fence; a holder that was replaced is refused.
+    --as, --lease-id and --fence; a holder that was replaced is refused.
     """
 
 
@@ -31,10 +48,7 @@ def issue() -> None:
 
 
 @issue.command("list")
-@click.option("--status", help="open, in_progress, blocked or closed.")
-@click.option("--label", help="Issues with this label.")
-@click.option("--type", "issue_type", type=_TYPE)
-@click.option("--assignee", help="Issues of this assignee.")
+@filters
 @read("issue.list")
 def list_(said: Answer) -> str:
     """List issues, by id."""
@@ -56,7 +70,7 @@ def blocked(said: Answer) -> str:
 
 
 @issue.command()
-@click.argument("id")
+@issue_id
 @read("issue.show")
 def show(said: Answer) -> str:
     """Show one issue whole."""
@@ -74,8 +88,8 @@ def leases(said: Answer) -> str:
 
 
 @issue.command()
-@click.argument("id")
-@click.option("--assignee", envvar="UNDERSTUDY_ASSIGNEE", required=True, help="Who claims it.")
+@issue_id
+@_claimer
 @click.option("--lease-id", help="Choose the lease's id.")
 @click.option("--fence", type=int, help="To extend your own lease: its fence.")
 @duration
@@ -86,16 +100,15 @@ def claim(said: Answer) -> str:
 
 
 @issue.command("next")
-@click.option("--assignee", envvar="UNDERSTUDY_ASSIGNEE", required=True, help="Who claims it.")
+@_claimer
 @click.option("--lease-id", help="Choose the lease's id.")
 @click.option("--label", "labels", multiple=True, help="Only issues with this label.")
-@click.option("--type", "issue_type", type=_TYPE)
+@click.option("--type", "issue_type", type=ISSUE_TYPE)
 @click.option("--assigned-to", help="Only issues that are assigned to this name.")
 @click.option(
     "--wait",
-    type=seconds_up_to(limits.WAIT_SECONDS_MAX),
+    type=seconds(most=f"{limits.WAIT_SECONDS_MAX}s"),
     default="0s",
-    metavar="TIME",
     help="Wait so long for work: 90s, 10m, 1h.  [0s]",
 )
 @duration
@@ -147,7 +160,7 @@ def _claimable(session: Session) -> tuple[Any, ...]:
 
 
 @issue.command()
-@click.argument("id")
+@issue_id
 @held_change("issue.lease_renew", duration, escalated=True)
 def renew(said: Answer) -> str:
     """Hold on to an issue for longer. Goes through the MCP door, and the evidence says so."""
@@ -155,7 +168,7 @@ def renew(said: Answer) -> str:
 
 
 @issue.command()
-@click.argument("id")
+@issue_id
 @held_change("issue.lease_release", escalated=True)
 def release(said: Answer) -> str:
     """Give an issue back, open. Goes through the MCP door, and the evidence says so."""
@@ -163,7 +176,7 @@ def release(said: Answer) -> str:
 
 
 @issue.command()
-@click.argument("id")
+@issue_id
 @held_change("issue.lease_reconcile")
 def reconcile(said: Answer) -> str:
     """Make a record that disagrees with your lease follow the lease again."""
@@ -171,7 +184,7 @@ def reconcile(said: Answer) -> str:
 
 
 @issue.command("break")
-@click.argument("id")
+@issue_id
 @click.option("--reason", required=True, help="Why; it stays in the evidence.")
 @change("issue.lease_break")
 def break_(said: Answer) -> str:
@@ -180,7 +193,7 @@ def break_(said: Answer) -> str:
 
 
 @issue.command()
-@click.argument("id")
+@issue_id
 @click.argument("priority", type=int)
 @change("issue.prioritize")
 def prioritize(said: Answer) -> str:
@@ -189,7 +202,7 @@ def prioritize(said: Answer) -> str:
 
 
 @issue.command()
-@click.argument("id")
+@issue_id
 @click.option("--reason", help="What a person should know before saying yes.")
 @held_change("approval.ask")
 def ask(said: Answer) -> str:
@@ -208,7 +221,7 @@ def ask(said: Answer) -> str:
 @click.option("--acceptance-criteria", help="When it is done.")
 @click.option("--notes")
 @click.option("--priority", type=int, help="Small is urgent.  [2]")
-@click.option("--type", "issue_type", type=_TYPE)
+@click.option("--type", "issue_type", type=ISSUE_TYPE)
 @click.option("--assignee", help="Reserve it for this name.")
 @click.option("--owner", help="Who answers for it.")
 @click.option("--label", "labels", multiple=True)
@@ -219,7 +232,7 @@ def add(said: Answer) -> str:
 
 
 @issue.command()
-@click.argument("id")
+@issue_id
 @click.option("--title")
 @click.option("--description")
 @click.option("--design")
@@ -227,7 +240,7 @@ def add(said: Answer) -> str:
 @click.option("--notes")
 @click.option("--status", help="open, blocked or closed; each ends the lease.")
 @click.option("--priority", type=int)
-@click.option("--type", "issue_type", type=_TYPE)
+@click.option("--type", "issue_type", type=ISSUE_TYPE)
 @click.option("--new-assignee", help="Reserve it for another name.")
 @click.option("--owner")
 @click.option("--label", "labels", multiple=True, help="The labels from now on.")
@@ -248,12 +261,12 @@ def update(session: Session, **options: Any) -> None:
 
 
 @issue.command()
-@click.argument("id")
+@issue_id
 @click.argument("title")
 @click.option("--new-id", help="Choose the new issue's id.")
 @click.option("--description")
 @click.option("--priority", type=int)
-@click.option("--type", "issue_type", type=_TYPE)
+@click.option("--type", "issue_type", type=ISSUE_TYPE)
 @click.option("--label", "labels", multiple=True)
 @held_change("issue.discover")
 def discover(said: Answer) -> str:
@@ -262,7 +275,7 @@ def discover(said: Answer) -> str:
 
 
 @issue.command()
-@click.argument("id")
+@issue_id
 @click.option("--reason", help="Why; it stays in the evidence.")
 @held_change("issue.close")
 def close(said: Answer) -> str:
@@ -271,3 +284,4 @@ def close(said: Answer) -> str:
 
 
 issue.add_command(handover)
+issue.add_command(search)

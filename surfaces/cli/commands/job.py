@@ -7,15 +7,20 @@ from typing import Any
 import click
 
 from ....contracts import rfc3339
+from .. import known_ids
 from ..options import (
     FILE,
+    acting,
     context,
+    duration_ms,
+    job_id,
     json_object,
     lease_by,
+    milliseconds,
+    moment_ms,
     mutation,
     payload,
     read_file,
-    span_ms,
     with_holder,
 )
 from ..request import Answer, change, held_change, read
@@ -36,9 +41,9 @@ def job() -> None:
     \b
     understudy job schedule build --kind ci.build --payload '{"ref": "main"}'
     understudy job schedule test --kind ci.test --after build
-    understudy job roster --worker w1
-    understudy job claim build --worker w1 --duration-ms 60000
-    understudy job complete build --worker w1 --lease-id LEASE --fence FENCE
+    understudy job roster --as w1
+    understudy job claim build --as w1 --ttl 60s
+    understudy job complete build --as w1 --lease-id LEASE --fence FENCE
     """
 
 
@@ -46,23 +51,29 @@ def job() -> None:
 @click.argument("job_id")
 @click.option("--kind", required=True, help="What sort of work it is, such as ci.build.")
 @click.option("--payload", "data", metavar="JSON", help="What the handler needs: a JSON object.")
-@click.option("--after", multiple=True, metavar="JOB", help="Wait until this job is completed.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="JOB",
+    shell_complete=known_ids.jobs,
+    help="Wait until this job is completed.",
+)
 @click.option("--dep", "causal_deps", multiple=True, metavar="OP", help="Wait for an operation.")
-@click.option("--author", help="The node that schedules.  [the owner]")
+@acting("author", "--author", help="The node that schedules.  [the owner]")
 @click.option("--priority", type=int, help="Small is urgent.  [2]")
-@click.option("--at", "moment", metavar="TIME", help="Not before this RFC 3339 moment.")
+@click.option(
+    "--at", "run_at_ms", type=moment_ms, metavar="TIME", help="Not before this RFC 3339 moment."
+)
 @click.option(
     "--delay",
     "delay_ms",
-    type=span_ms,
-    metavar="TIME",
+    type=milliseconds(),
     help="Not before so long from now, such as 10m.",
 )
 @click.option(
     "--timeout",
     "timeout_ms",
-    type=span_ms,
-    metavar="TIME",
+    type=milliseconds(),
     help="How long it may be held, such as 1h.",
 )
 @mutation
@@ -70,10 +81,6 @@ def job() -> None:
 def schedule(session: Session, data: str | None, after: tuple[str, ...], **options: Any) -> None:
     """Schedule JOB_ID; scheduled again, it is left as it is."""
     options["causal_deps"] = (*options["causal_deps"], *(f"complete/{each}" for each in after))
-    if (moment := options.pop("moment")) is not None:
-        options["run_at_ms"] = rfc3339.parse_ms(moment)
-        if options["run_at_ms"] is None:
-            raise click.UsageError(f"--at {moment}: give a moment such as 2027-01-15T08:00:00Z")
     asked = payload(options)
     if data is not None:
         asked["payload"] = json_object(data)
@@ -82,9 +89,9 @@ def schedule(session: Session, data: str | None, after: tuple[str, ...], **optio
 
 
 @job.command()
-@click.argument("job_id")
-@click.option("--worker", required=True, help="Who takes it.")
-@click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [3600000]")
+@job_id
+@acting("worker", "--worker", required=True, help="Who takes it.")
+@duration_ms("1h")
 @click.option("--lease-id", help="The lease's id, for more time.")
 @click.option("--fence", type=int, help="The fence of your claim, for more time.")
 @change("job.claim")
@@ -104,7 +111,7 @@ def claim(said: Answer) -> str:
 
 
 @job.command()
-@click.argument("job_id")
+@job_id
 @click.option(
     "--artifact", "artifacts", multiple=True, metavar="JSON", help="An artefact it produced."
 )
@@ -122,7 +129,7 @@ def complete(session: Session, artifacts: tuple[str, ...], **options: Any) -> No
 
 
 @job.command("yield")
-@click.argument("job_id")
+@job_id
 @click.option("--reason", help="Why, for the next holder.")
 @held_change("job.yield", by=_holder)
 def yield_(said: Answer) -> str:
@@ -131,8 +138,8 @@ def yield_(said: Answer) -> str:
 
 
 @job.command()
-@click.argument("job_id")
-@click.option("--worker", required=True, help="Who expires it.")
+@job_id
+@acting("worker", "--worker", required=True, help="Who expires it.")
 @click.option("--claim", required=True, help="The claim, as the roster names it.")
 @click.option("--fence", type=int, required=True, help="Its fence.")
 @change("job.expire")
@@ -155,7 +162,7 @@ def admit(session: Session, file: Path, **options: Any) -> None:
 
 
 @job.command()
-@click.argument("job_id")
+@job_id
 @read("job.show")
 def show(said: Answer) -> str:
     """Show one job whole."""
@@ -172,7 +179,7 @@ def show(said: Answer) -> str:
     help="What can be claimed, expired, has to wait, is held, or comes later.  [pending]",
 )
 @click.option("--kind", help="Jobs of this kind, or with a dot at its end of all below it.")
-@click.option("--worker", help="Only what the routes let this worker claim, or what it holds.")
+@acting("worker", "--worker", help="Only what the routes let you claim, or what you hold.")
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--limit", type=int, help="Jobs on a page, up to 256.  [64]")
 @read("job.roster")
@@ -205,9 +212,9 @@ def dispatch() -> None:
 
 
 @dispatch.command("claim")
-@click.argument("job_id")
-@click.option("--dispatcher", required=True, help="Who hands it on.")
-@click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [60000]")
+@job_id
+@acting("dispatcher", "--dispatcher", required=True, help="Who hands it on.")
+@duration_ms("60s")
 @click.option("--lease-id", help="The lease's id, for more time.")
 @click.option("--fence", type=int, help="The fence of your claim, for more time.")
 @change("dispatch.claim")
@@ -220,7 +227,7 @@ def claim_dispatch(said: Answer) -> str:
 
 
 @dispatch.command("complete")
-@click.argument("job_id")
+@job_id
 @click.option("--file", "file", required=True, help="Where the file of the job is.")
 @click.option("--digest", required=True, help="The digest of what it holds.")
 @_dispatcher
@@ -231,7 +238,7 @@ def complete_dispatch(said: Answer) -> str:
 
 
 @dispatch.command("release")
-@click.argument("job_id")
+@job_id
 @click.option("--reason", help="Why, for the record.")
 @_dispatcher
 @change("dispatch.release")

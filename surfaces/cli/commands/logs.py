@@ -7,13 +7,14 @@ import click
 
 from ....actors.run import attempts
 from ....contracts import Exit, Reason
+from .. import known_ids
 from ..session import Session, common, print_bytes, print_json
 
 _PAUSE_SECONDS = 0.1
 
 
 @click.command()
-@click.argument("work")
+@click.argument("work", shell_complete=known_ids.issues_and_jobs)
 @click.option("--follow", "-f", is_flag=True, help="Go on while it is written, until it ends.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which one.  [default: the newest]")
 @common

@@ -11,40 +11,49 @@ import click
 
 from ....actors.tree import RUN_FOLDER
 from ....contracts import limits
-from ..options import stack
+from ..options import Decorator, acting, milliseconds, seconds, stack
 from ..session import LeaveCommand, Session, common
 
-policy = stack(
-    click.option(
-        "--on-leave",
-        type=click.Choice(["release", "expire"]),
-        help="What becomes of leases when their client goes.  [release]",
-    ),
-    click.option(
-        "--keep",
-        type=click.Choice(["alive", "heartbeat"]),
-        help="Renew while the client lives, or only while it says something.  [alive]",
-    ),
-    click.option("--max-hold", type=click.IntRange(30), help="Seconds, at most.  [14400]"),
-    click.option(
-        "--quiet", type=click.IntRange(10), help="Seconds of silence for --keep heartbeat.  [300]"
-    ),
-    click.option(
-        "--max-held",
-        type=click.IntRange(1, limits.MCP_HOLDS_MAX),
-        help=f"Pieces of work that one agent holds at once.  [{limits.MCP_HELD_DEFAULT}]",
-    ),
-    click.option(
-        "--allow-break", is_flag=True, default=None, help="Agents may break leases of others."
-    ),
-    click.option(
-        "--tools", metavar="WHICH", help="core, all, or names with commas between.  [core]"
-    ),
-)
+
+def _policy(*silence: str) -> Decorator:
+    return stack(
+        click.option(
+            "--on-leave",
+            type=click.Choice(["release", "expire"]),
+            help="What becomes of leases when their client goes.  [release]",
+        ),
+        click.option(
+            "--keep",
+            type=click.Choice(["alive", "heartbeat"]),
+            help="Renew while the client lives, or only while it says something.  [alive]",
+        ),
+        click.option("--max-hold", type=seconds("30s"), help="Hold a lease so long at most.  [4h]"),
+        click.option(
+            *silence,
+            "silence",
+            type=seconds("10s"),
+            help="How long a silence, for --keep heartbeat.  [5m]",
+        ),
+        click.option(
+            "--max-held",
+            type=click.IntRange(1, limits.MCP_HOLDS_MAX),
+            help=f"Pieces of work that one agent holds at once.  [{limits.MCP_HELD_DEFAULT}]",
+        ),
+        click.option(
+            "--allow-break", is_flag=True, default=None, help="Agents may break leases of others."
+        ),
+        click.option(
+            "--tools", metavar="WHICH", help="core, all, or names with commas between.  [core]"
+        ),
+    )
+
+
+policy = _policy("--silence", "--quiet")
+tree_policy = _policy("--silence")  # where --quiet is about what is printed
 
 
 @click.command()
-@click.option("--name", help="What this agent is called; a number makes it unique.  [agent]")
+@acting("name", "--name", help="What this agent is called; a number makes it unique.  [agent]")
 @policy
 @common
 def mcp(session: Session, **options: Any) -> None:
@@ -69,7 +78,7 @@ def wishes(options: dict[str, Any]) -> dict[str, Any]:
         "on_leave": "onLeave",
         "keep": "keep",
         "max_hold": "maxHoldSeconds",
-        "quiet": "quietSeconds",
+        "silence": "quietSeconds",
         "max_held": "maxHeld",
         "allow_break": "allowBreak",
         "tools": "tools",
@@ -91,7 +100,9 @@ web = stack(
 @click.command()
 @policy
 @web
-@click.option("--linger", type=click.FloatRange(0), help="End so many seconds after the last.")
+@click.option(
+    "--linger", "linger_ms", type=milliseconds(), help="End so long after the last agent left."
+)
 @click.option("--stop", is_flag=True, help="Have the one that runs leave, and its own sidecar.")
 @click.option("--tree", "in_tree", is_flag=True, hidden=True, help="It is the gateway of a tree.")
 @click.option("--lock", type=int, hidden=True, help="The descriptor of the lock, if it is held.")
@@ -143,12 +154,13 @@ def _serve(folder: Path, options: dict[str, Any]) -> None:
         chosen(tools)
     except UnknownTool as error:
         raise click.UsageError(str(error)) from None
+    linger_ms = options["linger_ms"]
     offer = Offer(
         folder,
         folder / RUN_FOLDER,
         policy=KeepPolicy().set(wishes(options)),
         house="tree" if options["in_tree"] else "alone",
-        linger_seconds=options["linger"],
+        linger_seconds=None if linger_ms is None else linger_ms / 1_000,
         http=address,
         tools=tools,
         mount=options["mount"],

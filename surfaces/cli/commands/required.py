@@ -9,6 +9,7 @@ import click
 
 from ....actors.run import checks
 from ....contracts import Exit
+from .. import known_ids
 from ..options import FILE, context, holder, mutation, payload, read_document, stack, with_holder
 from ..session import LeaveCommand, Session, common
 from .instruction import FOLDER, leave_by_verdict, teller, witness_text
@@ -67,7 +68,13 @@ def gate_ref(session: Session, check_id: str, file: Path) -> None:
 
 @required.command()
 @_change
-@click.option("--issue", "id", metavar="ID", help="For the lease on this issue, which you hold.")
+@click.option(
+    "--issue",
+    "id",
+    metavar="ID",
+    shell_complete=known_ids.issues,
+    help="For the lease on this issue, which you hold.",
+)
 @holder
 @mutation
 @common

@@ -4,6 +4,8 @@ from typing import Any
 
 import click
 
+from .. import known_ids
+from ..options import node_name
 from ..request import Answer, change, read
 
 
@@ -14,7 +16,13 @@ def route() -> None:
 
 @route.command("set")
 @click.argument("kind")
-@click.option("--to", "route", metavar="NODE", help="The node that gets them.")
+@click.option(
+    "--to",
+    "route",
+    metavar="NODE",
+    shell_complete=known_ids.nodes,
+    help="The node that gets them.",
+)
 @click.option("--derivation", is_flag=True, help="Only the coordinator may do them.")
 @click.option("--audited", is_flag=True, help="They are completed with a snapshot of inference.")
 @change("route.set")
@@ -44,7 +52,7 @@ def coordinator() -> None:
 
 
 @coordinator.command()
-@click.argument("node")
+@node_name
 @change("coordinator.designate")
 def designate(said: Answer) -> str:
     """NODE is the coordinator from now on."""
@@ -57,7 +65,7 @@ def node() -> None:
 
 
 @node.command()
-@click.argument("node")
+@node_name
 @click.option("--public-key", metavar="HEX", help="Its Ed25519 key; then it has to sign.")
 @click.option(
     "--may",
@@ -81,7 +89,7 @@ def register(said: Answer) -> str:
 
 
 @node.command()
-@click.argument("node")
+@node_name
 @click.option("--open", is_flag=True, help="Also the last one: then any name may work again.")
 @change("node.unregister")
 def unregister(said: Answer) -> str:

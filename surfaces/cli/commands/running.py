@@ -1,6 +1,5 @@
 """`understudy down`, `status`, `tree` and `top`: a tree that runs, from outside."""
 
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,18 @@ from ....actors import tree as trees
 from ....actors.tree import RUN_FOLDER
 from ....contracts import ESCALATION, Exit, limits
 from .. import tree_text
+from ..options import milliseconds, seconds
 from ..session import LeaveCommand, Session, common, print_json
 
 _STOP_SECONDS = 120.0
 _SHOWN_MAX = 10  # of what waits for a person
-CLEAR = "\033[H\033[J"
 
 
 @click.command()
 @click.option(
     "--drain",
-    type=click.IntRange(0, limits.TREE_DRAIN_MS_MAX // 1000),
-    help="Seconds for workers to finish first.",
+    type=seconds(most=f"{limits.TREE_DRAIN_MS_MAX}ms"),
+    help="Let workers finish first, for so long.",
 )
 @click.option("--force", is_flag=True, help="Kill it; its leases are left to the next tree.")
 @common
@@ -49,7 +48,7 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
 def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
     found = _ask_tree(session, {"ask": "picture"})
-    waiting, pauses = _list_escalations(session), _list_pauses(session)
+    waiting, pauses = _list_escalations(session), list_pauses(session)
     lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
     lines += [f"  {line}" for line in tree_text.pause_lines(pauses)]
     lines += [
@@ -70,33 +69,32 @@ def status(session: Session) -> None:
 @common
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
-    found = _ask_tree(session, {"ask": "picture"}) | {"pauses": _list_pauses(session)}
+    found = _ask_tree(session, {"ask": "picture"}) | {"pauses": list_pauses(session)}
     session.accept(tree_text.painted(found), **found)
 
 
 @click.command()
 @click.option(
-    "--every", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds."
+    "--every",
+    "every_ms",
+    type=milliseconds("100ms"),
+    default="1s",
+    show_default=True,
+    help="How often.",
 )
 @common
-def top(session: Session, every: float) -> None:
+def top(session: Session, every_ms: int) -> None:
     """Draw the tree again and again until Ctrl-C; with --json, a line each time."""
     while True:
-        found = _ask_tree(session, {"ask": "picture"}) | {"pauses": _list_pauses(session)}
+        found = _ask_tree(session, {"ask": "picture"}) | {"pauses": list_pauses(session)}
         if session.as_json:
             print_json(found)
         else:
-            draw(found)
-        time.sleep(every)
+            tree_text.draw(found)
+        time.sleep(every_ms / 1_000)
 
 
-def draw(found: dict[str, Any]) -> None:
-    columns, lines_max = shutil.get_terminal_size()
-    # The cursor has a line of its own.
-    click.echo(CLEAR + tree_text.painted(found, (columns, lines_max - 1)))
-
-
-def _list_pauses(session: Session) -> list[dict[str, Any]]:
+def list_pauses(session: Session) -> list[dict[str, Any]]:
     pauses: list[dict[str, Any]] = session.ask("pause.list", {}, writable=False).get("pauses", [])
     return pauses
 

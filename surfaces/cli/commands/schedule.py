@@ -7,7 +7,17 @@ from typing import Any
 import click
 
 from ....contracts import due, rfc3339, schedule_of
-from ..options import FILE, context, json_object, mutation, payload, read_file, span_ms
+from ..options import (
+    FILE,
+    context,
+    json_object,
+    milliseconds,
+    moment_ms,
+    mutation,
+    payload,
+    read_file,
+    schedule_id,
+)
 from ..request import Answer, change, read
 from ..session import Session, common
 from ..spec_file import read_spec
@@ -36,8 +46,7 @@ def schedule() -> None:
 @click.option(
     "--timeout",
     "timeout_ms",
-    type=span_ms,
-    metavar="TIME",
+    type=milliseconds(),
     help="How long it may be held, such as 90s.",
 )
 @click.option("--timezone", help="Of a cron line, such as Europe/Berlin.  [UTC]")
@@ -46,14 +55,20 @@ def schedule() -> None:
     type=click.Choice(["skip", "one", "all"]),
     help="What is made up for after a pause: nothing, the last moment, or up to 100.  [one]",
 )
-@click.option("--start", metavar="TIME", help="Not before this RFC 3339 moment.  [now]")
+@click.option(
+    "--start",
+    "start_ms",
+    type=moment_ms,
+    metavar="TIME",
+    help="Not before this RFC 3339 moment.  [now]",
+)
 @mutation
 @common
 def add(session: Session, when: str, file: Path | None, **options: Any) -> None:
     """Make the spec in FILE, or a job of KIND, whenever WHEN says: a cron line, or "every 10m"."""
     job = {name: options.pop(name) for name in ("kind", "priority", "timeout_ms")}
     data = options.pop("data")
-    asked = _when(when) | _start(options.pop("start"))
+    asked = _when(when)
     if file is not None:
         spec = read_spec(read_file(file), str(file), {})
         asked["spec"] = {name: spec[name] for name in ("title", "steps") if name in spec}
@@ -67,7 +82,7 @@ def add(session: Session, when: str, file: Path | None, **options: Any) -> None:
 
 
 @schedule.command()
-@click.argument("schedule_id")
+@schedule_id
 @change("schedule.clear")
 def remove(said: Answer) -> str:
     """Forget SCHEDULE_ID; what it has made stays."""
@@ -83,7 +98,7 @@ def list_(said: Answer) -> str:
 
 
 @schedule.command()
-@click.argument("schedule_id")
+@schedule_id
 @click.option("--due-ms", type=int, required=True, help="The moment, in ms since 1970.")
 @change("schedule.fire")
 def fire(said: Answer) -> str:
@@ -109,8 +124,7 @@ def limit() -> None:
 @click.option(
     "--timeout",
     "timeout_ms",
-    type=span_ms,
-    metavar="TIME",
+    type=milliseconds(),
     help="How long a job is held, such as 10m.",
 )
 @change("limit.set")
@@ -140,17 +154,8 @@ def list_limits(said: Answer) -> str:
 def _when(text: str) -> dict[str, Any]:
     first, _, rest = text.strip().partition(" ")
     if first == "every":
-        return {"everyMs": span_ms(rest.strip())}
+        return {"everyMs": milliseconds().convert(rest, None, None)}
     return {"cron": text.strip()}
-
-
-def _start(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
-    moment_ms = rfc3339.parse_ms(text)
-    if moment_ms is None:
-        raise click.UsageError(f"--start {text}: give a moment such as 2027-01-15T08:00:00Z")
-    return {"startMs": moment_ms}
 
 
 # --- text for people ------------------------------------------------------------------------------

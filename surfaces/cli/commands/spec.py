@@ -6,7 +6,18 @@ from typing import Any
 
 import click
 
-from ..options import context, lease_by, mutation, payload, read_file, read_stdin
+from .. import known_ids
+from ..options import (
+    acting,
+    context,
+    duration_ms,
+    lease_by,
+    mutation,
+    payload,
+    read_file,
+    read_stdin,
+    spec_id,
+)
 from ..request import Answer, change, read
 from ..session import Session, common
 from ..spec_file import read_spec
@@ -24,15 +35,15 @@ def spec() -> None:
     \b
     understudy spec submit nightly.yaml
     understudy spec status nightly
-    understudy spec claim nightly --runner r1
-    understudy spec materialize nightly root test --runner r1 --lease-id LEASE --fence FENCE
+    understudy spec claim nightly --as r1
+    understudy spec materialize nightly root test --as r1 --lease-id LEASE --fence FENCE
     """
 
 
 @spec.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, allow_dash=True))
 @click.option("--id", "spec_id", help="Submit it under this id, instead of the file's specId.")
-@click.option("--author", help="The node that submits.  [the owner]")
+@acting("author", "--author", help="The node that submits.  [the owner]")
 @mutation
 @common
 def submit(session: Session, file: Path, **options: Any) -> None:
@@ -54,7 +65,7 @@ def submit(session: Session, file: Path, **options: Any) -> None:
 
 
 @spec.command()
-@click.argument("spec_id", required=False)
+@click.argument("spec_id", required=False, shell_complete=known_ids.specs)
 @common
 def status(session: Session, spec_id: str | None) -> None:
     """Show how far SPEC_ID has come, step by step; without it, all specs."""
@@ -79,9 +90,9 @@ def list_(said: Answer) -> str:
 
 
 @spec.command()
-@click.argument("spec_id")
-@click.option("--runner", required=True, help="Who takes it.")
-@click.option("--duration-ms", "lease_duration_ms", type=int, help="For how long.  [60000]")
+@spec_id
+@acting("runner", "--runner", required=True, help="Who takes it.")
+@duration_ms("60s")
 @click.option("--lease-id", help="The lease's id, for more time.")
 @click.option("--fence", type=int, help="The fence of your claim, for more time.")
 @change("spec.claim")
@@ -94,7 +105,7 @@ def claim(said: Answer) -> str:
 
 
 @spec.command()
-@click.argument("spec_id")
+@spec_id
 @click.argument("step_keys", nargs=-1, required=True)
 @_holder
 @change("spec.materialize")
@@ -106,7 +117,7 @@ def materialize(said: Answer) -> str:
 
 
 @spec.command()
-@click.argument("spec_id")
+@spec_id
 @click.option("--reason", help="Why, for the next runner.")
 @_holder
 @change("spec.release")

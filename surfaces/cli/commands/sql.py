@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from ....authority.views import sql as tables
-from ..options import read_stdin
+from ..options import milliseconds, read_stdin
 from ..session import Session, common, print_bytes, print_json
 from ..table_text import Form, csv_lines, json_lines, table
 
@@ -18,23 +18,23 @@ _PART_BYTES = 65_536  # written at once
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option(
     "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0.001, max=86_400),
-    default=60.0,
+    "timeout_ms",
+    type=milliseconds("1ms", "24h"),
+    default="60s",
     show_default=True,
-    help="Seconds that a question may take.",
+    help="How long a question may take.",
 )
 @click.option(
     "--wait",
-    "wait_s",
-    type=click.FloatRange(min=0, max=3_600),
-    default=2.0,
+    "wait_ms",
+    type=milliseconds(most="1h"),
+    default="2s",
     show_default=True,
-    help="Seconds to wait for tables in PostgreSQL that are behind.",
+    help="Wait so long for tables in PostgreSQL that are behind.",
 )
 @common
 def sql(
-    session: Session, query: str | None, *, as_csv: bool, timeout_s: float, wait_s: float
+    session: Session, query: str | None, *, as_csv: bool, timeout_ms: int, wait_ms: int
 ) -> None:
     """Ask the SQL tables: QUERY, or statements on standard input, or at a prompt.
 
@@ -58,7 +58,7 @@ def sql(
     if session.as_json and as_csv:
         raise click.UsageError("--json and --csv are two forms of one answer: name one")
     form = json_lines if session.as_json else csv_lines if as_csv else table
-    with tables.opened(session.state_dir, timeout_s, wait_s) as inquiry:
+    with tables.opened(session.state_dir, timeout_ms / 1_000, wait_ms / 1_000) as inquiry:
         if query is None and sys.stdin is not None and sys.stdin.isatty():
             from ..sql_prompt import Shell  # most ask one thing
 

@@ -7,20 +7,21 @@ from typing import Any
 import click
 
 from ....contracts import ALL_WORK, Reason
-from ..options import Decorator, context, mutation, payload, stack
+from .. import known_ids
+from ..options import Decorator, acting, context, mutation, payload, stack
 from ..render import one_line
 from ..session import Session, common
 from ..tree_text import pause_lines
 
 _said = stack(
     click.option("--reason", help="Why; it stays in the evidence."),
-    click.option("--as", "by_name", metavar="NAME", help="Who says so.  [$USER]"),
+    acting("by_name", help="Who says so.  [$USER]"),
 )
 _scope = stack(
     click.option("--label", metavar="LABEL", help="Issues with this label."),
     click.option("--kind", metavar="KIND", help="Jobs of this kind, or with a dot at its end."),
-    click.option("--issue", metavar="ID", help="This issue."),
-    click.option("--job", metavar="ID", help="This job."),
+    click.option("--issue", metavar="ID", shell_complete=known_ids.issues, help="This issue."),
+    click.option("--job", metavar="ID", shell_complete=known_ids.jobs, help="This job."),
 )
 
 
@@ -29,7 +30,7 @@ def _steers(issue_action: str, job_action: str, verb: str, **fixed: str) -> Deco
 
     def decorate(command: Callable[[], None]) -> Callable[..., Any]:
         @click.command(verb, help=command.__doc__)
-        @click.argument("work", metavar="ID")
+        @click.argument("work", metavar="ID", shell_complete=known_ids.issues_and_jobs)
         @_said
         @mutation
         @common

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from ..options import duration
+from ..options import duration, issue_id
 from ..request import Answer, held_change
 
 
@@ -14,7 +14,7 @@ def sublease() -> None:
 
 
 @sublease.command()
-@click.argument("id")
+@issue_id
 @click.option("--holder", required=True, help="The subagent.")
 @click.option(
     "--scope",
@@ -32,7 +32,7 @@ def grant(said: Answer) -> str:
 
 
 @sublease.command()
-@click.argument("id")
+@issue_id
 @click.argument("revoked_sublease_id", metavar="SUBLEASE_ID")
 @held_change("sublease.revoke")
 def revoke(said: Answer) -> str:
@@ -46,7 +46,7 @@ def instance() -> None:
 
 
 @instance.command("open")
-@click.argument("id")
+@issue_id
 @click.argument("instance_id")
 @click.option("--worktree-ref")
 @click.option("--runtime-ref")
@@ -57,7 +57,7 @@ def open_(said: Answer) -> str:
 
 
 @instance.command()
-@click.argument("id")
+@issue_id
 @click.argument("instance_id")
 @held_change("instance.close")
 def close(said: Answer) -> str:

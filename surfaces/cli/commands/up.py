@@ -19,17 +19,17 @@ from ....actors.otp import ExitReason as Ending
 from ....actors.otp import OtpError
 from ....actors.tree import Plan, gateway, handler_command, shell_command
 from ....authority.journal import private
-from ....contracts import Exit, Reason, RetryPolicy, documents, limits, retry
+from ....contracts import Exit, Reason, RetryPolicy, documents, retry
 from ...mcp import wire
-from .. import tree_text
-from ..options import journal, pauses
+from ..options import FILE, GRACE, TTL, acting, journal, pauses, seconds
 from ..session import LeaveCommand, Session, common, print_json
-from ..until_done import Tally, is_done, tally_text
-from .mcp import policy, web
-from .running import draw
+from ..tree_log import TreeLog
+from ..until_done import Outlook, is_done, tally_text
+from .mcp import tree_policy, web
+from .running import list_pauses
+from .spend import capped, set_budgets
 
 _TURN_MS = 200
-_DRAW_SECONDS = 0.5
 _DETACH_SECONDS = 90.0
 _LOG = "up.log"
 _ENDS = ("stopping", "stopped")  # reports that need no line where the last line says so
@@ -43,19 +43,19 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
 )
 @click.option(
     "--ttl",
-    type=click.IntRange(limits.TTL_SECONDS_MIN, limits.TTL_SECONDS_MAX),
-    default=60,
+    type=TTL,
+    default="60s",
     show_default=True,
-    help="Seconds that a lease holds; renewed at a third of it while its worker lives.",
+    help="How long a lease holds; renewed at a third of it while its worker lives.",
 )
 @click.option(
     "--grace",
-    type=click.IntRange(0, 3_600),
-    default=5,
+    type=GRACE,
+    default="5s",
     show_default=True,
-    help="Seconds between SIGTERM and SIGKILL; at most a third of the lease.",
+    help="From SIGTERM to SIGKILL; at most a third of the lease.",
 )
-@click.option("--job-timeout", type=click.IntRange(1), help="Seconds that one attempt may take.")
+@click.option("--job-timeout", type=seconds("1s"), help="How long one attempt may take.")
 @click.option("--attempts", type=click.IntRange(1), help="At most, for an issue.  [by the policy]")
 @click.option(
     "--backoff",
@@ -79,7 +79,7 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
 )
 @click.option("--label", multiple=True, help="Only issues with this label; repeatable.")
 @click.option("--type", "issue_type", help="Only issues of this type.")
-@click.option("--name", default="coord", show_default=True, help="The coordinator's name.")
+@acting("name", "--name", default="coord", show_default=True, help="The coordinator's name.")
 @click.option(
     "--job", "jobs", multiple=True, metavar="KIND=CMD", help="A shell command for jobs; repeatable."
 )
@@ -90,9 +90,9 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
 @click.option(
     "--limit", "limits", multiple=True, metavar="KIND=N", help="Hold so many at once; repeatable."
 )
-@click.option("--node", help="The name that claims jobs, for routes.  [as --name]")
+@click.option("--node", help="The name that claims jobs, for routes.  [as --as]")
 @click.option("--mcp", is_flag=True, help="Serve agents too; alone, that is all it does.")
-@policy
+@tree_policy
 @web
 @click.option("--specs", is_flag=True, help="Make the jobs of specs, and write their job files.")
 @click.option(
@@ -111,6 +111,21 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     metavar="LABEL",
     help="Issues with it wait for a person; repeatable.",
 )
+@capped("issue", "attempt", "day")
+@click.option(
+    "--on-escalation", multiple=True, metavar="CMD", help="Run this when work waits for a person."
+)
+@click.option("--on-done", multiple=True, metavar="CMD", help="Run this when work is done.")
+@click.option("--webhook", multiple=True, metavar="URL", help="Post both to this URL.")
+@click.option(
+    "--webhook-secret", type=FILE, help="Sign what is posted with the secret in this file."
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    help="A line for each event, also on a terminal.  [text without one]",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Say nothing of our own but errors.")
 @click.option("--detach", is_flag=True, help="Go on in the background.")
 @journal
 @common
@@ -139,6 +154,10 @@ def up(session: Session, **options: Any) -> None:
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
     gateway when this one is started again. Without --exec and --handler it works on no issues.
 
+    What --on-escalation and --on-done run finds the issue or job in UNDERSTUDY_ISSUE or _JOB, and
+    all that is known as JSON on its standard input. A hook may take 30 seconds, and whatever it
+    does, the tree goes on.
+
     With --specs it makes a job of every step of the specs that were submitted, and writes the file
     of every such job that is free to run. With --schedules it makes what `understudy schedule`
     says, when it is due. Any number of trees may do both on one authority.
@@ -157,10 +176,13 @@ def up(session: Session, **options: Any) -> None:
         _withhold(session, options["approve"])
     for text in options["limits"]:
         _limit(session, text)
+    set_budgets(session, "*", options)
     if options["detach"]:
         _detach(session, plan)
         return
-    _keep(session, plan, until_done=options["until_done"])
+    log_format, is_quiet = options["log_format"], options["quiet"]
+    log = TreeLog(log_format, is_quiet=is_quiet, as_json=session.as_json)
+    _keep(session, plan, log, until_done=options["until_done"])
 
 
 def _withhold(session: Session, labels: Sequence[str]) -> None:
@@ -201,6 +223,7 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             schedules=options["schedules"],
             stop_after=options["stop_after"],
             policy=_retry_policy(options),
+            hooks=tuple(_hooks(options)),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -246,6 +269,20 @@ def _handlers(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield kind, shell_command(words) if option == "--job" else handler_command(words)
 
 
+def _hooks(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What is run when something has become of work."""
+    for event in ("escalation", "done"):
+        for text in options[f"on_{event}"]:
+            if not text.strip():
+                raise click.UsageError(f"--on-{event}: there is nothing to run")
+            yield event, shell_command(text)
+        for url in options["webhook"]:
+            if problem := trees.webhook_problem(url):
+                raise click.UsageError(f"--webhook {problem}")
+            secret: Path | None = options["webhook_secret"]
+            yield event, trees.webhook_command(url, secret and secret.absolute())
+
+
 def _job_files(session: Session, options: dict[str, Any]) -> Path | None:
     """Where the files of jobs go; nowhere in a tree without specs."""
     folder: Path = options["job_files"] or session.state_dir / "job-files"
@@ -271,13 +308,13 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
         words += ["--http", str(options["port"]), "--host", options["host"]]
     if options["allow_break"]:
         words.append("--allow-break")
-    for name in ("on_leave", "keep", "max_hold", "quiet", "max_held", "tools", "token_file"):
+    for name in ("on_leave", "keep", "max_hold", "silence", "max_held", "tools", "token_file"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     return tuple(words)
 
 
-def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
+def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> None:
     """Start it, show it, and stay until it ends or is told to."""
     session.office(writable=False).close()  # says what is wrong with the state directory
     problem = trees.problem(plan)
@@ -290,26 +327,24 @@ def _keep(session: Session, plan: Plan, *, until_done: bool) -> None:
             running.start()
         except OtpError as error:
             _refuse(session, error)
-        view = _View(session)
-        view.say(f"up: {plan.state_dir}, {_labour_of(plan)}")
+        log.say(f"up: {plan.state_dir}, {_labour_of(plan)}")
         reason: Ending | None = None
-        tally, over = Tally(session, plan, asks=until_done), False
+        tally, over = Outlook(session, plan, asks=until_done), False
         try:
             while reason is None and not signals and not running.is_told_to_stop and not over:
                 reason = running.wait(_TURN_MS)
                 found = running.picture()
-                view.show(found)
+                log.show(found, running.news(), lambda: list_pauses(session))
                 over = tally.take(found) or (until_done and is_done(session, plan, found))
             total = tally.total() if reason is None else {}
         finally:
-            view.end()
             running.stop()
-            view.tell([row for row in running.reports() if row["what"] not in _ENDS])
+            log.end([row for row in running.news() if row["what"] not in _ENDS])
     if reason is not None:
         said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
         session.refuse(Exit.FAILED, "tree_gave_up", said)
     works = plan.argv or plan.kinds
-    view.say("stopped; nothing is left" + (f": {tally_text(total)}" if works else ""))
+    log.say("stopped; nothing is left" + (f": {tally_text(total)}" if works else ""))
     if tally.fault is not None:
         _faulty(session, tally.fault, total)
     is_blocked = over and bool(total["blocked"])
@@ -380,39 +415,6 @@ def _catch_signals() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-class _View:
-    """On a terminal a picture that moves, elsewhere a line for what happens."""
-
-    def __init__(self, session: Session) -> None:
-        self._moves = sys.stdout.isatty() and not session.as_json
-        self._as_json = session.as_json
-        self._drawn = 0.0
-        self._said: list[dict[str, Any]] = []  # of the reports, those of the last look
-
-    def say(self, text: str) -> None:
-        if not self._as_json:
-            click.echo(text, err=True)
-
-    def show(self, found: dict[str, Any]) -> None:
-        if self._moves:
-            if time.monotonic() >= self._drawn + _DRAW_SECONDS:
-                self._drawn = time.monotonic()
-                draw(found)
-            return
-        self.tell(tree_text.reports(found))
-
-    def tell(self, reports: list[dict[str, Any]]) -> None:
-        """A line for each that is new."""
-        for row in reports:
-            if row not in self._said and not self._moves:
-                self.say(f"{row['what']}  {tree_text.about(row)}{row['detail']}")
-        self._said = reports or self._said
-
-    def end(self) -> None:
-        if self._moves:
-            click.echo()
 
 
 # --- in the background ----------------------------------------------------------------------------

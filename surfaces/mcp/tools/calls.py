@@ -21,7 +21,7 @@ from ....contracts import HostAction, ends_lease, host_actions, shapes
 
 Answer = dict[str, Any]
 _CLAIMS = (shapes.ClaimIssue, shapes.ClaimNext, shapes.ClaimJob)
-_HOLDERS = (shapes.OfHolder, shapes.HeldJob)
+_HOLDERS = (shapes.OfHolder, shapes.HeldJob, shapes.ReportSpend)
 _JOBS = (shapes.ClaimJob, shapes.HeldJob)
 # What names its caller, and is renewed by nobody here.
 _NAMED: dict[type[shapes.Shape], str] = {
@@ -59,7 +59,7 @@ class ToolCall:
             if binding:
                 self._note(shape, payload, answer, asked_ms)
         if issubclass(shape, _CLAIMS):
-            await self._heard(_kind(shape), answer)
+            await self._heard(_kind(shape, payload), answer)
         return answer
 
     async def hand_on(self, action: str, arguments: Mapping[str, Any]) -> Answer:
@@ -84,7 +84,7 @@ class ToolCall:
                 payload["requestId"] = given + part
         proven = payload.get("leaseId") is not None or payload.get("fence") is not None
         speaks = issubclass(shape, _CLAIMS) or (issubclass(shape, _HOLDERS) and proven)
-        role = _kind(shape).role if speaks else _NAMED.get(shape)
+        role = _kind(shape, payload).role if speaks else _NAMED.get(shape)
         if role is not None and payload.get(role) is None:
             payload[role] = self._caller.name
         return payload, arguments.get("context")
@@ -93,7 +93,7 @@ class ToolCall:
         self, shape: type[shapes.Shape], payload: dict[str, Any], answer: Answer, asked_ms: int
     ) -> None:
         """Tell the caller what its client came to hold, or holds no more (I2)."""
-        kind, fence = _kind(shape), payload.get("fence")
+        kind, fence = _kind(shape, payload), payload.get("fence")
         record, name, owner = kind.shown(answer), payload.get(kind.subject), payload.get(kind.role)
         resource, lease = f"{kind.family}/{name}", record.get(kind.lease)
         if answer["result"] != "accepted":
@@ -120,5 +120,7 @@ class ToolCall:
             raise
 
 
-def _kind(shape: type[shapes.Shape]) -> WorkKind:
-    return WORK["job" if issubclass(shape, _JOBS) else "issue"]
+def _kind(shape: type[shapes.Shape], payload: Mapping[str, Any]) -> WorkKind:
+    """What a call is about; a report of spending names either."""
+    is_either = issubclass(shape, shapes.ReportSpend) and payload.get("jobId") is not None
+    return WORK["job" if is_either or issubclass(shape, _JOBS) else "issue"]

@@ -39,7 +39,7 @@ _ADDITIVE = frozenset(
     {"add", "append", "claim", "claim_next", "discover", "grant", "handover", "join"}
     | {"lease_renew", "materialize", "open", "schedule", "spawn", "submit"}
 )
-_GROWING = frozenset({"add", "append", "claim_next", "discover", "grant", "run", "spawn"})
+_GROWING = frozenset({"add", "append", "claim_next", "discover", "grant", "report", "run", "spawn"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -366,6 +366,28 @@ LESSONS: dict[str, Lesson] = {
         "Jobs of specs that a dispatcher can claim now, the oldest first, a page at a time.",
         ("jobs", "count", "cursor"),
     ),
+    "spend.report": Lesson(
+        "Say what your work has cost",
+        "Report the tokens, millionths of a dollar and milliseconds that you spent on what you "
+        "hold since you said so last. `budgets` shows what is left: at state `warning` finish or "
+        "hand over; with `stopped` your lease has ended, so stop at once. " + _PROOF,
+        ("spend", "budgets", "stopped"),
+    ),
+    "spend.show": Lesson(
+        "See what work has cost",
+        "What an issue or a job has cost and what its budgets leave; with neither, all sums.",
+        ("spend", "spends", "tallies", "budgets", "total", "truncated"),
+    ),
+    "budget.set": Lesson(
+        "Set a budget",
+        "For operators: what may be spent in a scope (*, label/L, kind/K, tree/NAME, issue/ID, "
+        "job/ID) per attempt, work, label, tree or day. What is left out has no cap.",
+        ("budgets",),
+    ),
+    "budget.clear": Lesson(
+        "Clear budgets", "For operators: takes a budget away, or all of a scope.", ("budgets",)
+    ),
+    "budget.list": Lesson("See the budgets", "What may be spent, by scope.", ("budgets", "count")),
     "observe.latest": Lesson("See how things are", "The newest decision, and totals.", ("latest",)),
     "observe.needs_attention": Lesson(
         "See what needs attention", "What is stuck, failed or contended, and why.", ("attention",)
@@ -383,6 +405,9 @@ LESSONS: dict[str, Lesson] = {
 # What arguments mean, by name or, more exactly, by action and name; the others say it themselves.
 ARGUMENTS: dict[str, str] = {
     "id": "The issue.",
+    "spend.report.worker": "Who you are, for a job. Left out, it is the name of your connection.",
+    "spend.report.id": "The issue; for a job, give jobId instead.",
+    "usdMicros": "Millionths of a dollar: 250000 is 0.25 USD.",
     "leaseId": "As the claim returned it.",
     "fence": "As the claim returned it: the proof that you are the current holder.",
     "subleaseId": "If you act under a sublease: which one; assignee is its holder then.",
@@ -437,6 +462,8 @@ NEXT: dict[str, str] = {
     "job_timed_out": "Stop working on it. It is free once its lease lapses.",
     "lease_contention_active": "Another agent has it. Take other work with work_next.",
     "lease_issue_blocked": "issue_blocked says what it waits for. Take other work with work_next.",
+    "budget_exceeded": "Its budget is used up, and only a person can raise it. Take other work "
+    "with work_next.",
     "lease_not_found": "issue_list shows what there is.",
     "issue_not_found": "issue_list shows what there is.",
     "spec_exists": "Take another specId, or submit the very document that is there.",
