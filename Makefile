@@ -81,15 +81,16 @@ dag: $(READY) ## work off a graph of DAG_JOBS jobs while a storm blows
 race: $(READY) ## 8 chain runners and 8 dispatchers on 1,000 steps, some killed and some frozen
 	@UNDERSTUDY_RACE_STEPS=1000 UNDERSTUDY_RACE_HANDS=8 $(BIN)/python -m pytest -m "" tests/faults/test_race.py $(ARGS)
 
-hosts: $(READY) ## play every vector through a sidecar and on PostgreSQL, and every trouble of three hosts
+hosts: $(READY) ## play every vector through a sidecar and on PostgreSQL, and every trouble of several hosts
 	@UNDERSTUDY_EVERY_VECTOR=1 $(CAMPAIGN) tests/authority/sidecar/test_vectors.py \
 	    tests/authority/postgres/test_vectors.py $(ARGS)
-	@$(CAMPAIGN) tests/faults/test_failover.py $(ARGS)
+	@$(CAMPAIGN) tests/faults/test_failover.py tests/faults/test_schedule.py $(ARGS)
 
 worlds: $(READY) ## run WORLDS worlds in each simulator, and as many walks beside the model
 	@UNDERSTUDY_SEEDS=$(WORLDS) UNDERSTUDY_WALKS=34 $(CAMPAIGN) tests/authority/test_simulator.py \
-	    tests/authority/test_model.py tests/actors/dispatch/test_issue_simulator.py \
-	    tests/actors/dispatch/test_job_simulator.py tests/native/test_kernel.py $(ARGS)
+	    tests/authority/test_model.py tests/authority/test_job_model.py tests/actors/specs/test_scheduler.py \
+	    tests/actors/dispatch/test_issue_simulator.py tests/actors/dispatch/test_job_simulator.py \
+	    tests/native/test_kernel.py $(ARGS)
 
 power: $(READY) ## cut the power at every event of a commit, for minutes
 	@UNDERSTUDY_POWER_SEEDS=40 $(CAMPAIGN) tests/faults/test_power.py $(ARGS)

@@ -99,6 +99,10 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "job dispatch roster": ([], "nothing"),
     "route set": (["k.", "--to", "gpu", "--audited"], "k.  to gpu  audited"),
     "route clear": (["k."], "k.  to anybody"),
+    "budget set": (["*", "--per", "day", "--usd", "0.25"], "* per day: 0.250000 USD"),
+    "budget clear": (["label/x"], "cleared label/x per work"),
+    "budget list": ([], "label/x per work: 9 tokens"),
+    "spend report": ([], "label/x per work: 9 tokens"),
     "coordinator designate": (["ann"], "coordinator: ann"),
     "node register": (["ann", "--may", "job.claim"], "ann  job.claim"),
     "node list": ([], "no nodes: any name may work\ncoordinator: "),
@@ -186,6 +190,9 @@ def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
     )
     if name in ("job log fold", "job log import"):
         assert scene.run("job", "log", "export", "log.jsonl").code == 0
+    if name.startswith(("budget ", "spend ")):
+        capped = ("label/x", "--per", "work", "--tokens", "9")
+        assert scene.run("budget", "set", *capped).code == 0
     if name.startswith(("spec ", "job dispatch ")):
         _specs(scene, tmp_path)
     if name.startswith(("schedule ", "limit ")) or name == "node unregister":

@@ -141,7 +141,7 @@ def test_a_refused_change_is_still_recorded(scene: Scene) -> None:
         (["issue", "clam", "a"], "claim"),
         (["dep", "ad", "a", "b"], "add"),
         (["issue", "list", "--jsn"], "--json"),
-        (["issue", "claim", "a", "--asignee", "x"], "--assignee"),
+        (["issue", "add", "a", "--asignee", "x"], "--assignee"),
         (["--state-dri", "x", "issue", "list"], "--state-dir"),
     ],
     ids=str,

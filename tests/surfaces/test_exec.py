@@ -131,6 +131,7 @@ def test_a_command_learns_what_it_works_on(folder: Path) -> None:
     done = executed(folder, "env", options=("--assignee", "ada", "-q"))
     known = dict(line.split("=", 1) for line in done.stdout.decode().splitlines() if "=" in line)
     ours = {name: value for name, value in known.items() if name.startswith("UNDERSTUDY_")}
+    assert not Path(ours.pop("UNDERSTUDY_SPEND_FILE")).parent.exists(), "it is gone by now"
     assert ours == {
         "UNDERSTUDY_ISSUE": "x",
         "UNDERSTUDY_ASSIGNEE": "ada",

@@ -115,7 +115,8 @@ def test_a_command_learns_what_it_works_on(folder: Path) -> None:
     done = executed(folder, "env", options=("--worker", "ada", "-q"), env=outer)
     known = dict(line.split("=", 1) for line in done.stdout.decode().splitlines() if "=" in line)
     ours = {name: value for name, value in known.items() if name.startswith("UNDERSTUDY_")}
-    assert not Path(ours.pop("UNDERSTUDY_ARTIFACTS")).parent.exists(), "it is gone by now"
+    for left in ("ARTIFACTS", "SPEND_FILE"):
+        assert not Path(ours.pop(f"UNDERSTUDY_{left}")).parent.exists(), "it is gone by now"
     assert ours == {
         "UNDERSTUDY_JOB": "j",
         "UNDERSTUDY_KIND": "ci.build",

@@ -10,7 +10,7 @@ from understudy.authority.journal.state_dir import create_state_dir
 from understudy.contracts import limits
 from understudy.contracts.reason import Exit
 from understudy.surfaces.cli.main import cli
-from understudy.surfaces.cli.options import seconds_up_to
+from understudy.surfaces.cli.options import seconds
 from understudy.surfaces.cli.session import run
 from understudy.surfaces.mcp.gateway.http import Unguarded, read_token
 
@@ -39,7 +39,7 @@ def test_an_import_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @stands_on("WAIT_SECONDS_MAX")
 def test_issue_next_waits_no_longer_than_a_day() -> None:
-    seconds = seconds_up_to(limits.WAIT_SECONDS_MAX)
-    assert seconds("24h") == limits.WAIT_SECONDS_MAX
+    span = seconds(most=f"{limits.WAIT_SECONDS_MAX}s")
+    assert span.convert("24h", None, None) == limits.WAIT_SECONDS_MAX
     with pytest.raises(click.UsageError, match="longer than"):
-        seconds(str(limits.WAIT_SECONDS_MAX + 1))
+        span.convert(str(limits.WAIT_SECONDS_MAX + 1), None, None)

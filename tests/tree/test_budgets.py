@@ -1,0 +1,84 @@
+"""Budgets of a tree at work: what commands say that they spend, and what becomes of them."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.actors.litter import Mark
+from tests.actors.litter import mark as mark  # noqa: PLC0414 - a fixture
+from tests.patience import eventually
+from tests.surfaces.process import UNDERSTUDY, understudy
+from tests.tree.house import Up, add, job, prove, schedule, statuses
+from understudy.contracts import Exit
+
+pytestmark = pytest.mark.timeout(120)
+
+SPENDS = 'echo "usd={} tokens=7" >> "$UNDERSTUDY_SPEND_FILE"'
+LINGERS = "sleep 600 & (setsid sleep 600 &) ; wait"  # with a descendant that leaves its group
+
+
+def spent(state_dir: Path) -> dict[str, int]:
+    shown = understudy("spend", "report", "--json", "--state-dir", state_dir)
+    total: dict[str, int] = orjson.loads(shown.stdout)["total"]
+    return total
+
+
+@pytest.mark.parametrize("way", ["file", "client"])
+def test_a_command_that_uses_up_its_budget_is_stopped_with_its_descendants(
+    state_dir: Path, mark: Mark, way: str
+) -> None:
+    add(state_dir, "dear")
+    says = {"file": SPENDS.format("0.50"), "client": f"{UNDERSTUDY} spend --usd 0.50 --tokens 7"}
+    words = ("--exec", f"{says[way]}; {LINGERS}", "--max-usd-per-issue", "0.50", "--until-done")
+    with Up(state_dir, *words, env={"UNDERSTUDY_TEST_MARK": mark.word}) as up:
+        assert up.wait() == Exit.WORK_BLOCKED, up.complaint()
+        assert "0 done, 1 blocked" in up.complaint()
+        assert "done  dear" not in up.complaint()
+    mark.gone()
+    assert statuses(state_dir) == {"dear": "blocked"}
+    assert spent(state_dir) == {"tokens": 7, "usdMicros": 500_000, "milliseconds": 0}
+    prove(state_dir)
+
+
+def test_what_is_spent_within_the_budget_is_counted_before_the_issue_is_closed(
+    state_dir: Path,
+) -> None:
+    add(state_dir, "a", "b")
+    command = SPENDS.format("0.4")
+    words = ("--exec", command, "--max-usd-per-attempt", "0.5", "--until-done", "--workers", "2")
+    with Up(state_dir, *words) as up:
+        assert up.wait() == 0, up.complaint()
+        assert b"budget warning" in up.complaint().encode()
+    assert statuses(state_dir) == {"a": "closed", "b": "closed"}
+    assert spent(state_dir)["usdMicros"] == 800_000
+
+
+def test_lines_that_say_nothing_are_told_of_and_count_nothing(state_dir: Path) -> None:
+    add(state_dir, "a")
+    command = 'printf "eur=5\\nusd=-1\\nusd=x\\ntokens=3" >> "$UNDERSTUDY_SPEND_FILE"'
+    with Up(state_dir, "--exec", command, "--until-done") as up:
+        assert up.wait() == 0, up.complaint()
+        assert "spending not understood" in up.complaint()
+    assert spent(state_dir) == {"tokens": 3, "usdMicros": 0, "milliseconds": 0}
+
+
+def test_a_job_whose_handler_spends_too_much_is_given_back_and_blocked(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "trade.py").write_text(
+        "import time\n"
+        "def work(job):\n"
+        "    job.spend(tokens=90, usd='0.01', seconds='1.5')\n"
+        "    job.spend(tokens=20)\n"
+        "    time.sleep(600)\n"
+    )
+    schedule(state_dir, [{"jobId": "j", "kind": "ci.build"}])
+    understudy("budget", "set", "kind/ci.", "--per", "work", "--tokens", "100",
+               "--state-dir", state_dir)  # fmt: skip
+    with Up(state_dir, "--job-handler", "ci.=trade:work", cwd=tmp_path).ready() as up:
+        eventually(lambda: job(state_dir, "j")["state"] == "blocked")
+        eventually(lambda: not up.job_terms())
+    assert job(state_dir, "j")["spend"]["total"] == {
+        "tokens": 110, "usdMicros": 10_000, "milliseconds": 1_500,
+    }  # fmt: skip
