@@ -45,13 +45,13 @@ class TreeLog:
             with contextlib.suppress(OSError):
                 click.echo(text, err=True)
 
-    def show(self, picture: Row, news: Sequence[Row], pauses: Callable[[], list[Row]]) -> None:
+    def show(self, picture: Row, news: Sequence[Row], around: Callable[[Row], Row]) -> None:
         """A look at the tree, and what was written down until after it."""
         if not self._moves:
             self._tell(news, tree_text.reports(picture | {"reports": []}))
         elif time.monotonic() >= self._drawn + _DRAW_SECONDS:
             self._drawn = time.monotonic()
-            tree_text.draw(picture | {"pauses": pauses()})
+            tree_text.draw(picture | around(picture))
 
     def end(self, news: Sequence[Row]) -> None:
         """The tree has stopped."""

@@ -43,6 +43,20 @@ def terms(picture: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found + [(f"job/{each['job']}", each) for each in jobs.get("terms", [])]
 
 
+def running_lines(picture: dict[str, Any]) -> Iterator[str]:
+    """What is worked on, how long already, and what it is called: a line each."""
+    for name, term in terms(picture):
+        attempt = f"attempt {term['attempt']}, fence {term['fence']}, {term['worker']}"
+        yield f"{name}  {term['phase']} {_runs(term)}, {attempt}: {_title(term)}".rstrip(": ")
+
+
+def count_lines(picture: dict[str, Any]) -> Iterator[str]:
+    """How much there is of issues, and of jobs."""
+    for family, counts in picture.get("counts", {}).items():
+        words = (f"{count} {state}" for state, count in counts.items())
+        yield f"{family:<6}  {', '.join(words)}"
+
+
 def rests(picture: dict[str, Any]) -> Iterator[str]:
     """What is left alone for a while, and why."""
     jobs = picture.get("jobs") or {}
@@ -73,6 +87,7 @@ def about(row: dict[str, Any]) -> str:
 def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     """The tree, then what is worked on; lines and their colours."""
     yield f"coord_sup  {summary(picture)}", "bold"
+    yield from ((line, None) for line in count_lines(picture))
     yield from ((line, "yellow") for line in pause_lines(picture.get("pauses", ())))
     children = picture["tree"]
     for place, child in enumerate(children):
@@ -81,13 +96,15 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     found = terms(picture)
     if found:
         yield "", None
-        yield f"{'WORK':<16} {'ATTEMPT':>7} {'FENCE':>6}  {'LEASE':>6}  {'PHASE':<9} WORKER", "dim"
+        numbers = f"{'RUNS':>6} {'ATTEMPT':>7} {'FENCE':>6}  {'LEASE':>6}"
+        yield f"{'WORK':<16} {numbers}  {'PHASE':<9} {'TITLE':<24} WORKER", "dim"
     for name, term in found:
         left = term.get("remainingMs")
         lease = "?" if left is None else _duration(max(0, left) // 1000)
-        line = f"{name:<16.16} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
+        numbers = f"{_runs(term):>6} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
         colour = None if term["phase"] == "running" else "yellow"
-        yield f"{line}  {term['phase']:<9} {term['worker']}", colour
+        words = f"{term['phase']:<9} {_title(term):<24.24} {term['worker']}"
+        yield f"{name:<16.16} {numbers}  {words}", colour
     resting = list(rests(picture))
     if resting:
         yield "", None
@@ -109,6 +126,15 @@ def pause_lines(pauses: Iterable[dict[str, Any]]) -> list[str]:
         + (f": {each['reason']}" if each["reason"] else "")
         for each in pauses
     ]  # fmt: skip
+
+
+def _runs(term: dict[str, Any]) -> str:
+    return _duration(term["runsMs"] // 1000) if "runsMs" in term else "?"
+
+
+def _title(term: dict[str, Any]) -> str:
+    """On one line, whatever was written into it."""
+    return "".join(each if each.isprintable() else " " for each in term.get("title") or "")
 
 
 def _busy(loop: dict[str, Any]) -> str:

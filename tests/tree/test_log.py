@@ -133,7 +133,7 @@ def test_rows_on_disk_and_in_the_memory_of_a_loop_are_told_once(
 
     def told(news: list[int], remembered: list[int]) -> list[str]:
         known = [dict(reversed(rows[each].items())) for each in remembered]
-        log.show({"dispatcher": {"reports": known}}, [rows[each] for each in news], list)
+        log.show({"dispatcher": {"reports": known}}, [rows[each] for each in news], dict)
         out = capfdbinary.readouterr().out
         return [orjson.loads(line)["detail"] for line in out.splitlines()]
 

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from understudy.surfaces.cli.tree_text import drawn, fitted, paint, rests, summary
+from understudy.surfaces.cli.tree_text import (
+    count_lines,
+    drawn,
+    fitted,
+    paint,
+    rests,
+    running_lines,
+    summary,
+)
 
 
 def picture(**changes: Any) -> dict[str, Any]:
@@ -24,7 +32,7 @@ def picture(**changes: Any) -> dict[str, Any]:
             "stopping": None,
             "terms": [
                 {"issue": "us-1", "worker": "c/r/1", "fence": 5, "attempt": 2, "phase": "running",
-                 "remainingMs": 59_000, "pid": 8},
+                 "remainingMs": 59_000, "runsMs": 125_000, "title": "Mend\nthe roof", "pid": 8},
             ],
             "reports": [{"what": "attempt failed", "detail": "exit code 3", "issue": "us-1"}],
         },
@@ -40,7 +48,7 @@ def test_everything_that_matters_is_in_it() -> None:
     for word in (
         "up 1h01m", "1 of 4 workers busy", "row 12", "3 restarts", "sidecar 9, native, epoch 3",
         "started again 1 times", "pid 7", "up 1m01s", "2 restarts", "5 in its mailbox",
-        "us-1", "59s", "c/r/1", "attempt failed", "exit code 3",
+        "us-1", "59s", "2m05s", "Mend the roof", "c/r/1", "attempt failed", "exit code 3",
     ):  # fmt: skip
         assert word in shown, word
 
@@ -62,6 +70,16 @@ def test_jobs_are_shown_beside_issues() -> None:
 def test_a_tree_that_stops_says_why() -> None:
     stopping = picture()["dispatcher"] | {"stopping": "asked to"}
     assert "stopping: asked to" in summary(picture(dispatcher=stopping))
+
+
+def test_what_runs_is_named_and_timed_and_the_rest_is_counted() -> None:
+    counts = {"issues": {"ready": 3, "held": 1, "resting": 0, "blocked": 2, "done": 40}}
+    assert list(running_lines(picture())) == [
+        "us-1  running 2m05s, attempt 2, fence 5, c/r/1: Mend the roof"
+    ]
+    line = "issues  3 ready, 1 held, 0 resting, 2 blocked, 40 done"
+    assert list(count_lines(picture(counts=counts))) == [line]
+    assert line in text(picture(counts=counts))
 
 
 def test_what_rests_is_shown_with_its_time_and_its_reason() -> None:

@@ -324,6 +324,10 @@ def test_status_tree_and_top_show_it(state_dir: Path) -> None:
     for command in ("status", "tree", "down"):
         assert understudy(command, "--state-dir", state_dir).returncode == 7
     add(state_dir, "a")
+    add(state_dir, "b")
+    add(state_dir, "c")
+    for words in (("dep", "add", "b", "a"), ("issue", "update", "c", "--status", "blocked")):
+        assert understudy(*words, "--state-dir", state_dir).returncode == 0
     with Up(state_dir, "--exec", "sleep 300") as up:
         up.ready()
         eventually(up.terms)
@@ -334,6 +338,9 @@ def test_status_tree_and_top_show_it(state_dir: Path) -> None:
         assert understudy(*ask, "--state-dir", state_dir).returncode == 0
         status = understudy("status", "--state-dir", state_dir).stdout.decode()
         assert "1 of 1 workers busy" in status
+        assert "issues  0 ready, 1 held, 0 resting, 2 waiting, 1 blocked, 0 done" in status
+        assert report_of("tree", "--state-dir", state_dir)["counts"]["issues"]["held"] == 1
+        assert "  a  running " in status
         assert "e  waits for a person: Help" in status
         assert report_of("status", "--state-dir", state_dir)["waitsForPerson"] == ["e"]
         found = report_of("tree", "--state-dir", state_dir)

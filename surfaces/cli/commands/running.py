@@ -47,29 +47,28 @@ def down(session: Session, drain: int | None, *, force: bool) -> None:
 @common
 def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
-    found = _ask_tree(session, {"ask": "picture"})
-    waiting, pauses = _list_escalations(session), list_pauses(session)
+    found = _look(session)
+    waiting = _list_escalations(session)
     lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
-    lines += [f"  {line}" for line in tree_text.pause_lines(pauses)]
+    lines += [f"  {line}" for line in tree_text.count_lines(found)]
+    lines += [f"  {line}" for line in tree_text.pause_lines(found["pauses"])]
     lines += [
         f"  {each['id']}  waits for a person: {each['title']}" for each in waiting[:_SHOWN_MAX]
     ]
     if len(waiting) > _SHOWN_MAX:
         more = len(waiting) - _SHOWN_MAX
         lines.append(f"  and {more} more: `understudy issue list --type escalation`")
-    for name, term in tree_text.terms(found):
-        attempt = f"attempt {term['attempt']}, fence {term['fence']}"
-        lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
+    lines += [f"  {line}" for line in tree_text.running_lines(found)]
     lines += [f"  {line}" for line in tree_text.rests(found)]
     waits = [each["id"] for each in waiting]
-    session.accept("\n".join(lines), **found, waitsForPerson=waits, pauses=pauses)
+    session.accept("\n".join(lines), **found, waitsForPerson=waits)
 
 
 @click.command()
 @common
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
-    found = _ask_tree(session, {"ask": "picture"}) | {"pauses": list_pauses(session)}
+    found = _look(session)
     session.accept(tree_text.painted(found), **found)
 
 
@@ -86,7 +85,7 @@ def tree(session: Session) -> None:
 def top(session: Session, every_ms: int) -> None:
     """Draw the tree again and again until Ctrl-C; with --json, a line each time."""
     while True:
-        found = _ask_tree(session, {"ask": "picture"}) | {"pauses": list_pauses(session)}
+        found = _look(session)
         if session.as_json:
             print_json(found)
         else:
@@ -94,9 +93,48 @@ def top(session: Session, every_ms: int) -> None:
         time.sleep(every_ms / 1_000)
 
 
-def list_pauses(session: Session) -> list[dict[str, Any]]:
-    pauses: list[dict[str, Any]] = session.ask("pause.list", {}, writable=False).get("pauses", [])
-    return pauses
+def _look(session: Session) -> dict[str, Any]:
+    found = _ask_tree(session, {"ask": "picture"})
+    return found | around(session, found)
+
+
+def around(session: Session, picture: dict[str, Any]) -> dict[str, Any]:
+    """What the authority knows and a tree does not: pauses, and how much there is of all work."""
+    pauses = session.ask("pause.list", {}, writable=False).get("pauses", [])
+    return {"pauses": pauses, "counts": _counts(session, picture)}
+
+
+def _counts(session: Session, picture: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """By state; what rests is ready, but for the tree. Nothing where nobody can be asked."""
+    counts = {}
+    if latest := session.ask("observe.latest", {}, writable=False).get("latest"):
+        total, resting = latest["totals"], picture["dispatcher"].get("resting", 0)
+        counts["issues"] = {
+            "ready": max(0, total["ready"] - resting),
+            "held": total["inProgress"],
+            "resting": resting,
+            "waiting": max(0, total["open"] - total["ready"]),
+            "blocked": total["blocked"],
+            "done": total["closed"],
+        }
+        states = ("open", "inProgress", "blocked", "closed")
+        if cancelled := total["issues"] - sum(total[each] for each in states):
+            counts["issues"]["cancelled"] = cancelled
+    page = {"query": "waiting", "limit": limits.ROSTER_PAGE_MAX}
+    roster = session.ask("job.roster", page, writable=False)
+    if roster.get("jobCounts", {}).get("total"):
+        total, resting = roster["jobCounts"], (picture["jobs"] or {}).get("resting", 0)
+        blocked = sum(each["state"] == "blocked" for each in roster["jobs"])  # of the first page
+        waiting = total["waiting"] + total.get("delayed", 0)
+        counts["jobs"] = {
+            "ready": max(0, total["pending"] - resting),
+            "held": total["claimed"],
+            "resting": resting,
+            "waiting": waiting - blocked,
+            "blocked": blocked,
+            "done": total["total"] - total["pending"] - total["claimed"] - waiting,
+        }
+    return counts
 
 
 def _list_escalations(session: Session) -> list[dict[str, Any]]:

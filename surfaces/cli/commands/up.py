@@ -26,7 +26,7 @@ from ..session import LeaveCommand, Session, common, print_json
 from ..tree_log import TreeLog
 from ..until_done import Outlook, is_done, tally_text
 from .mcp import tree_policy, web
-from .running import list_pauses
+from .running import around
 from .spend import capped, set_budgets
 
 _TURN_MS = 200
@@ -334,7 +334,7 @@ def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> No
             while reason is None and not signals and not running.is_told_to_stop and not over:
                 reason = running.wait(_TURN_MS)
                 found = running.picture()
-                log.show(found, running.news(), lambda: list_pauses(session))
+                log.show(found, running.news(), lambda seen: around(session, seen))
                 over = tally.take(found) or (until_done and is_done(session, plan, found))
             total = tally.total() if reason is None else {}
         finally:
