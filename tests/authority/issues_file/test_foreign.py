@@ -8,7 +8,8 @@ import pytest
 from tests.authority.issues_file.records import NOW, taken
 from tests.fakes.desk import Desk
 from understudy.authority.views.foreign_issues import from_beads, from_github
-from understudy.authority.views.issues_file import BadLine, read_issues
+from understudy.authority.views.issues_file import BadLine, export_issues, read_issues
+from understudy.contracts import limits
 
 # As `bd` writes them: no priority is 0, times have zones, and members come that we do not know.
 EPIC: dict[str, Any] = {
@@ -76,6 +77,62 @@ def test_a_child_that_waits_for_its_parent_makes_no_circle() -> None:
     assert [each["id"] for each in desk.grant("issue.ready")["issues"]] == ["bd-2oo"]
 
 
+def test_a_parent_that_its_child_waits_for_by_way_of_others_does_not_wait_for_it() -> None:
+    def waits(source: str, target: str, kind: str = "blocks") -> dict[str, str]:
+        return {"issue_id": source, "depends_on_id": target, "type": kind}
+
+    first = CHILD | {
+        "dependencies": [waits("bd-2oo.1", "bd-2oo", "parent-child"), waits("bd-2oo.1", "bd-3")]
+    }
+    desk = beads(EPIC, first, EPIC | {"id": "bd-3", "dependencies": [waits("bd-3", "bd-2oo")]})
+    assert desk.grant("dep.diagnostics")["sound"] is True
+    assert [each["id"] for each in desk.grant("issue.ready")["issues"]] == ["bd-2oo"]
+
+
+def test_what_is_no_issue_of_beads_is_left_out() -> None:
+    desk = beads(
+        {"_schema": "beads-jsonl/1"},
+        EPIC | {"_type": "issue"},
+        {"_type": "memory", "key": "k", "value": "v"},
+        EPIC | {"id": "bd-t", "issue_type": "molecule", "is_template": True},
+    )
+    assert [each["id"] for each in desk.grant("issue.list")["issues"]] == ["bd-2oo"]
+
+
+def test_what_people_wrote_beside_it_is_kept() -> None:
+    outside = {"issue_id": "bd-9", "depends_on_id": "external:ours:login", "type": "blocks"}
+    desk = beads(CLOSED | {"close_reason": "Fixed it.", "external_ref": "gh-9",
+                           "quality_score": 0.5, "dependencies": [outside]})  # fmt: skip
+    assert shown(desk, "bd-9")["notes"] == "closed: Fixed it.\n\nblocks: external:ours:login"
+    exported = json.loads(export_issues(desk.authority.state))
+    assert (exported["external_ref"], exported["quality_score"]) == ("gh-9", 0.5)
+    assert "close_reason" not in exported
+
+
+def test_a_status_of_their_own_waits_for_a_person() -> None:
+    issue = shown(beads(EPIC | {"status": "awaiting_review"}), "bd-2oo")
+    assert (issue["status"], issue["labels"]) == ("blocked", ["awaiting_review"])
+
+
+@pytest.mark.parametrize(
+    "member",
+    [{"issue_type": ["x"]}, {"labels": "a"}, {"dependencies": "x"}, {"status": ["open"]},
+     {"notes": 5}, {"labels": [1]}],
+)  # fmt: skip
+def test_a_member_of_another_kind_is_a_bad_line(member: dict[str, Any]) -> None:
+    data = json.dumps(EPIC | member).encode() + b"\n"
+    records, problems, _ = read_issues(from_beads(data), NOW)
+    assert (records, [each.line for each in problems]) == ([], [1])
+
+
+def test_a_long_talk_is_cut_and_says_so() -> None:
+    said = {"author": {"login": "bob"}, "body": "y" * 60_000, "createdAt": "2025-01-02T03:04:05Z"}
+    listed = [{"number": 7, "title": "It breaks", "state": "OPEN", "comments": [said] * 4}]
+    notes = shown(taken(from_github(json.dumps(listed).encode())), "gh-7")["notes"]
+    assert len(notes) == limits.TEXT_LENGTH_MAX
+    assert notes.endswith("(Cut here: the tracker has more.)")
+
+
 def test_a_line_that_is_none_keeps_its_number() -> None:
     data = json.dumps(GONE).encode() + b"\nnonsense\n" + json.dumps(EPIC).encode() + b"\n"
     records, problems, _ = read_issues(from_beads(data), NOW)
@@ -108,9 +165,20 @@ def test_issues_of_github_come_with_labels_people_and_comments() -> None:
     assert shown(desk, "gh-8")["status"] == "closed"
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"nonsense", b'{"number": 7}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"nonsense",
+        b'{"number": 7}',
+        b'[{"title": "t"}]',
+        b'[{"number": 7, "labels": 7}]',
+        b"[" * 100_000,
+    ],
+)
 def test_what_is_no_list_of_issues_is_refused(data: bytes) -> None:
-    with pytest.raises(BadLine, match=r"JSON|no list"):
+    with pytest.raises(BadLine, match=r"gh issue list --json number"):
         from_github(data)
 
 
