@@ -61,9 +61,9 @@ def main(url: str, secret_file: str | None = None) -> int:
         secret = Path(secret_file).read_bytes().strip() if secret_file else b""
         status = post(url, sys.stdin.buffer.read(), secret, event)
     except OSError as error:
-        sys.stderr.write(f"{url}: {error}\n")
+        sys.stderr.write(f"{urlsplit(url).hostname}: {error}\n")
         return 1
-    sys.stderr.write(f"{url}: {status}\n")
+    sys.stderr.write(f"{urlsplit(url).hostname}: status {status}\n")  # a path may hold a token
     return 0 if 200 <= status < 300 else 1
 
 

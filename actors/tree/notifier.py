@@ -28,6 +28,7 @@ NAME: Final = "notifier"
 LOG: Final = "hook.log"  # in the run folder: what the last hook printed
 _GRACE_MS = 1_000
 _LOOK_MS = 250
+_WORDS_BYTES = 400  # of what a hook that failed said last
 _FAREWELL_MS = 10_000  # for what is told last, when the tree stops
 _EVENTS: Final = dict.fromkeys((*escalation.WORDS.values(), "budget exceeded"), "escalation") | {
     "done": "done"
@@ -54,7 +55,7 @@ class Notifier(GenServer):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._waiting: deque[tuple[tuple[str, ...], dict[str, Any]]] = deque()
-        self._running: tuple[ProcessGroup, str] | None = None
+        self._running: tuple[ProcessGroup, dict[str, Any]] | None = None
 
     def init(self) -> Next | Word:
         self.cell.trap_exits = True
@@ -106,7 +107,7 @@ class Notifier(GenServer):
             except (OSError, ValueError) as error:
                 self._tell("hook failed", str(error), row)
                 continue
-            self._running = (group, row["event"])
+            self._running = (group, row)
             self._wait(group)
 
     def _command(self, words: tuple[str, ...], row: dict[str, Any]) -> Command:
@@ -136,7 +137,7 @@ class Notifier(GenServer):
     def _look(self) -> None:
         if self._running is None:
             return
-        group, event = self._running
+        group, row = self._running
         ended = group.poll()
         if ended is None:
             self.cell.after(_LOOK_MS, _HookLook())
@@ -145,8 +146,18 @@ class Notifier(GenServer):
         group.close()
         self._running = None
         if ended.code != 0:
-            self._tell("hook failed", _words(event, ended), {})
+            said = _words(row["event"], ended) + self._last_words(ended)
+            self._tell("hook failed", said, row)
         self._next()
+
+    def _last_words(self, ended: Ended) -> str:
+        """The last line that it printed, as far as the log has it."""
+        try:
+            text = (self._plan.run_dir / LOG).read_bytes() if ended.size else b""
+        except OSError:
+            return ""
+        line = text.strip().rpartition(b"\n")[2][-_WORDS_BYTES:].decode("utf-8", "replace")
+        return f": {line}" if line else ""
 
     def _tell(self, what: str, detail: str, row: dict[str, Any]) -> None:
         about = {name: row[name] for name in ("issue", "job") if name in row} or {"issue": None}

@@ -79,12 +79,20 @@ def test_a_budget_that_is_used_up_is_told(state_dir: Path, tmp_path: Path) -> No
     assert orjson.loads((tmp_path / "told").read_bytes())["what"] == "budget exceeded"
 
 
-@pytest.mark.parametrize("hook", ["exit 3", "no-such-command", "kill -9 $$"])
-def test_a_hook_that_fails_fails_nothing_else(state_dir: Path, hook: str) -> None:
+@pytest.mark.parametrize(
+    ("hook", "why"),
+    [
+        ("echo begun; echo no luck; exit 3", "exit code 3: no luck"),
+        ("no-such-command", "not found"),
+        ("kill -9 $$", "exit code 137"),
+    ],
+)
+def test_a_hook_that_fails_fails_nothing_else(state_dir: Path, hook: str, why: str) -> None:
     add(state_dir, "a", "b")
     with Up(state_dir, "--exec", "true", "--on-done", hook, "--until-done") as up:
         assert up.wait() == 0, up.complaint()
-        assert "hook failed" in up.complaint()
+        assert "hook failed  a: on done: " in up.complaint()
+        assert why in up.complaint()
     assert statuses(state_dir) == {"a": "closed", "b": "closed"}
 
 
@@ -92,6 +100,16 @@ def test_a_hook_that_hangs_holds_up_no_work(state_dir: Path) -> None:
     add(state_dir, "a", "b")
     with Up(state_dir, "--exec", "true", "--on-done", "sleep 600").ready():
         eventually(lambda: statuses(state_dir) == {"a": "closed", "b": "closed"})
+
+
+def test_a_webhook_that_fails_does_not_tell_its_path(state_dir: Path) -> None:
+    add(state_dir, "a")
+    with receiver(500) as (url, _):
+        words = ("--exec", "true", "--webhook", f"{url}/s3cret", "--until-done")
+        with Up(state_dir, *words) as up:
+            assert up.wait() == 0, up.complaint()
+            assert "a: on done: exit code 1: 127.0.0.1: status 500" in up.complaint()
+            assert "s3cret" not in up.complaint()
 
 
 def test_a_webhook_is_signed(state_dir: Path, tmp_path: Path) -> None:
