@@ -149,7 +149,8 @@ def cli(ctx: click.Context, /, **root: Any) -> None:
     \b
     Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict,
       6 fence or lease lost, 7 unreachable, 8 frozen, 9 check failed,
-      10 nothing ready, 75 try later, 78 configuration.
+      10 nothing ready, 11 work is blocked, 12 work keeps failing,
+      13 done, but evidence is behind, 75 try later, 78 configuration.
     Every command takes --json and then prints one JSON object.
     """
     ctx.obj = root

@@ -15,7 +15,7 @@ import pytest
 from tests.surfaces.conftest import Run, Scene
 from tests.surfaces.process import UNDERSTUDY, environment, journal_rows, understudy
 from understudy.contracts.requests.host_actions import contract_digest
-from understudy.surfaces.cli.main import cli
+from understudy.surfaces.cli.main import GROUPS, PLUMBING, cli
 
 # Leaf command -> what it is given in the scene, and what it then says to people.
 COMMANDS: dict[str, tuple[list[str], str]] = {
@@ -136,6 +136,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "pause": (["--label", "ui"], "paused  label/ui"),
     "issue prioritize": (["a", "0"], "priority 0: a"),
     "completion": (["fish"], "_UNDERSTUDY_COMPLETE=fish_complete"),
+    "help": (["issue", "claim"], "Usage: understudy issue claim "),
+    "issue search": (["a"], "a  P"),
 }
 # They need no state directory, take their time, or print what others say; most have own files.
 APART = {
@@ -148,7 +150,8 @@ APART = {
 EXIT_CODES = (
     "0 ok", "1 failed", "2 usage", "3 not found", "4 denied", "5 conflict",
     "6 fence or lease lost", "7 unreachable", "8 frozen", "9 check failed",
-    "10 nothing ready", "75 try later", "78 configuration",
+    "10 nothing ready", "11 work is blocked", "12 work keeps failing",
+    "13 done, but evidence is behind", "75 try later", "78 configuration",
 )  # fmt: skip
 
 
@@ -266,15 +269,40 @@ def test_a_command_explains_itself(bare: Run, name: str) -> None:
 def test_the_first_help_names_commands_exit_codes_and_a_beginning(bare: Run) -> None:
     for arguments in (["--help"], ["-h"], ["issue", "-h"]):
         assert bare(*arguments).code == 0
-    said = bare("--help").out
-    for name in (
-        *{name.split()[0] for name in COMMANDS},
-        *{name.split()[0] for name in APART},
-    ):
-        assert f"\n  {name} " in said
+    said, whole = bare("--help").out, bare("help", "all").out
+    for name in {name.split()[0] for name in {*COMMANDS, *APART}}:
+        assert f"\n  {name} " in whole
+        assert (f"\n  {name} " in said) is (name not in GROUPS[PLUMBING])
     for code in EXIT_CODES:
         assert code in " ".join(said.split())
     assert "understudy init" in said
+
+
+def test_every_command_is_in_one_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(cli.list_commands(click.Context(cli)))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["nope"], "No such command 'nope'"), (["issue", "nope"], "No such command 'nope'"),
+     (["where", "more"], "has no commands of its own")],
+)  # fmt: skip
+def test_help_of_what_is_no_command_is_refused(bare: Run, words: list[str], said: str) -> None:
+    found = bare("help", *words)
+    assert found.code == 2
+    assert said in found.err
+
+
+def test_the_options_of_evidence_are_shown_apart_and_still_taken(bare: Run, call: Run) -> None:
+    evidence = ("--policy-digest", "--instruction", "--capability")
+    for words in (("--help-evidence",), ("issue", "claim", "--help-evidence")):
+        said = bare(*words)
+        assert all(each in said.out for each in evidence)
+    shown = bare("issue", "claim", "--help").out
+    assert "--help-evidence" in shown
+    assert not any(each in shown for each in evidence)
+    assert call("issue", "add", "X", "--instruction", "i1").code == 0
 
 
 @pytest.mark.parametrize(

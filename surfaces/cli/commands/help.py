@@ -6,8 +6,18 @@ from ..main import PLUMBING
 from ..session import Session, common
 
 
+def _commands(ctx: click.Context, _: click.Parameter, typed: str) -> list[str]:
+    """What the Tab key completes: the commands behind the words so far."""
+    command = ctx.find_root().command
+    for word in ctx.params.get("words") or ():
+        found = command.get_command(ctx, word) if isinstance(command, click.Group) else None
+        command = found or click.Group()
+    names = command.list_commands(ctx) if isinstance(command, click.Group) else []
+    return [name for name in (*names, "all") if name.startswith(typed)]
+
+
 @click.command("help")
-@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...", shell_complete=_commands)
 @common
 @click.pass_context
 def help_(ctx: click.Context, /, session: Session, words: tuple[str, ...]) -> None:

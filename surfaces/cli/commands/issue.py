@@ -239,7 +239,7 @@ def add(said: Answer) -> str:
 @click.option("--acceptance-criteria")
 @click.option("--notes")
 @click.option("--status", help="open, blocked or closed; each ends the lease.")
-@click.option("--priority", type=int)
+@click.option("--priority", type=int, help="Of work that others hold: `issue prioritize`.")
 @click.option("--type", "issue_type", type=ISSUE_TYPE)
 @click.option("--new-assignee", help="Reserve it for another name.")
 @click.option("--owner")

@@ -11,11 +11,11 @@ import click
 
 from ....actors.tree import RUN_FOLDER
 from ....contracts import limits
-from ..options import Decorator, acting, milliseconds, seconds, stack
+from ..options import Decorator, Respelled, acting, milliseconds, seconds, stack
 from ..session import LeaveCommand, Session, common
 
 
-def _policy(*silence: str) -> Decorator:
+def _policy(*once: str) -> Decorator:
     return stack(
         click.option(
             "--on-leave",
@@ -29,8 +29,9 @@ def _policy(*silence: str) -> Decorator:
         ),
         click.option("--max-hold", type=seconds("30s"), help="Hold a lease so long at most.  [4h]"),
         click.option(
-            *silence,
-            "silence",
+            "--silence",
+            cls=Respelled,
+            once=once,
             type=seconds("10s"),
             help="How long a silence, for --keep heartbeat.  [5m]",
         ),
@@ -48,8 +49,8 @@ def _policy(*silence: str) -> Decorator:
     )
 
 
-policy = _policy("--silence", "--quiet")
-tree_policy = _policy("--silence")  # where --quiet is about what is printed
+policy = _policy("--quiet")
+tree_policy = _policy()  # where --quiet is about what is printed
 
 
 @click.command()

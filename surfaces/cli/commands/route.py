@@ -32,7 +32,7 @@ def set_(said: Answer) -> str:
 
 
 @route.command()
-@click.argument("kind")
+@click.argument("kind", shell_complete=known_ids.kinds)
 @change("route.set")
 def clear(said: Answer) -> str:
     """Take back what was said about KIND: any worker may claim."""

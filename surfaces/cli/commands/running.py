@@ -118,8 +118,8 @@ def _counts(session: Session, picture: dict[str, Any]) -> dict[str, dict[str, in
             "done": total["closed"],
         }
         states = ("open", "inProgress", "blocked", "closed")
-        if cancelled := total["issues"] - sum(total[each] for each in states):
-            counts["issues"]["cancelled"] = cancelled
+        if other := total["issues"] - sum(total[each] for each in states):
+            counts["issues"]["other"] = other  # cancelled, or in a status of somebody's own
     page = {"query": "waiting", "limit": limits.ROSTER_PAGE_MAX}
     roster = session.ask("job.roster", page, writable=False)
     if roster.get("jobCounts", {}).get("total"):

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ....contracts import due, rfc3339, schedule_of
+from .. import known_ids
 from ..options import (
     FILE,
     context,
@@ -134,7 +135,7 @@ def set_(said: Answer) -> str:
 
 
 @limit.command()
-@click.argument("kind")
+@click.argument("kind", shell_complete=known_ids.limited)
 @change("limit.clear")
 def clear(said: Answer) -> str:
     """Take the limits of KIND away."""
