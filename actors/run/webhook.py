@@ -52,13 +52,21 @@ def post(url: str, body: bytes, secret: bytes, event: str = "") -> int:
         return error.code
 
 
+def _secret(file: str) -> bytes:
+    """What signs; nothing is posted unsigned because somebody emptied a file."""
+    secret = Path(file).read_bytes().strip()
+    if not secret:
+        raise OSError("the secret is empty")
+    return secret
+
+
 def main(url: str, secret_file: str | None = None) -> int:
     if problem := webhook_problem(url):
         sys.stderr.write(f"{problem}\n")
         return 2
     event = os.environ.get("UNDERSTUDY_EVENT", "")
     try:
-        secret = Path(secret_file).read_bytes().strip() if secret_file else b""
+        secret = _secret(secret_file) if secret_file else b""
         status = post(url, sys.stdin.buffer.read(), secret, event)
     except OSError as error:
         sys.stderr.write(f"{urlsplit(url).hostname}: {error}\n")

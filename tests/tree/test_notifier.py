@@ -146,6 +146,22 @@ def test_what_is_no_webhook_is_refused_before_the_tree_starts(state_dir: Path, u
     assert webhook.webhook_problem(url)
 
 
+def test_nothing_is_posted_unsigned_where_a_signature_is_wanted(
+    state_dir: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(" \n")
+    up = ("up", "--exec", "true", "--state-dir", state_dir, "--webhook-secret", secret)
+    with receiver() as (url, posted):
+        for words, said in (((), "--webhook"), (("--webhook", url), "it is empty")):
+            done = understudy(*up, *words)
+            assert done.returncode == 2
+            assert said in done.stderr.decode()
+        assert webhook.main(url, str(secret)) == 1  # emptied while the tree runs
+    assert "the secret is empty" in capfd.readouterr().err
+    assert not posted
+
+
 @pytest.fixture
 def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> notifier.Notifier:
     """A notifier whose first hook has not ended."""

@@ -21,7 +21,7 @@ from ....actors.tree import Plan, gateway, handler_command, shell_command
 from ....authority.journal import private
 from ....contracts import Exit, Reason, RetryPolicy, documents, retry
 from ...mcp import wire
-from ..options import FILE, GRACE, TTL, acting, journal, pauses, seconds
+from ..options import FILE, GRACE, TTL, acting, journal, pauses, read_file, seconds
 from ..session import LeaveCommand, Session, common, print_json
 from ..tree_log import TreeLog
 from ..until_done import Outlook, is_done, tally_text
@@ -271,6 +271,11 @@ def _handlers(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _hooks(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """What is run when something has become of work."""
+    secret: Path | None = options["webhook_secret"]
+    if secret and not options["webhook"]:
+        raise click.UsageError("--webhook-secret signs what is posted: say where to with --webhook")
+    if secret and not read_file(secret).strip():
+        raise click.UsageError(f"--webhook-secret {secret}: it is empty; write a secret to it")
     for event in ("escalation", "done"):
         for text in options[f"on_{event}"]:
             if not text.strip():
@@ -279,7 +284,6 @@ def _hooks(options: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
         for url in options["webhook"]:
             if problem := trees.webhook_problem(url):
                 raise click.UsageError(f"--webhook {problem}")
-            secret: Path | None = options["webhook_secret"]
             yield event, trees.webhook_command(url, secret and secret.absolute())
 
 
