@@ -149,7 +149,7 @@ def test_a_refused_change_is_still_recorded(scene: Scene) -> None:
 def test_a_typo_gets_a_suggestion(bare: Run, words: list[str], meant: str) -> None:
     said = bare(*words)
     assert (said.code, said.out) == (2, "")
-    assert f"Did you mean '{meant}'?" in said.err
+    assert f"'{meant}'" in said.err.partition("Did you mean")[2]
 
 
 @pytest.mark.parametrize(

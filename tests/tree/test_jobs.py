@@ -87,7 +87,8 @@ def test_whatever_dies_a_job_is_gone_on_with_and_down_gives_it_back(
         assert (first["job"], first["attempt"], first["phase"]) == ("j", 1, "running")
         said = understudy("status", "--state-dir", state_dir).stdout.decode()
         assert "1 of 1 workers busy with jobs" in said
-        assert f"job/j  running, attempt 1, fence {first['fence']}" in said
+        assert "job/j  running " in said
+        assert f"s, attempt 1, fence {first['fence']}, {first['worker']}: k\n" in said
         assert b"job_loop" in understudy("tree", "--state-dir", state_dir).stdout
 
         kill(up.pid_of("job_loop"))

@@ -60,9 +60,9 @@ def test_each_line_is_an_object_for_programs(state_dir: Path) -> None:
         rows = printed(up)
         assert up.complaint().count("\n") == len(rows), "and no other line"
         of_work = events(up, issue="a")
-    assert of_work == [
-        "claimed", "cancelled", "lease_lost", "ended", "brought_back", "claimed", "handed_back",
-    ]  # fmt: skip
+    assert of_work[:4] == ["claimed", "cancelled", "lease_lost", "ended"]
+    assert {*of_work[4:6]} == {"brought_back", "claimed"}, "told by two cells"
+    assert of_work[6:] == ["handed_back"]
     by_event = {each["event"]: each for each in rows}
     assert by_event["cancelled"] | {"by": "eve", "why": "wrong"} == by_event["cancelled"]
     assert by_event["paused"]["scope"] == by_event["unpaused"]["scope"] == "label/l"
