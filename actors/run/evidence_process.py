@@ -150,7 +150,7 @@ def stirs_jobs(row: journal.Row) -> bool:
 
 
 def taken(rows: Sequence[journal.Row]) -> Iterator[tuple[str, str]]:
-    """The resources whose lease an operator or a budget took from its holder, and by which action."""
+    """The resources whose lease an operator or a budget took from its holder, and how."""
     for row in rows:
         effect = _effect(row)
         if effect["action"] in _TAKING and effect["resultClass"] == "accepted":

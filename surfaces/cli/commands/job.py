@@ -23,6 +23,7 @@ from ..options import (
     read_file,
     with_holder,
 )
+from ..render import withheld
 from ..request import Answer, change, held_change, read
 from ..session import Session, common
 from .job_log import log
@@ -185,7 +186,7 @@ def show(said: Answer) -> str:
 @read("job.roster")
 def roster(said: Answer) -> str:
     """List jobs, a page at a time."""
-    return _page(said)
+    return "\n".join([_page(said), *withheld(said)])
 
 
 @job.command("list")

@@ -1,4 +1,4 @@
-"""`understudy cancel`, `retry`, `pause`, `unpause`, `approve`, `reject`: what operators say."""
+"""`understudy cancel`, `retry`, `reopen`, `pause`, `approve` and their like: what operators say."""
 
 import os
 from collections.abc import Callable
@@ -62,6 +62,22 @@ def retry() -> None:
 
     ID is an issue or a job; `job/ID` is the job where both have the name.
     """
+
+
+@click.command()
+@click.argument("issue", metavar="ID", shell_complete=known_ids.issues)
+@mutation
+@common
+def reopen(session: Session, issue: str, **options: Any) -> None:
+    """Open an issue again that is closed, cancelled or blocked, with attempts anew."""
+    found = session.ask("issue.show", {"id": issue}, writable=False).get("issue", {})
+    asked = options | {"id": issue}
+    if found.get("status") == "closed":
+        action, asked = "issue.update", asked | {"status": "open", "afresh": True}
+    else:
+        action, asked = "issue.retry", _by(asked | {"by_name": None})
+    answer = session.ask(action, payload(asked), context(options))
+    session.finish(answer, lambda said: f"reopened {_shown(said)}")
 
 
 @_steers("approval.give", "approval.give", "approve", decision="approved")
