@@ -126,7 +126,8 @@ LESSONS: dict[str, Lesson] = {
         "Ask a person for approval",
         "The issue waits for a person from now on. If you hold it, you hand it back by asking, and "
         "say in the reason what the person should know. Pass assignee, leaseId and fence if you "
-        "hold it.",
+        "hold it. Where your client can, it asks its person at once, and the answer has the "
+        "decision.",
         ("issue", "orphanedFibers"),
     ),
     "approval.give": Lesson(
