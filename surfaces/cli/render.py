@@ -34,6 +34,15 @@ def withheld(answer: dict[str, Any]) -> list[str]:
     return lines
 
 
+def withheld_job(job: dict[str, Any]) -> list[str]:
+    """The same of one job, in words."""
+    approval = job.get("approval")
+    words = [f"paused by {job['pause']['scope']}"] if "pause" in job else []
+    if approval == "waiting":
+        words.append("waits for a person's approval")
+    return [*words, "rejected"] if approval == "rejected" else words
+
+
 def table(issues: list[dict[str, Any]], *, waiting: bool = False) -> str:
     """Issues, a line each."""
     if not issues:

@@ -84,6 +84,17 @@ def test_what_is_over_is_reopened(home: list[str | Path], words: list[str]) -> N
     assert b"issue_not_found" in understudy(*words, "nowhere", *home).stderr
 
 
+def test_a_job_says_what_people_withhold_of_it(home: list[str | Path]) -> None:
+    report_of("job", "schedule", "j", "--kind", "k", *home)
+    understudy("policy", "set", "--approve", "kind/k", *home)
+    understudy("pause", "--kind", "k", *home)
+    words = b"j  pending  k  paused by kind/k  waits for a person's approval"
+    for command in (["job", "list"], ["job", "show", "j"], ["job", "roster"]):
+        assert words in understudy(*command, *home).stdout
+    said = understudy("reject", "j", *home).stdout
+    assert said == b"reject: j  pending  k  paused by kind/k  rejected\n"
+
+
 def test_who_said_it_and_why_is_shown(home: list[str | Path]) -> None:
     report_of("issue", "add", "t", "--id", "a", *home)
     understudy("pause", "--label", "ui", "--as", "eve", "--reason", "release", *home)

@@ -9,7 +9,7 @@ import click
 from ....contracts import ALL_WORK, Reason
 from .. import known_ids
 from ..options import Decorator, acting, context, mutation, payload, stack
-from ..render import one_line
+from ..render import one_line, withheld_job
 from ..session import Session, common
 from ..tree_text import pause_lines
 
@@ -152,7 +152,7 @@ def _shown(said: dict[str, Any]) -> str:
     if "issue" in said:
         return one_line(said["issue"])
     found = said["job"]
-    return "  ".join([found["jobId"], found["state"], found["kind"]])
+    return "  ".join([found["jobId"], found["state"], found["kind"], *withheld_job(found)])
 
 
 def _paused(said: dict[str, Any]) -> str:
