@@ -64,6 +64,14 @@ class AgentDoor:
         finally:
             await link.close()
 
+    async def in_person(
+        self, action: str, payload: dict[str, Any], context: object = None
+    ) -> dict[str, Any]:
+        """As `answer`, for what a person said whom the client has asked; it is no agent's word."""
+        given = dict(context) if isinstance(context, Mapping) else {}
+        known = {name: value for name, value in given.items() if name not in _DOORS_OWN}
+        return self.shown(await self._link.answer(action, payload, known or None), payload)
+
     async def _answer(
         self,
         link: AuthorityLink,

@@ -27,6 +27,10 @@ class AgentCaller(Protocol):
     def terms(self) -> Mapping[str, Any]:
         """What its operator granted it and how much it may hold, as `AgentPass` has them."""
 
+    @property
+    def asks_person(self) -> bool:
+        """Whether its client may be asked for what a person there says."""
+
     def request_id(self, rpc_id: str | int) -> str:
         """A key that is the same when the same JSON-RPC request is delivered again."""
 
@@ -58,6 +62,7 @@ class PassingCaller:
     name: str
     terms: Mapping[str, Any] = field(default_factory=dict)
     is_named: bool = False
+    asks_person: bool = False
 
     def request_id(self, rpc_id: str | int) -> str:  # noqa: ARG002 - as the protocol has it
         return uuid.uuid4().hex

@@ -32,6 +32,7 @@ class KeepPolicy:
     grace_ms: int = 5_000  # between its leaving and the end of its stay
     max_held: int | None = None  # pieces of work at once; None where no operator said it
     grants: tuple[str, ...] = ()  # operators' actions that it may ask for
+    asks_person: bool = True  # the one at the client, about work that waits for a person
 
     def narrowed(self, wish: dict[str, Any]) -> "KeepPolicy":
         """With what a client wishes for itself: it may ask for less, never for more."""
@@ -41,6 +42,7 @@ class KeepPolicy:
             keep="heartbeat" if "heartbeat" in (self.keep, asked.keep) else "alive",
             max_hold_ms=min(self.max_hold_ms, asked.max_hold_ms),
             quiet_ms=min(self.quiet_ms, asked.quiet_ms),
+            asks_person=self.asks_person and asked.asks_person,
             max_held=asked.max_held if self.max_held is None else min(self.max_held, asked.held),
         )
 
@@ -68,6 +70,8 @@ class KeepPolicy:
             chosen["max_held"] = wish["maxHeld"]
         if wish.get("allowBreak") is True:
             chosen["grants"] = ("issue.lease_break",)
+        if wish.get("asksPerson") is False:
+            chosen["asks_person"] = False
         return replace(self, **chosen)
 
 

@@ -95,6 +95,11 @@ class HttpCallers:
     def terms(self) -> Mapping[str, Any]:
         return self._current.get().caller.terms
 
+    @property
+    def asks_person(self) -> bool:
+        """What calls here is a program with a token; nothing says that a person is near."""
+        return False
+
     def request_id(self, rpc_id: str | int) -> str:
         """In a session a JSON-RPC id is used once; elsewhere it says nothing."""
         session = self._current.get().session

@@ -70,6 +70,10 @@ class KeptCaller:
     def terms(self) -> dict[str, Any]:
         return self.holds.policy.terms
 
+    @property
+    def asks_person(self) -> bool:
+        return self.holds.policy.asks_person
+
     def request_id(self, rpc_id: str | int) -> str:
         """Of the caller and the request's number: the same when the request comes again."""
         number = self.numbers.get(rpc_id)

@@ -149,14 +149,14 @@ def stirs_jobs(row: journal.Row) -> bool:
     return is_news and effect["resultClass"] == "accepted"
 
 
-def taken(rows: Sequence[journal.Row]) -> Iterator[str]:
-    """The resources whose lease an operator or a budget took from its holder."""
+def taken(rows: Sequence[journal.Row]) -> Iterator[tuple[str, str]]:
+    """The resources whose lease an operator or a budget took from its holder, and how."""
     for row in rows:
         effect = _effect(row)
         if effect["action"] in _TAKING and effect["resultClass"] == "accepted":
             for change in orjson.loads(row.changes):
                 if change["change"] == "lease.dropped":
-                    yield change["resource"]
+                    yield change["resource"], effect["action"]
 
 
 def steered(rows: Sequence[journal.Row]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,7 +1,7 @@
 """One command under one lease, on an issue or a job: claim, run, renew, complete or hand back.
 
     claim --> run --exit 0--> complete            renewed at a third of its time, with jitter
-               |---exit 75--> hand back           looked at every second, for who breaks it
+               |---exit 75--> hand back           the journal is heard for who takes it
                |---else-----> hand back, failed
                |---signal---> passed on, hand back
                \\--lost------> stopped, with all its descendants
@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from ...authority import Unavailable
+from ...authority import Storage, Unavailable, open_journal
 from ...authority.service import fence_check
 from ...contracts import BY_WIRE, FAILURES, Exit, Reason, ends_lease, limits
 from ..leasing.holding import Holding, Timing
@@ -37,6 +37,7 @@ from ..process.guard.descendants import now_ms
 from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
 from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
 from .attempts import Attempt, begun, check_logs, write_record
+from .evidence_process import taken
 from .spending import VARIABLE as SPEND_VARIABLE
 from .spending import SpendFile, spend_members
 
@@ -44,6 +45,9 @@ HAND_BACK: Final = int(Exit.TRY_LATER)  # what a command ends with to have its w
 
 _GRACE_PART = 3  # of a lease's time, which the grace is never longer than
 _LOOK_MS = 1_000  # between looks whether the lease is still ours
+_FOLLOW_MS = 250  # between looks whether a row has taken it
+_ROWS_MAX = 512  # read at once
+_LOST_GRACE_MS = 500  # what works without a lease is in the way of the next holder
 _RETRY_MS = 1_000  # after the authority could not be asked
 _CURTAIN_MS = 30_000  # how long a command may go on after it closed its own work
 
@@ -51,6 +55,20 @@ _TOO_LATE = (
     Reason.LEASE_STALE.wire,
     "it could not be renewed in time, so the command was stopped before the lease ends",
 )
+# Who took the lease, by the action that did.
+_TAKEN_BY = {
+    "issue.cancel": (
+        Reason.ISSUE_CANCELLED.wire,
+        "an operator has cancelled it; `understudy retry ID` brings it back",
+    ),
+    "job.cancel": (Reason.JOB_CANCELLED.wire, "an operator has cancelled it"),
+    "issue.lease_break": (Reason.LEASE_MISSING.wire, "an operator has broken its lease"),
+    "pause.set": (
+        Reason.WORK_PAUSED.wire,
+        "an operator has paused it and handed it back; `understudy unpause` lets it go on",
+    ),
+    "spend.report": (Reason.BUDGET_EXCEEDED.wire, "its budget is used up"),
+}
 # A completion that is refused like this leaves the lease as it is.
 _UNFIT = frozenset(
     each.wire
@@ -143,7 +161,9 @@ class Runner:
         self._name = f"exec-{secrets.token_hex(8)}"  # of our requests
         self._asked = 0
         self._holding: Holding  # from the claim on
-        self._look_at_ms = 0
+        self._look_at_ms = self._follow_at_ms = 0
+        self._journal: Storage | None = None
+        self._seq = 0  # of the last row that was heard of
         self._lost: tuple[str, str] | None = None  # the class, and what was said
         self._closed = False  # by the command itself
         self._signal: int | None = None
@@ -170,6 +190,7 @@ class Runner:
             left = opened.enter_context(artifacts_file())
             self._artifacts = left if self._task.family == "job" else None
             self._spending = SpendFile(left.with_name("spend"))
+            self._journal = self._opened_journal(opened)
             group = opened.enter_context(ProcessGroup(self._command(held)))
             self._attend(group)
             self._count(group, is_over=True)
@@ -191,7 +212,7 @@ class Runner:
         answer = self._request(*self._kind.claim(task.name, task.owner, ttl_ms, proof))
         if answer["result"] != "accepted":
             return _refusal(answer["failureClasses"][0], answer["diagnostic"])
-        held = self._kind.held(self._kind.shown(answer))
+        held, self._seq = self._kind.held(self._kind.shown(answer)), answer["seq"]
         if not going_on and held.fence != answer["seq"]:  # I3: not granted, only extended
             said = f"{task.family} {task.name}: {task.owner} holds it with fence {held.fence}"
             remedy = "another process may be at work; go on with its lease id and fence, or wait"
@@ -225,6 +246,33 @@ class Runner:
                 return
         self._tell(f"{holding.lease.title}: not renewed yet: {said}")
         holding.put_off(self._moment())
+
+    def _opened_journal(self, opened: ExitStack) -> Storage | None:
+        """What takes a lease is heard of by its row, if the journal can be read from here."""
+        try:
+            return opened.enter_context(open_journal(self._state_dir, read_only=True))
+        except (Unavailable, OSError):
+            return None  # then a look or a renewal tells
+
+    def _follow(self, group: ProcessGroup) -> None:
+        """Between looks: whether a row has taken the lease."""
+        self._follow_at_ms = now_ms() + _FOLLOW_MS
+        if self._journal is None:
+            return
+        try:
+            rows = self._journal.rows(self._seq, _ROWS_MAX)
+        except (Unavailable, OSError):
+            self._journal = None
+            return
+        if not rows:
+            return
+        self._seq = rows[-1].seq
+        if len(rows) == _ROWS_MAX:
+            self._follow_at_ms = now_ms()  # there is more
+        for resource, action in taken(rows):
+            if resource == self._holding.lease.resource:
+                self._give_up(group, *_TAKEN_BY[action])
+                return
 
     def _look(self, group: ProcessGroup) -> None:
         """Between renewals: whether an operator or a newer holder has taken it."""
@@ -270,8 +318,10 @@ class Runner:
             group.keep_until(now_ms() + _CURTAIN_MS)
             return
         self._lost = (failure, diagnostic)
+        grace_ms = self._holding.timing.grace_ms
+        is_ours = self._lost == _TOO_LATE  # for as long as the grace is
+        group.terminate(grace_ms if is_ours else min(grace_ms, _LOST_GRACE_MS))
         self._tell(f"{self._holding.lease.title}: {diagnostic}")
-        group.terminate(self._holding.timing.grace_ms)
 
     def _closed_by_us(self) -> bool:
         held = self._holding.lease
@@ -313,7 +363,7 @@ class Runner:
             inbox.register(self._wake, select.POLLIN)
         while group.poll() is None:
             over = self._lost is not None or self._closed
-            due_ms = min(self._holding.renew_ms, self._look_at_ms) - now_ms()
+            due_ms = min(self._holding.renew_ms, self._look_at_ms, self._follow_at_ms) - now_ms()
             inbox.poll(_LOOK_MS if over else max(0, min(_LOOK_MS, due_ms)))
             self._pass_on(group)
             if over or group.poll() is not None:
@@ -325,6 +375,8 @@ class Runner:
             elif now_ms() >= self._look_at_ms:
                 self._look(group)
                 self._count(group)
+            elif now_ms() >= self._follow_at_ms:
+                self._follow(group)
 
     def _hear(self) -> list[int]:
         """Signals that came meanwhile; the first one is remembered."""

@@ -70,7 +70,7 @@ class EvidenceCell(GenServer):
         if not isinstance(message, _Turn):
             return super().handle_info(message)
         rows = self._write()
-        for resource in taken(rows):
+        for resource, _ in taken(rows):
             family, _, name = resource.partition("/")
             if family in self._listeners:
                 self.cast(self._listeners[family], Doubt(name))

@@ -56,7 +56,7 @@ from .outcome import (
 from .scope import withheld
 from .state import Rank, State
 from .turn import Turn
-from .view import issue_view, lease_projection, orphaned_view
+from .view import issue_view, lease_projection, orphaned_view, steered_view
 
 # --- the life of a lease ---------------------------------------------------------------------
 
@@ -224,15 +224,19 @@ def claim_next(turn: Turn, request: ClaimNext) -> Outcome:
     deadline_ms = deadline_of(request, turn.stamp)
     if isinstance(deadline_ms, Refused):
         return deadline_ms
+    waiting: list[str] = []
     for place in _waiting(turn) if ALL_WORK not in turn.state.pauses else ():
         issue = turn.state.issues[place.issue_id]
         if not _wanted(issue, request):
             continue
-        if (_obstacle(turn, issue, assignee, None) or _steered(turn, issue)) is None:
+        obstacle = _obstacle(turn, issue, assignee, None) or _steered(turn, issue)
+        if obstacle is None:
             accepted = _lease_out(turn, issue, assignee, request.lease_id, deadline_ms)
             return _file_lapsed(turn, accepted)
+        if obstacle.reason is Reason.APPROVAL_MISSING:
+            waiting.append(issue.id)
     body = {"changed": False, "leaseProjection": lease_projection(turn.state, turn.stamp.wall_ms)}
-    return _file_lapsed(turn, Accepted(body=body))
+    return _file_lapsed(turn, Accepted(body=body | steered_view(turn.state, "issue", waiting)))
 
 
 def _waiting(turn: Turn) -> Iterator[Rank]:

@@ -72,6 +72,16 @@ def pause_view(pause: ScopePause) -> dict[str, Any]:
     }
 
 
+def steered_view(state: State, family: str, waiting: list[str]) -> dict[str, Any]:
+    """Why there may be less to claim than there is: pauses of issues or of jobs, and what waits for
+    a person; the first of each."""
+    foreign = ("kind/", "job/") if family == "issue" else ("label/", "issue/")
+    pauses = (state.pauses[each] for each in sorted(state.pauses) if not each.startswith(foreign))
+    shown = [pause_view(each) for each in islice(pauses, limits.PROJECTION_IDS_MAX)]
+    body: dict[str, Any] = {"pauses": shown} if shown else {}
+    return body | ({"waitsForPerson": waiting[: limits.PROJECTION_IDS_MAX]} if waiting else {})
+
+
 def sublease_view(sublease: Sublease) -> dict[str, Any]:
     return {
         "parentLeaseId": sublease.parent_lease_id,

@@ -50,6 +50,7 @@ class Step(Struct, frozen=True, kw_only=True):
     inputs: str = "{}"  # canonical JSON, kept as it came
     depends_on: tuple[str, ...] = ()  # keys of steps of the same spec
     approve: bool | UnsetType = UNSET  # its job waits for a person; rows of before have it not
+    priority: int | UnsetType = UNSET  # of its job, the smaller the sooner
 
 
 class Spec(Struct, frozen=True, kw_only=True):

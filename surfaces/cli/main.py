@@ -22,6 +22,7 @@ _COMMANDS = {
     "top": ("running", "top", "Draw the tree again and again."),
     "cancel": ("steer", "cancel", "Give work up, and stop what runs for it."),
     "retry": ("steer", "retry", "Bring back what is blocked or cancelled, at once."),
+    "reopen": ("steer", "reopen", "Open an issue again that is closed or cancelled."),
     "pause": ("steer", "pause", "Claim nothing new, everywhere or in one scope."),
     "unpause": ("steer", "unpause", "Let paused work go on."),
     "approve": ("steer", "approve", "Let work go on that waits for a person."),
@@ -78,8 +79,9 @@ GROUPS = {
     "agents": ("mcp", "agent-guide", "harness", "sublease", "instance", "fiber"),
     "jobs and mesh": ("job", "spec", "schedule", "limit", "route", "coordinator", "node"),
     "operate": (
-        "status", "tree", "top", "observe", "cancel", "retry", "pause", "unpause", "approve",
-        "reject", "spend", "budget", "policy", "sql", "doctor", "where", "completion", "help",
+        "status", "tree", "top", "observe", "cancel", "retry", "reopen", "pause", "unpause",
+        "approve", "reject", "spend", "budget", "policy", "sql", "doctor", "where",
+        "completion", "help",
     ),
     "prove": ("verify", "replay", "guard", "required", "instruction", "check"),
     PLUMBING: (

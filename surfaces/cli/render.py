@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from ...contracts import BLOCKING_TYPES
+from .tree_text import pause_lines
 
 _COLOURS = {
     "open": "green",
@@ -15,10 +16,31 @@ _COLOURS = {
     "cancelled": "bright_black",
 }
 _TITLE_WIDTH = 60
+_SHOWN_MAX = 10  # ids in a line
 
 
 def one_line(issue: dict[str, Any]) -> str:
     return f"{issue['id']}  {_styled(issue['status'])}  {_short(issue['title'])}"
+
+
+def withheld(answer: dict[str, Any]) -> list[str]:
+    """What people keep from being claimed, a line each, with what lets it go on."""
+    lines = pause_lines(answer.get("pauses", ()))
+    if lines:
+        lines.append("`understudy unpause` with the same scope lets it go on")
+    if ids := answer.get("waitsForPerson"):
+        names = ", ".join(ids[:_SHOWN_MAX]) + (", ..." if len(ids) > _SHOWN_MAX else "")
+        lines.append(f"waits for a person: {names}; `understudy approve ID` or `reject ID`")
+    return lines
+
+
+def withheld_job(job: dict[str, Any]) -> list[str]:
+    """The same of one job, in words."""
+    approval = job.get("approval")
+    words = [f"paused by {job['pause']['scope']}"] if "pause" in job else []
+    if approval == "waiting":
+        words.append("waits for a person's approval")
+    return [*words, "rejected"] if approval == "rejected" else words
 
 
 def table(issues: list[dict[str, Any]], *, waiting: bool = False) -> str:
@@ -43,7 +65,7 @@ def table(issues: list[dict[str, Any]], *, waiting: bool = False) -> str:
 def claimed(answer: dict[str, Any]) -> str:
     """What a holder needs to know, and how to say it back to us."""
     if "issue" not in answer:
-        return "nothing is ready"
+        return "\n".join(["nothing is ready", *withheld(answer)])
     issue = answer["issue"]
     lease = issue["lease"]
     lines = [
@@ -69,6 +91,14 @@ def detail(issue: dict[str, Any]) -> str:
         if value := issue.get(key):
             text = ", ".join(value) if isinstance(value, list) else value
             lines.append(f"  {name:<10}{text}")
+    if pause := issue.get("pause"):
+        lines += [f"  {line}" for line in pause_lines([pause])]
+    if approval := issue.get("approval"):
+        words = "waits for a person" if approval == "waiting" else approval
+        lines.append(f"  {'approval':<10}{words}")
+    if steered := issue.get("steered"):
+        said = ": ".join(filter(None, (steered["byName"], steered["reason"])))
+        lines += [f"  {'operator':<10}{said}"] if said else []
     if spend := issue.get("spend"):
         lines.append(f"  {'spent':<10}{amount_text(spend['total'])}")
     if lease := issue.get("lease"):

@@ -28,6 +28,7 @@ class Guest:
     kept: list[HeldLease] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)  # ttl_ms and asked_ms of each
     is_named: bool = True
+    asks_person: bool = True
     terms: dict[str, Any] = field(default_factory=dict)  # what its operator granted it
     dropped: list[tuple[str, int]] = field(default_factory=list)
 

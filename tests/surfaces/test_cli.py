@@ -144,7 +144,7 @@ APART = {
     "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority evidence",
     "authority status", "exec", "logs", "up", "down", "status", "tree", "top", "mcp", "gateway",
     "instruction check", "instruction run", "required projection", "required gate-ref",
-    "retry", "unpause", "approve", "reject", "issue ask",
+    "retry", "reopen", "issue reopen", "unpause", "approve", "reject", "issue ask",
     "sql", "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
 EXIT_CODES = (

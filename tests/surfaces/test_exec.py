@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -280,6 +281,23 @@ def test_a_broken_lease_stops_the_command_with_all_its_descendants(
         assert mark.alive() == []
         assert "the lease is lost" in running.complaint()
     assert shown(folder) == ("open", False), "it is the next one's"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["cancel", "x"], "cancelled it; `understudy retry ID`"), (["pause", "--now"], "paused it")],
+)
+def test_what_an_operator_takes_is_gone_long_before_its_grace_is_over(
+    mark: Mark, folder: Path, words: list[str], said: str
+) -> None:
+    with troubled(mark, folder, "deaf", "--grace", "300", "--ttl", "1000") as running:
+        running.up()
+        assert told(folder, *words)["result"] == "accepted"
+        begun = time.monotonic()
+        assert running.wait() == 6
+        print(f"gone after {time.monotonic() - begun:.2f} s")
+        assert mark.alive() == []
+        assert said in running.complaint()
 
 
 def test_a_newer_holder_is_left_alone(mark: Mark, folder: Path) -> None:

@@ -50,6 +50,51 @@ def test_what_cannot_be_is_refused_with_the_next_step(
     assert said in done.stderr
 
 
+def test_who_finds_nothing_is_told_what_people_withhold(home: list[str | Path]) -> None:
+    for name in ("a", "b"):
+        report_of("issue", "add", "t", "--id", name, "--label", name, *home)
+    for name, kind in (("j", "ci.x"), ("k", "ci.y"), ("m", "other")):
+        report_of("job", "schedule", name, "--kind", kind, *home)
+    understudy("policy", "set", "--approve", "label/b", *home)
+    for words in (["--label", "a"], ["--kind", "ci."], ["--kind", "ci.x"], ["--job", "m"]):
+        understudy("pause", *words, *home)
+    for words in (["next", "--as", "eve"], ["ready"]):
+        said = understudy("issue", *words, *home).stdout.decode()
+        assert "paused  label/a\n`understudy unpause`" in said
+        assert "waits for a person: b; `understudy approve ID`" in said
+        assert "kind/" not in said
+    found = report_of("job", "roster", *home)
+    assert [each["scope"] for each in found["pauses"]] == ["job/m", "kind/ci.", "kind/ci.x"]
+    assert (found["jobCounts"]["pending"], found["jobCounts"]["paused"]) == (0, 3)
+    assert "  paused  label/a" in understudy("issue", "show", "a", *home).stdout.decode()
+    understudy("unpause", "--kind", "ci.", *home)
+    counts = report_of("job", "roster", *home)["jobCounts"]
+    assert (counts["pending"], counts["paused"]) == (1, 2)
+    understudy("pause", *home)
+    assert report_of("job", "roster", *home)["jobCounts"]["paused"] == 3
+
+
+@pytest.mark.parametrize("words", [["reopen"], ["issue", "reopen"]])
+def test_what_is_over_is_reopened(home: list[str | Path], words: list[str]) -> None:
+    report_of("issue", "add", "t", "--id", "a", *home)
+    for end in (["cancel", "a"], ["issue", "close", "a"], ["issue", "update", "a", "--status"]):
+        report_of(*end, *(["blocked"] if end[-1] == "--status" else []), *home)
+        assert report_of(*words, "a", *home)["issue"]["status"] == "open"
+    assert b"work_not_blocked" in understudy(*words, "a", *home).stderr
+    assert b"issue_not_found" in understudy(*words, "nowhere", *home).stderr
+
+
+def test_a_job_says_what_people_withhold_of_it(home: list[str | Path]) -> None:
+    report_of("job", "schedule", "j", "--kind", "k", *home)
+    understudy("policy", "set", "--approve", "kind/k", *home)
+    understudy("pause", "--kind", "k", *home)
+    words = b"j  pending  k  paused by kind/k  waits for a person's approval"
+    for command in (["job", "list"], ["job", "show", "j"], ["job", "roster"]):
+        assert words in understudy(*command, *home).stdout
+    said = understudy("reject", "j", *home).stdout
+    assert said == b"reject: j  pending  k  paused by kind/k  rejected\n"
+
+
 def test_who_said_it_and_why_is_shown(home: list[str | Path]) -> None:
     report_of("issue", "add", "t", "--id", "a", *home)
     understudy("pause", "--label", "ui", "--as", "eve", "--reason", "release", *home)

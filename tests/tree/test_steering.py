@@ -117,6 +117,8 @@ def test_a_tree_claims_what_a_person_approves(state_dir: Path, tmp_path: Path) -
         up.ready()
         eventually(lambda: statuses(state_dir)["b"] == "closed")
         assert trace.read_text().split() == ["b"]
+        shown = understudy("status", "--state-dir", state_dir).stdout
+        assert b"a  waits for a person: `understudy approve a`" in shown
         report_of("approve", "a", "--as", "eve", "--state-dir", state_dir)
         eventually(lambda: statuses(state_dir)["a"] == "closed")
         up.terminate()

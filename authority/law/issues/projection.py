@@ -36,6 +36,7 @@ from ..view import (
     lease_projection,
     lease_view,
     pause_view,
+    steered_view,
     sublease_view,
 )
 from .dependency import cycle_through, tangle
@@ -59,10 +60,20 @@ def ready(turn: Turn, _: Nothing) -> Outcome:
     """
     state, now_ms = turn.state, turn.stamp.wall_ms
     found = (state.issues[place.issue_id] for place in state.ready)
-    free = (each for each in found if withheld(state, each) is None)
+    waiting: list[str] = []
+    free = (each for each in found if _free(state, each, waiting))
     accepted = _list(turn, (each for each in free if not forbids(state, each, None, now_ms)))
     accepted.body["leaseProjection"] = lease_projection(turn.state, turn.stamp.wall_ms)
+    accepted.body.update(steered_view(state, "issue", waiting))
     return accepted
+
+
+def _free(state: State, issue: Issue, waiting: list[str]) -> bool:
+    """Whether people withhold nothing of it; what waits for one of them is noted."""
+    refused = withheld(state, issue)
+    if refused is not None and refused.reason is Reason.APPROVAL_MISSING:
+        waiting.append(issue.id)
+    return refused is None
 
 
 def blocked(turn: Turn, _: Nothing) -> Outcome:

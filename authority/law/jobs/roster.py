@@ -14,6 +14,7 @@ from msgspec import UNSET
 from sortedcontainers import SortedList
 
 from ....contracts import (
+    ALL_WORK,
     PRIORITY_DEFAULT,
     TERMINAL,
     Artifact,
@@ -36,7 +37,7 @@ from ..outcome import Accepted, Outcome, Refused
 from ..scope import approval_of, pause_of, withheld
 from ..term import term_view
 from ..turn import Turn
-from ..view import pause_view
+from ..view import pause_view, steered_view
 from .job_index import JobIndex, PendingPlace, kinds_above, pending_place, plain_kind
 from .kind_limit import is_open, opens_ms, timeout_of
 from .routes import admits, coordinator_view, handles, route_of
@@ -70,13 +71,14 @@ def roster(turn: Turn, request: Roster) -> Outcome:
         cursor = None
     jobs = [job_view(turn, job, state.leases.get(job_resource(job.job_id))) for job in found]
     due = state.lane.delayed.bisect_left((stamp.wall_ms + 1, ""))
+    paused = _count_paused(turn)
     body: dict[str, Any] = {
         "jobs": jobs,
         "count": len(jobs),
         "coordinator": coordinator_view(turn),
         "jobCounts": {
             "total": len(state.lane.jobs),
-            "pending": len(state.lane.pending) + due,
+            "pending": len(state.lane.pending) + due - paused,
             "claimed": len(state.lane.deadlines),
             "waiting": len(state.lane.waiting),
             "overdue": state.lane.deadlines.bisect_left((stamp.wall_ms, "")),
@@ -84,9 +86,30 @@ def roster(turn: Turn, request: Roster) -> Outcome:
     }
     if delayed := len(state.lane.delayed) - due:
         body["jobCounts"]["delayed"] = delayed
+    if paused:
+        body["jobCounts"]["paused"] = paused
     if request.query == "pending":
-        body |= _held_back(turn, request)
+        body |= _held_back(turn, request) | steered_view(state, "job", [])
     return Accepted(body=body | ({"cursor": cursor} if cursor else {}))
+
+
+def _count_paused(turn: Turn) -> int:
+    """How many jobs could be claimed if nothing were paused, by kinds and not by jobs."""
+    lane, pauses, now_ms = turn.lane, turn.state.pauses, turn.stamp.wall_ms
+    if ALL_WORK in pauses:
+        return len(lane.pending) + sum(1 for _ in lane.ripe(now_ms))
+    named = [scope.partition("/")[::2] for scope in pauses]
+    kinds = {name for family, name in named if family == "kind"}
+    count = sum(1 for job in lane.ripe(now_ms) if pause_of(turn.state, job))
+    for kind in kinds:
+        if not kinds.isdisjoint([*kinds_above(kind)][1:]):
+            continue  # a wider pause has counted them
+        last = kind + _TOP if kind.endswith(".") else kind
+        first = lane.pending.bisect_left((kind, -_LAST, -1, ""))
+        count += lane.pending.bisect_right((last, _LAST, _LAST, "")) - first
+    alone = (lane.jobs[name] for family, name in named if family == "job" and name in lane.jobs)
+    others = (job for job in alone if kinds.isdisjoint(kinds_above(job.kind)))
+    return count + sum(pending_place(job) in lane.pending for job in others)
 
 
 def _held_back(turn: Turn, request: Roster) -> dict[str, Any]:

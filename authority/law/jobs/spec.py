@@ -9,15 +9,17 @@ from itertools import islice
 from typing import Any
 
 import orjson
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ....contracts import (
+    PRIORITY_DEFAULT,
     SPEC_TRANSITIONS,
     Approval,
     ClaimSpec,
     HeldSpec,
     JobMove,
+    JobOrder,
     JobRecord,
     Lease,
     ListSpecs,
@@ -50,7 +52,7 @@ from ..outcome import (
 from ..term import SPEC, begin_term, claim_deadline, hold_term, renew_term, term_view
 from ..turn import Origin, Turn
 from .job import refuse_kind
-from .roster import place_of, visible_state
+from .roster import order_view, place_of, visible_state
 from .routes import hear, may, operation
 
 # --- submission ---------------------------------------------------------------------------------
@@ -99,6 +101,7 @@ def _document(request: SubmitSpec) -> dict[str, Any]:
             "dependsOn": sorted(each.depends_on),
         }
         | ({"approve": True} if each.approve else {})
+        | ({} if _priority(each) is UNSET else {"priority": each.priority})
         for each in request.steps
     ]
     title = (request.title or "").strip()
@@ -112,7 +115,13 @@ def _step(asked_for: SpecStep) -> Step:
         inputs=canonical.encode(asked_for.inputs).decode(),
         depends_on=tuple(sorted(asked_for.depends_on)),
         approve=asked_for.approve or UNSET,
+        priority=_priority(asked_for),
     )
+
+
+def _priority(step: SpecStep) -> int | UnsetType:
+    """The one that was said, where it is another than all have."""
+    return UNSET if step.priority == PRIORITY_DEFAULT else step.priority
 
 
 def _flaw(spec_id: str, steps: Sequence[SpecStep]) -> Refused | None:
@@ -271,6 +280,7 @@ def _job(turn: Turn, spec: Spec, step: Step, runner: str) -> JobRecord:
         spec_id=spec.spec_id,
         step_key=step.step_key,
         approval=Approval.WAITING.value if step.approve else UNSET,
+        order=UNSET if step.priority is UNSET else JobOrder(priority=step.priority),
     )
 
 
@@ -294,6 +304,7 @@ def _schedules(turn: Turn, made: Iterable[JobRecord]) -> Iterator[Change]:
     """What the log says of each: an ordinary job was scheduled."""
     for index, job in enumerate(made):
         body = {"jobId": job.job_id, "kind": job.kind, "payload": orjson.loads(job.payload)}
+        body |= order_view(job)
         placed = replace(turn, origin=Origin(index=index))
         move = JobMove.SCHEDULE.value
         yield operation(placed, move, job.last_op, job.author, body, causal_deps=job.causal_deps)

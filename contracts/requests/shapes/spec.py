@@ -12,6 +12,7 @@ from .atoms import (
     Mutation,
     Name,
     OperationMark,
+    Priority,
     ReasonText,
     RefMark,
     Shape,
@@ -33,6 +34,7 @@ class SpecStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     inputs: JobPayload = field(default_factory=dict)
     depends_on: Annotated[tuple[StepKey, ...], Meta(max_length=limits.CAUSAL_DEPS_MAX)] = ()
     approve: bool | UnsetType = UNSET  # its job waits for a person
+    priority: Priority | UnsetType = UNSET
 
 
 class SubmitSpec(Mutation, frozen=True, kw_only=True):

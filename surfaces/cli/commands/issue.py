@@ -18,11 +18,12 @@ from ..options import (
     seconds,
     with_holder,
 )
-from ..render import claimed, detail, leases_table, one_line, table
+from ..render import claimed, detail, leases_table, one_line, table, withheld
 from ..request import Answer, change, held_change, read
 from ..session import LeaveCommand, Session, common
 from .handover import handover
 from .issue_search import ISSUE_TYPE, filters, search
+from .steer import reopen
 
 _claimer = acting(
     "assignee",
@@ -59,7 +60,7 @@ def list_(said: Answer) -> str:
 @read("issue.ready")
 def ready(said: Answer) -> str:
     """List what can be claimed now, in the order in which `next` hands it out."""
-    return table(said["issues"])
+    return "\n".join([table(said["issues"]), *withheld(said)])
 
 
 @issue.command()
@@ -284,4 +285,5 @@ def close(said: Answer) -> str:
 
 
 issue.add_command(handover)
+issue.add_command(reopen)
 issue.add_command(search)

@@ -23,6 +23,7 @@ from ..options import (
     read_file,
     with_holder,
 )
+from ..render import withheld, withheld_job
 from ..request import Answer, change, held_change, read
 from ..session import Session, common
 from .job_log import log
@@ -185,7 +186,7 @@ def show(said: Answer) -> str:
 @read("job.roster")
 def roster(said: Answer) -> str:
     """List jobs, a page at a time."""
-    return _page(said)
+    return "\n".join([_page(said), *withheld(said)])
 
 
 @job.command("list")
@@ -276,6 +277,8 @@ def _line(one: dict[str, Any]) -> str:
         words.append(f"P{one['priority']}")
     if "runAtMs" in one and one["state"] == "waiting":
         words.append(f"from {rfc3339.answer_text(one['runAtMs'])} on")
+    if one["state"] in ("pending", "waiting", "blocked"):
+        words += withheld_job(one)
     return "  ".join([*words, *([one["reason"]] if "reason" in one else [])])
 
 

@@ -44,6 +44,14 @@ def _policy(*once: str) -> Decorator:
             "--allow-break", is_flag=True, default=None, help="Agents may break leases of others."
         ),
         click.option(
+            "--no-elicitation",
+            "asks_person",
+            flag_value=False,
+            type=bool,
+            default=None,
+            help="Ask no person at a client to approve work.",
+        ),
+        click.option(
             "--tools", metavar="WHICH", help="core, all, or names with commas between.  [core]"
         ),
     )
@@ -82,6 +90,7 @@ def wishes(options: dict[str, Any]) -> dict[str, Any]:
         "silence": "quietSeconds",
         "max_held": "maxHeld",
         "allow_break": "allowBreak",
+        "asks_person": "asksPerson",
         "tools": "tools",
     }
     return {word: options[name] for name, word in names.items() if options.get(name) is not None}

@@ -138,9 +138,11 @@ def _counts(session: Session, picture: dict[str, Any]) -> dict[str, dict[str, in
 
 
 def _list_escalations(session: Session) -> list[dict[str, Any]]:
-    """Escalations that are not closed."""
+    """Escalations that are not closed, and what waits for an approval."""
     answer = session.ask("issue.list", {"issueType": ESCALATION}, writable=False)
-    return [each for each in answer.get("issues", []) if each["status"] != "closed"]
+    found = [each for each in answer.get("issues", []) if each["status"] != "closed"]
+    names = session.ask("issue.ready", {}, writable=False).get("waitsForPerson", [])
+    return found + [{"id": each, "title": f"`understudy approve {each}`"} for each in names]
 
 
 def _ask_tree(session: Session, request: dict[str, Any]) -> dict[str, Any]:

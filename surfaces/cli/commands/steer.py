@@ -1,4 +1,4 @@
-"""`understudy cancel`, `retry`, `pause`, `unpause`, `approve`, `reject`: what operators say."""
+"""`understudy cancel`, `retry`, `reopen`, `pause`, `approve` and their like: what operators say."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import click
 from ....contracts import ALL_WORK, Reason
 from .. import known_ids
 from ..options import Decorator, acting, context, mutation, payload, stack
-from ..render import one_line
+from ..render import one_line, withheld_job
 from ..session import Session, common
 from ..tree_text import pause_lines
 
@@ -62,6 +62,22 @@ def retry() -> None:
 
     ID is an issue or a job; `job/ID` is the job where both have the name.
     """
+
+
+@click.command()
+@click.argument("issue", metavar="ID", shell_complete=known_ids.issues)
+@mutation
+@common
+def reopen(session: Session, issue: str, **options: Any) -> None:
+    """Open an issue again that is closed, cancelled or blocked, with attempts anew."""
+    found = session.ask("issue.show", {"id": issue}, writable=False).get("issue", {})
+    asked = options | {"id": issue}
+    if found.get("status") == "closed":
+        action, asked = "issue.update", asked | {"status": "open", "afresh": True}
+    else:
+        action, asked = "issue.retry", _by(asked | {"by_name": None})
+    answer = session.ask(action, payload(asked), context(options))
+    session.finish(answer, lambda said: f"reopened {_shown(said)}")
 
 
 @_steers("approval.give", "approval.give", "approve", decision="approved")
@@ -136,7 +152,7 @@ def _shown(said: dict[str, Any]) -> str:
     if "issue" in said:
         return one_line(said["issue"])
     found = said["job"]
-    return "  ".join([found["jobId"], found["state"], found["kind"]])
+    return "  ".join([found["jobId"], found["state"], found["kind"], *withheld_job(found)])
 
 
 def _paused(said: dict[str, Any]) -> str:

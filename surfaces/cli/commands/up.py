@@ -312,6 +312,8 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
         words += ["--http", str(options["port"]), "--host", options["host"]]
     if options["allow_break"]:
         words.append("--allow-break")
+    if options["asks_person"] is False:
+        words.append("--no-elicitation")
     for name in ("on_leave", "keep", "max_hold", "silence", "max_held", "tools", "token_file"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]

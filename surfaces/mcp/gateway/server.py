@@ -38,6 +38,7 @@ from ....contracts import limits
 from ..reading import completion, prompts, resources
 from ..reading.guide import INSTRUCTIONS
 from ..reading.subscriptions import Bus, Watches
+from ..tools import person
 from ..tools.calls import ToolCall
 from ..tools.catalogue import chosen, entries, listing
 from ..tools.result_text import told
@@ -98,7 +99,7 @@ def _methods(door: AgentDoor, caller: AgentCaller, offered: frozenset[str]) -> l
         (
             "tools/call",
             CallToolRequestParams,
-            lambda ctx, of: _called(ToolCall(door, caller, ctx), of, offered),
+            lambda ctx, of: _called(ToolCall(door, caller, ctx), ctx, of, offered),
         ),
         ("resources/list", page, lambda _, of: resources.listed(door, of.cursor)),
         ("resources/templates/list", page, lambda *_: resources.templates()),
@@ -119,7 +120,7 @@ def _handler(answer: Callable[[_Context, Any], Any]) -> RequestHandler:
     async def handle(ctx: _Context, params: Any) -> HandlerResult:
         found = answer(ctx, params)
         found = await found if isawaitable(found) else found
-        return {} if found is None else found | _COMPLETE
+        return {} if found is None else _COMPLETE | found
 
     return handle
 
@@ -132,17 +133,23 @@ async def _listed(door: AgentDoor, offered: frozenset[str]) -> dict[str, Any]:
 
 
 async def _called(
-    call: ToolCall, params: CallToolRequestParams, offered: frozenset[str]
+    call: ToolCall, ctx: _Context, params: CallToolRequestParams, offered: frozenset[str]
 ) -> dict[str, Any]:
     entry = entries().get(params.name)
     if entry is None or entry.name not in offered:
         more = "" if entry is None else "; it is not offered here, see tools://all"
         raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}{more}")
-    arguments = dict(params.arguments or {})
+    action = "" if entry.action is None else entry.action.action
+    arguments = person.again(ctx, params, action)
     verbose = arguments.pop("verbose", False) is True
-    if entry.action is not None:
-        return told(await call.ask(entry.action.action, arguments), verbose=verbose)
-    answer, lead = await JOINED[entry.name](call, arguments)
+    if not action:
+        answer, lead = await JOINED[entry.name](call, arguments)
+        return told(answer, lead, verbose=verbose)
+    answer = await call.ask(action, arguments)
+    try:
+        answer, lead = await person.settled(call, ctx, params, arguments, answer)
+    except person.PersonAsked as asked:
+        return asked.result
     return told(answer, lead, verbose=verbose)
 
 

@@ -45,7 +45,7 @@ class ToolCall:
         assert ctx.request_id is not None, "a notification calls no tool"
         self.door = door
         self._caller = caller
-        self._key = caller.request_id(ctx.request_id)
+        self.key = caller.request_id(ctx.request_id)
         self.report = ctx.session.report_progress
 
     async def ask(self, action: str, arguments: Mapping[str, Any], part: str = "") -> Answer:
@@ -71,6 +71,19 @@ class ToolCall:
         payload, context = self._completed(host_actions()[action], shape, arguments, "")
         return await self.door.vouch(action, payload, context)
 
+    async def in_person(self, action: str, payload: Answer, context: object) -> Answer:
+        """What the person at the client says, in whose name no agent can speak."""
+        named = {"byName": f"a person at {self.name}", "requestId": f"{self.key}-person"}
+        return await self.door.in_person(action, payload | named, context)
+
+    @property
+    def name(self) -> str:
+        return self._caller.name
+
+    @property
+    def asks_person(self) -> bool:
+        return self._caller.asks_person
+
     def _completed(
         self, host: HostAction, shape: type[shapes.Shape], arguments: Mapping[str, Any], part: str
     ) -> tuple[dict[str, Any], Any]:
@@ -79,7 +92,7 @@ class ToolCall:
         if host.mutates:
             given = payload.get("requestId")
             if given is None:
-                payload["requestId"] = self._key + part
+                payload["requestId"] = self.key + part
             elif isinstance(given, str):
                 payload["requestId"] = given + part
         proven = payload.get("leaseId") is not None or payload.get("fence") is not None

@@ -201,7 +201,8 @@ def _work_next() -> dict[str, Any]:
         "held": _some("Who holds what, and until when."),
         "askAgainSeconds": {"type": "integer", "minimum": 0},
     }
-    answer = schemas.answer(("issue", "leaseProjection", "orphanedFibers"), more)
+    names = ("issue", "leaseProjection", "orphanedFibers", "pauses", "waitsForPerson")
+    answer = schemas.answer(names, more)
     hints = _hints(destructive=False, idempotent=False)
     return _tool("work_next", WORK_NEXT, arguments, answer, hints)
 

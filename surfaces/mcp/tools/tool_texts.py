@@ -53,8 +53,8 @@ LESSONS: dict[str, Lesson] = {
         "Claim the next ready issue",
         "Claims the first ready issue by priority, then age. work_next does the same and returns "
         "the whole brief; use this one only where the bare answer is enough. Without `issue` in "
-        "the answer nothing is ready.",
-        _LEASED,
+        "the answer nothing is ready; `pauses` and `waitsForPerson` say what people withhold.",
+        (*_LEASED, "pauses", "waitsForPerson"),
     ),
     "issue.lease_renew": Lesson(
         "Renew a lease",
@@ -126,7 +126,8 @@ LESSONS: dict[str, Lesson] = {
         "Ask a person for approval",
         "The issue waits for a person from now on. If you hold it, you hand it back by asking, and "
         "say in the reason what the person should know. Pass assignee, leaseId and fence if you "
-        "hold it.",
+        "hold it. Where your client can, it asks its person at once, and the answer has the "
+        "decision.",
         ("issue", "orphanedFibers"),
     ),
     "approval.give": Lesson(
@@ -182,7 +183,7 @@ LESSONS: dict[str, Lesson] = {
     "issue.ready": Lesson(
         "List ready work",
         "What work_next would hand out, in that order. Looking does not reserve: claim it.",
-        (*_LISTED, "leaseProjection"),
+        (*_LISTED, "leaseProjection", "pauses", "waitsForPerson"),
     ),
     "issue.blocked": Lesson(
         "List blocked work", "Unfinished issues that wait, each with what it waits for.", _LISTED
@@ -290,7 +291,7 @@ LESSONS: dict[str, Lesson] = {
     "job.roster": Lesson(
         "See the jobs",
         "Jobs by state, kind and worker, a page at a time.",
-        ("jobs", "count", "cursor", "jobCounts", "limited", "claimableMs", "coordinator"),
+        ("jobs", "count", "cursor", "jobCounts", "limited", "claimableMs", "coordinator", "pauses"),
     ),
     "job.list": Lesson(
         "See all jobs",

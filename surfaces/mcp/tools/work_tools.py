@@ -130,13 +130,22 @@ async def _nothing(call: ToolCall, answer: Answer) -> Told:
         ],
         "askAgainSeconds": again,
     }
+    withheld = _withheld(answer)
     lead = (
-        f"Nothing is ready: {len(waiting)} blocked, {len(held)} held. Ask again in"
+        f"Nothing is ready: {withheld}{len(waiting)} blocked, {len(held)} held. Ask again in"
         f" {again} s, or wait for work with waitSeconds."
-        if waiting or held
+        if waiting or held or withheld
         else "Nothing is left to do."
     )
     return answer | more, lead
+
+
+def _withheld(answer: Answer) -> str:
+    """What people keep from being claimed, in words."""
+    scopes = [each["scope"] for each in answer.get("pauses", [])]
+    persons = answer.get("waitsForPerson", [])
+    words = f"work is paused ({', '.join(scopes[:_SHOWN_MAX])}), " if scopes else ""
+    return words + (f"{len(persons)} waits for a person's approval, " if persons else "")
 
 
 def _again_seconds(held: list[dict[str, Any]], now_ms: int) -> int:
