@@ -113,7 +113,7 @@ class Budget(Struct, frozen=True, kw_only=True):
         return max(used * 100 // most for used, most in pairs if most)
 
     def is_up(self, spent: Amount) -> bool:
-        """Whether it is used up: at 100 % of any part. Every claim asks, so this is no percentage."""
+        """Whether it is used up, at 100 % of any part; every claim asks, so without percentages."""
         most = self.most
         return (
             0 < most.tokens <= spent.tokens
