@@ -94,6 +94,12 @@ def _state(names: Callable[["Office"], Iterable[str]]) -> _Look:
     return look
 
 
+def _directed(office: "Office") -> list[str]:
+    """Kinds that go somewhere, or are marked; as `route list` has them."""
+    found = office.authority.state.lane.directives.items()
+    return [kind for kind, each in found if each.route or each.derivation or each.audited]
+
+
 _ISSUES = _table("issue", "id", "title", "status = 'closed'")
 _ENDED = "status IN ('completed', 'cancelled')"
 
@@ -103,5 +109,9 @@ issues_and_jobs = _completer(_ISSUES, _table("job", "job_id", "kind", _ENDED, ah
 specs = _completer(_table("chain_spec", "spec_id", "title", "status = 'materialized'"))
 schedules = _completer(_table("schedule", "schedule_id"))
 holders = _completer(_table("lease", "owner"))
+kinds = _completer(_state(_directed))
+limited = _completer(_state(lambda office: office.authority.state.lane.limits))
+# A shell would make file names of the scope `*`.
+scopes = _completer(_state(lambda office: office.authority.state.budgets.keys() - {"*"}))
 nodes = _completer(_state(lambda office: office.authority.state.lane.members))
 workers = _completer(_state(lambda office: office.authority.state.sessions))

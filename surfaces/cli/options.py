@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ...contracts import canonical, limits, regular_file, rfc3339
+from ...contracts import milliseconds as amount_ms
 from . import evidence as kept
 from . import known_ids
 
@@ -176,6 +177,16 @@ def pauses(text: str) -> tuple[int, int]:
     if low is None or high is None or low > high:
         raise click.BadParameter(f"{text!r} is no pause: say 5s, or 5s..5m")
     return low, high
+
+
+def exact_ms(text: str) -> int:
+    """The type of an option that is an amount of time; a number alone is seconds, as reported."""
+    if not text[-1:].isalpha():
+        return amount_ms(text)
+    found_ms = _time_ms(text)
+    if found_ms is None:
+        raise ValueError(f"`{text}` is no time such as 90s, 10m or 1h")
+    return found_ms
 
 
 def moment_ms(text: str) -> int:

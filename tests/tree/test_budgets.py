@@ -41,6 +41,19 @@ def test_a_command_that_uses_up_its_budget_is_stopped_with_its_descendants(
     prove(state_dir)
 
 
+@pytest.mark.parametrize("per", ["attempt", "label", "tree"])
+def test_a_wrapper_writes_to_a_descriptor_and_any_cap_ends_its_work(
+    state_dir: Path, per: str
+) -> None:
+    understudy("issue", "add", "dear", "--id", "dear", "--label", "red", "--state-dir", state_dir)
+    command = f'exec 3>> "$UNDERSTUDY_SPEND_FILE"; echo seconds=61 >&3; {LINGERS}'
+    words = ("--exec", command, f"--max-seconds-per-{per}", "1m", "--until-done")
+    with Up(state_dir, *words) as up:
+        assert up.wait() == Exit.WORK_BLOCKED, up.complaint()
+        assert f"budget exceeded  dear: 101 % of * per {per}" in up.complaint()
+    assert statuses(state_dir) == {"dear": "blocked"}
+
+
 def test_what_is_spent_within_the_budget_is_counted_before_the_issue_is_closed(
     state_dir: Path,
 ) -> None:

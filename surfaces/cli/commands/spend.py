@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from ....contracts import milliseconds, usd_micros
+from ....contracts import usd_micros
 from .. import known_ids
-from ..options import Decorator, context, lease_by, mutation, payload, stack, with_holder
+from ..options import Decorator, context, exact_ms, lease_by, mutation, payload, stack, with_holder
 from ..render import amount_text
 from ..request import Answer, change, read
 from ..session import Session, common
@@ -31,7 +31,7 @@ class Exact(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-USD, SECONDS = Exact("USD", usd_micros), Exact("SECONDS", milliseconds)
+USD, TIME = Exact("USD", usd_micros), Exact("TIME", exact_ms)
 
 
 def amounts(suffix: str, words: str) -> Decorator:
@@ -39,7 +39,7 @@ def amounts(suffix: str, words: str) -> Decorator:
     return stack(
         click.option("--tokens", f"tokens{suffix}", type=int, help=f"Tokens{words}."),
         click.option("--usd", f"usd_micros{suffix}", type=USD, help=f"Dollars{words}: 0.25."),
-        click.option("--seconds", f"milliseconds{suffix}", type=SECONDS, help=f"Time{words}."),
+        click.option("--seconds", f"milliseconds{suffix}", type=TIME, help=f"Time{words}: 90s."),
     )
 
 
@@ -58,7 +58,7 @@ def amounts(suffix: str, words: str) -> Decorator:
     shell_complete=known_ids.jobs,
     help="Or the job.",
 )
-@amounts("", " that were spent")
+@amounts("", " spent")
 @lease_by("holder_name", "issue or the job", "--assignee", "--worker")
 @mutation
 @common
@@ -122,7 +122,7 @@ def set_(said: Answer) -> str:
 
 
 @budget.command()
-@click.argument("scope")
+@click.argument("scope", shell_complete=known_ids.scopes)
 @click.option("--per", type=click.Choice(_PERS), help="Only this one.  [all of the scope]")
 @change("budget.clear")
 def clear(said: Answer) -> str:
@@ -140,8 +140,8 @@ def list_(said: Answer) -> str:
 # --- budgets by options of other commands ---------------------------------------------------------
 
 _CAPS = {"usd": (USD, "usdMicrosMax"), "tokens": (click.INT, "tokensMax")}
-_CAPS |= {"seconds": (SECONDS, "millisecondsMax")}
-_OPTIONS = {"attempt": "attempt", "issue": "work", "day": "day"}
+_CAPS |= {"seconds": (TIME, "millisecondsMax")}
+_OPTIONS = {"attempt": "attempt", "issue": "work", "label": "label", "tree": "tree", "day": "day"}
 
 
 def capped(*pers: str) -> Decorator:
@@ -151,9 +151,7 @@ def capped(*pers: str) -> Decorator:
             click.option(
                 f"--max-{unit}-per-{per}",
                 type=kind,
-                help=f"Set the budget: {unit} that an {per} may cost."
-                if per != "day"
-                else f"Set the budget: {unit} that a day may cost.",
+                help=f"Set the budget: {unit} for each {per}.",
             )
             for per in pers
             for unit, (kind, _) in _CAPS.items()

@@ -111,7 +111,7 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     metavar="LABEL",
     help="Issues with it wait for a person; repeatable.",
 )
-@capped("issue", "attempt", "day")
+@capped("issue", "attempt", "label", "tree", "day")
 @click.option(
     "--on-escalation", multiple=True, metavar="CMD", help="Run this when work waits for a person."
 )
