@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ...contracts import limits
+from ...contracts import host_actions, limits
 from ..leasing import HeldLease, Holding, Moment, Timing
 
 
@@ -68,6 +68,10 @@ class KeepPolicy:
             chosen["max_held"] = wish["maxHeld"]
         if wish.get("allowBreak") is True:
             chosen["grants"] = ("issue.lease_break",)
+        if wish.get("operator") is True:
+            actions = host_actions().values()
+            granted = [each.action for each in actions if each.is_operators and each.mcp_tool]
+            chosen["grants"] = tuple(sorted(granted))
         return replace(self, **chosen)
 
 

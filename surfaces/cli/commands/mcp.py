@@ -43,6 +43,12 @@ def _policy(*silence: str) -> Decorator:
             "--allow-break", is_flag=True, default=None, help="Agents may break leases of others."
         ),
         click.option(
+            "--operator",
+            is_flag=True,
+            default=None,
+            help="For a person's own client: it may cancel, pause, approve, limit, set budgets.",
+        ),
+        click.option(
             "--tools", metavar="WHICH", help="core, all, or names with commas between.  [core]"
         ),
     )
@@ -81,6 +87,7 @@ def wishes(options: dict[str, Any]) -> dict[str, Any]:
         "silence": "quietSeconds",
         "max_held": "maxHeld",
         "allow_break": "allowBreak",
+        "operator": "operator",
         "tools": "tools",
     }
     return {word: options[name] for name, word in names.items() if options.get(name) is not None}

@@ -306,8 +306,9 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
     words += ["--state-dir", str(session.state_dir.absolute())]
     if options["port"] is not None:
         words += ["--http", str(options["port"]), "--host", options["host"]]
-    if options["allow_break"]:
-        words.append("--allow-break")
+    words += [
+        f"--{name.replace('_', '-')}" for name in ("allow_break", "operator") if options[name]
+    ]
     for name in ("on_leave", "keep", "max_hold", "silence", "max_held", "tools", "token_file"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
