@@ -70,7 +70,9 @@ def detail(issue: dict[str, Any]) -> str:
             text = ", ".join(value) if isinstance(value, list) else value
             lines.append(f"  {name:<10}{text}")
     if spend := issue.get("spend"):
-        lines.append(f"  {'spent':<10}{amount_text(spend['total'])}")
+        see = f"; see `understudy spend report --issue {issue['id']}`"
+        dear = see if issue["status"] == "blocked" else ""  # a budget may be why
+        lines.append(f"  {'spent':<10}{amount_text(spend['total'])}{dear}")
     if lease := issue.get("lease"):
         lines.append(f"  {'lease':<10}{lease['leaseId']} of {lease['owner']} ({lease['state']})")
         lines.append(f"  {'fence':<10}{lease['fence']}, until {lease['expiresAt']}")

@@ -47,6 +47,10 @@ def test_a_command_that_uses_up_its_budget_is_stopped_with_its_descendants(
     mark.gone()
     assert statuses(state_dir) == {"dear": "blocked"}
     assert spent(state_dir) == {"tokens": 7, "usdMicros": 500_000, "milliseconds": 0}
+    shown = understudy("issue", "show", "dear", "--state-dir", state_dir).stdout.decode()
+    assert "0.500000 USD, 7 tokens; see `understudy spend report --issue dear`" in shown
+    found = understudy("spend", "report", "--issue", "dear", "--state-dir", state_dir)
+    assert b"100 % of issue/dear" in found.stdout or b"100 % of * per work" in found.stdout
     prove(state_dir)
 
 

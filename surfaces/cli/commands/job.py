@@ -185,7 +185,9 @@ def show(said: Answer) -> str:
 @read("job.roster")
 def roster(said: Answer) -> str:
     """List jobs, a page at a time."""
-    return _page(said)
+    limited = ", ".join(said.get("limited", ()))
+    why = f"at their limit: {limited}; `understudy limit list` shows it"
+    return "\n".join([_page(said), *([why] if limited else [])])
 
 
 @job.command("list")

@@ -90,7 +90,7 @@ def spend(ctx: click.Context, /, session: Session, **options: Any) -> None:
 @click.option("--job", "job_id", shell_complete=known_ids.jobs, help="Of this job.")
 @read("spend.show")
 def report(said: Answer) -> str:
-    """Show what was spent, on what, and what the budgets leave."""
+    """Show what was spent, and the budgets; of one issue or job, how much of each is used up."""
     if "total" not in said:
         lines = [_spent_line(said["spend"])] if "spend" in said else ["nothing was spent"]
         return "\n".join([*lines, *map(_used, said["budgets"])])
