@@ -232,7 +232,9 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
             case outcome.TallyPut(tally):
                 state.tallies[tally.scope] = tally
             case outcome.BudgetPut(budget):
-                state.budgets.setdefault(budget.scope, {})[budget.per] = budget
+                # In order, since every claim goes through them, and few requests set one.
+                others = state.budgets.get(budget.scope, {})
+                state.budgets[budget.scope] = dict(sorted({**others, budget.per: budget}.items()))
             case outcome.BudgetDropped(scope, per):
                 del state.budgets[scope][per]
                 if not state.budgets[scope]:
