@@ -83,7 +83,7 @@ def uses(
     spend = books.spends.get(scopes[0])
     for scope in scopes:
         if scope in state.budgets:
-            for budget in state.budgets[scope].values():
+            for _, budget in sorted(state.budgets[scope].items()):
                 for spent in _spent(budget, books, scopes, spend, wall_ms):
                     yield Use(budget, spent)
 

@@ -232,9 +232,7 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
             case outcome.TallyPut(tally):
                 state.tallies[tally.scope] = tally
             case outcome.BudgetPut(budget):
-                # In order, since every claim goes through them, and few requests set one.
-                others = state.budgets.get(budget.scope, {})
-                state.budgets[budget.scope] = dict(sorted({**others, budget.per: budget}.items()))
+                state.budgets.setdefault(budget.scope, {})[budget.per] = budget
             case outcome.BudgetDropped(scope, per):
                 del state.budgets[scope][per]
                 if not state.budgets[scope]:
