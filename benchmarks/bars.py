@@ -106,7 +106,13 @@ def _jobs(found: dict[str, list[float]]) -> list[Bar]:
     """What order and limits cost."""
     claims, looks = (found[jobs.LIMITED], found[jobs.PLAIN]), (found[jobs.MANY], found[jobs.FEW])
     return [
-        Bar("claim of a job, with priorities and limits", 1.3, *claims, "without", at_most=True),
+        Bar(
+            "claim of a job, with priorities, limits and budgets",
+            1.3,
+            *claims,
+            "without",
+            at_most=True,
+        ),
         Bar("the next of 100,000 pending jobs", 1.5, *looks, "of 1,000", at_most=True),
     ]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ...contracts import limits
+from ...contracts import host_actions, limits
 from ..leasing import HeldLease, Holding, Moment, Timing
 
 
@@ -72,6 +72,10 @@ class KeepPolicy:
             chosen["grants"] = ("issue.lease_break",)
         if wish.get("asksPerson") is False:
             chosen["asks_person"] = False
+        if wish.get("operator") is True:
+            actions = host_actions().values()
+            granted = [each.action for each in actions if each.is_operators and each.mcp_tool]
+            chosen["grants"] = tuple(sorted(granted))
         return replace(self, **chosen)
 
 

@@ -5,7 +5,7 @@ that work, one of a label, a tree or a day about all work that it counts.
 """
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...contracts import (
@@ -28,7 +28,6 @@ from .scope import scopes_of, trees_of
 from .state import State
 
 _NOTHING = Amount()
-_WHOLE = 100  # percent
 
 
 class Books(NamedTuple):
@@ -63,7 +62,7 @@ class Use(NamedTuple):
 
     @property
     def is_up(self) -> bool:
-        return self.percent >= _WHOLE
+        return self.budget.is_up(self.spent)
 
     @property
     def words(self) -> str:
@@ -81,26 +80,28 @@ def uses(
     if not state.budgets:
         return
     scopes = scopes_of(work) + trees_of(work, owner)
-    spend = books.spends.get(resource_of(work))
+    spend = books.spends.get(scopes[0])
     for scope in scopes:
-        for _, budget in sorted(state.budgets.get(scope, {}).items()):
-            for spent in _spent(budget, books, scopes, spend, wall_ms):
-                yield Use(budget, spent)
+        if scope in state.budgets:
+            for _, budget in sorted(state.budgets[scope].items()):
+                for spent in _spent(budget, books, scopes, spend, wall_ms):
+                    yield Use(budget, spent)
 
 
 def _spent(
     budget: Budget, books: Books, scopes: tuple[str, ...], spend: WorkSpend | None, wall_ms: int
-) -> Iterator[Amount]:
+) -> Sequence[Amount]:
     """What was spent of a budget; one about labels has a sum for each."""
     if budget.per == "attempt":
-        yield spend.attempt if spend else _NOTHING
-    elif budget.per == "work":
-        yield spend.total if spend else _NOTHING
-    else:
-        tallies = (books.tallies.get(scope) for scope in scopes)
-        found = (_counted(budget, each, wall_ms) for each in tallies if each is not None)
-        sums = [each for each in found if each is not None]
-        yield from sums or (_NOTHING,)
+        return (spend.attempt if spend else _NOTHING,)
+    if budget.per == "work":
+        return (spend.total if spend else _NOTHING,)
+    if budget.per == "day":
+        tally = books.tallies.get(budget.scope)
+        return (tally.today if tally and tally.day == wall_ms // DAY_MS else _NOTHING,)
+    tallies = [each for scope in scopes if (each := books.tallies.get(scope))]
+    found = [_counted(budget, each, wall_ms) for each in tallies]
+    return [each for each in found if each is not None] or (_NOTHING,)
 
 
 def _counted(budget: Budget, tally: Tally, wall_ms: int) -> Amount | None:
@@ -120,9 +121,11 @@ def forbids(
     An issue whose attempt cost too much is blocked, and free when a person says so. A job has no
     such state, so it is free when the budget is.
     """
+    if not state.budgets:
+        return None
+    is_tried_anew = isinstance(work, Issue)
     for use in uses(state, books_of(state), work, owner, wall_ms):
-        begins_anew = use.budget.per == "attempt" and isinstance(work, Issue)
-        if use.is_up and not begins_anew:
+        if use.is_up and not (is_tried_anew and use.budget.per == "attempt"):
             return _refuse(work, use)
     return None
 

@@ -274,7 +274,7 @@ def list_budgets(turn: Turn, request: Nothing) -> Outcome:  # noqa: ARG001 - cal
 
 
 def _listed(turn: Turn) -> dict[str, Any]:
-    """All budgets by scope, each with the greatest sum that is held against it, if it has one."""
+    """All budgets, by scope."""
     budgets = turn.state.budgets
     rows = [budgets[scope][per] for scope in sorted(budgets) for per in sorted(budgets[scope])]
     return {"budgets": [budget_view(each) for each in rows], "count": len(rows)}

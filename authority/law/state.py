@@ -193,6 +193,18 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
                 _drop_lease(state, resource)
             case outcome.Lapsed(wall_ms):
                 _file_lapsed(state, wall_ms)
+            case (
+                outcome.JobPut() | outcome.LimitDrawn()  # with every claim
+                | outcome.JobQuarantined() | outcome.DirectivePut()
+                | outcome.MemberPut() | outcome.MemberDropped() | outcome.Designated()
+                | outcome.SpecPut() | outcome.SpecMoved() | outcome.JobsDue()
+                | outcome.LimitPut() | outcome.LimitDropped()
+                | outcome.SchedulePut() | outcome.ScheduleDropped()
+            ):  # fmt: skip
+                state.lane.make(change)
+            case outcome.OperationAdmitted(operation, digest):
+                # The log is the journal's; what it did are the changes beside it.
+                state.lane.seal(operation, digest)
             case outcome.SubleasePut(sublease):
                 state.subleases.setdefault(sublease.resource, {})[sublease.sublease_id] = sublease
             case outcome.SubleaseDropped(resource, sublease_id):
@@ -215,18 +227,6 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
                 state.features.pop(worker, None)
             case outcome.FeaturePut(feature):
                 state.features.setdefault(feature.worker, {})[feature.feature_id] = feature
-            case (
-                outcome.JobPut() | outcome.LimitDrawn()  # with every claim
-                | outcome.JobQuarantined() | outcome.DirectivePut()
-                | outcome.MemberPut() | outcome.MemberDropped() | outcome.Designated()
-                | outcome.SpecPut() | outcome.SpecMoved() | outcome.JobsDue()
-                | outcome.LimitPut() | outcome.LimitDropped()
-                | outcome.SchedulePut() | outcome.ScheduleDropped()
-            ):  # fmt: skip
-                state.lane.make(change)
-            case outcome.OperationAdmitted(operation, digest):
-                # The log is the journal's; what it did are the changes beside it.
-                state.lane.seal(operation, digest)
             case outcome.SpendPut(spend):
                 state.spends[spend.resource] = spend
             case outcome.TallyPut(tally):

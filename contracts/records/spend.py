@@ -111,3 +111,12 @@ class Budget(Struct, frozen=True, kw_only=True):
             (spent.milliseconds, self.most.milliseconds),
         )
         return max(used * 100 // most for used, most in pairs if most)
+
+    def is_up(self, spent: Amount) -> bool:
+        """Whether it is used up, at 100 % of any part; every claim asks, so without percentages."""
+        most = self.most
+        return (
+            0 < most.tokens <= spent.tokens
+            or 0 < most.usd_micros <= spent.usd_micros
+            or 0 < most.milliseconds <= spent.milliseconds
+        )

@@ -100,7 +100,9 @@ def detail(issue: dict[str, Any]) -> str:
         said = ": ".join(filter(None, (steered["byName"], steered["reason"])))
         lines += [f"  {'operator':<10}{said}"] if said else []
     if spend := issue.get("spend"):
-        lines.append(f"  {'spent':<10}{amount_text(spend['total'])}")
+        see = f"; see `understudy spend report --issue {issue['id']}`"
+        dear = see if issue["status"] == "blocked" else ""  # a budget may be why
+        lines.append(f"  {'spent':<10}{amount_text(spend['total'])}{dear}")
     if lease := issue.get("lease"):
         lines.append(f"  {'lease':<10}{lease['leaseId']} of {lease['owner']} ({lease['state']})")
         lines.append(f"  {'fence':<10}{lease['fence']}, until {lease['expiresAt']}")

@@ -280,9 +280,9 @@ def test_long_walks_agree_with_the_model_at_every_step(seeds: range) -> None:
 
 
 MUTANTS: list[Mutant] = [
-    (kind_limit, "hold_back", "limit.concurrency <= turn", "limit.concurrency < turn"),
-    (kind_limit, "hold_back", "free_ms := _free_ms(limit, turn.stamp.wall_ms)", "free_ms := 0"),
-    (kind_limit, "hold_back", "run_at_ms > turn.stamp.wall_ms", "run_at_ms >= turn.stamp.wall_ms"),
+    (kind_limit, "hold_back", "limit.concurrency <= lane", "limit.concurrency < lane"),
+    (kind_limit, "hold_back", "free_ms := _free_ms(limit, now_ms)", "free_ms := 0"),
+    (kind_limit, "hold_back", "run_at_ms > now_ms", "run_at_ms >= now_ms"),
     (kind_limit, "draw", "- CLAIM_PARTS", ""),
     (kind_limit, "outlast", "< timeout_ms", "<= timeout_ms"),
     (kind_limit, "timeout_of", "own or not lane.limits", "True"),

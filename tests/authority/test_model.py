@@ -72,7 +72,7 @@ def test_walks_under_budgets_agree_with_the_model_at_every_step(seeds: range) ->
 
 
 SPENDING_MUTANTS = [
-    (budget, "forbids", "use.is_up and not begins_anew", "False"),
+    (budget, "forbids", "use.is_up and", "False and"),
     (budget, "forbids", "isinstance(work, Issue)", "False"),
     (spending, "_ended", '"open" if is_day else "blocked"', '"open"'),
     (spending, "_added", "before.fence == lease.fence", "True"),

@@ -64,3 +64,12 @@ def test_a_log_brings_order_and_firings_to_another_authority(
     assert (found["priority"], found["timeoutMs"]) == (0, 3_600_000)
     assert bare("job", "show", "s@1000", *other).code == 0
     assert bare("node", "list", *other).out.startswith("no nodes")
+
+
+def test_a_roster_says_which_kinds_are_at_their_limit(call: Run) -> None:
+    for name in ("a", "b"):
+        call("job", "schedule", name, "--kind", "k.x")
+    call("limit", "set", "k.", "--concurrency", 1)
+    call("job", "claim", "a", "--as", "w")
+    said = call("job", "roster").out
+    assert said == "nothing\nat their limit: k.x; `understudy limit list` shows it\n"

@@ -97,8 +97,8 @@ class Storm:
                 victim.kill(signal.SIGCONT)
                 self._thawing.remove((due, victim))
 
-    def calm(self, patience_seconds: float = 300) -> None:
-        """Let it finish in peace."""
+    def calm(self, patience_seconds: float = 300, codes: tuple[int, ...] = (0,)) -> None:
+        """Let it finish in peace, with one of these ends."""
         self._thaw(float("inf"))
         if self.up.process.poll() is None:
             self.up.terminate()
@@ -106,7 +106,7 @@ class Storm:
         self._relent()
         with Up(self._state_dir, *self._words, "--until-done") as up:
             code = up.process.wait(patience_seconds)
-            assert code == 0, up.complaint()
+            assert code in codes, up.complaint()
 
     def _relent(self) -> None:
         """What the storm left paused or cancelled goes on; a sidecar may have died in between."""

@@ -1,5 +1,8 @@
 """Budgets of a tree at work: what commands say that they spend, and what becomes of them."""
 
+import os
+import random
+import secrets
 from pathlib import Path
 
 import orjson
@@ -7,10 +10,16 @@ import pytest
 
 from tests.actors.litter import Mark
 from tests.actors.litter import mark as mark  # noqa: PLC0414 - a fixture
+from tests.long import LONG
 from tests.patience import eventually
 from tests.surfaces.process import UNDERSTUDY, understudy
 from tests.tree.house import Up, add, job, prove, schedule, statuses
+from tests.tree.storm import Storm
+from understudy.authority import open_journal
 from understudy.contracts import Exit
+
+SECONDS = float(os.environ.get("UNDERSTUDY_TREE_SECONDS", "8"))
+SEED = int(os.environ.get("UNDERSTUDY_TREE_SEED", "0")) or secrets.randbits(32)
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -38,7 +47,24 @@ def test_a_command_that_uses_up_its_budget_is_stopped_with_its_descendants(
     mark.gone()
     assert statuses(state_dir) == {"dear": "blocked"}
     assert spent(state_dir) == {"tokens": 7, "usdMicros": 500_000, "milliseconds": 0}
+    shown = understudy("issue", "show", "dear", "--state-dir", state_dir).stdout.decode()
+    assert "0.500000 USD, 7 tokens; see `understudy spend report --issue dear`" in shown
+    found = understudy("spend", "report", "--issue", "dear", "--state-dir", state_dir)
+    assert b"100 % of issue/dear" in found.stdout or b"100 % of * per work" in found.stdout
     prove(state_dir)
+
+
+@pytest.mark.parametrize("per", ["attempt", "label", "tree"])
+def test_a_wrapper_writes_to_a_descriptor_and_any_cap_ends_its_work(
+    state_dir: Path, per: str
+) -> None:
+    understudy("issue", "add", "dear", "--id", "dear", "--label", "red", "--state-dir", state_dir)
+    command = f'exec 3>> "$UNDERSTUDY_SPEND_FILE"; echo seconds=61 >&3; {LINGERS}'
+    words = ("--exec", command, f"--max-seconds-per-{per}", "1m", "--until-done")
+    with Up(state_dir, *words) as up:
+        assert up.wait() == Exit.WORK_BLOCKED, up.complaint()
+        assert f"budget exceeded  dear: 101 % of * per {per}" in up.complaint()
+    assert statuses(state_dir) == {"dear": "blocked"}
 
 
 def test_what_is_spent_within_the_budget_is_counted_before_the_issue_is_closed(
@@ -82,3 +108,47 @@ def test_a_job_whose_handler_spends_too_much_is_given_back_and_blocked(
     assert job(state_dir, "j")["spend"]["total"] == {
         "tokens": 110, "usdMicros": 10_000, "milliseconds": 1_500,
     }  # fmt: skip
+
+
+@LONG
+@pytest.mark.timeout(SECONDS + 420)
+def test_whatever_a_storm_kills_no_work_goes_on_past_its_budget(state_dir: Path) -> None:
+    """Every third issue is too dear at once, and others become so by what a killed attempt cost."""
+    names = add(state_dir, *(f"i{number}" for number in range(24)))
+    price = "case $UNDERSTUDY_ISSUE in *[369]) cost=40;; *) cost=20;; esac"
+    says = 'echo tokens=$cost >> "$UNDERSTUDY_SPEND_FILE"; sleep 0.3'
+    command = f"{price}; for turn in 1 2 3; do {says}; done"
+    words = ["--exec", command, "--workers", "4", "--ttl", "30", "--grace", "1"]
+    words += ["--max-tokens-per-issue", "100"]
+    storm = Storm(state_dir, words, random.Random(SEED))
+    try:
+        storm.blow(SECONDS)
+        storm.calm(codes=(0, Exit.WORK_BLOCKED))
+    finally:
+        print(f"seed {SEED}: {dict(storm.hits)}, {len(storm.systems)} trees")
+        if storm.up.process.poll() is None:
+            storm.up.kill()
+    assert storm.left() == []
+    dear = _prove_within(state_dir, 100)
+    assert dear >= {f"issue/{name}" for name in names if name[-1] in "369"}
+    prove(state_dir)
+
+
+def _prove_within(state_dir: Path, most: int) -> set[str]:
+    """The report that uses a budget up is the last, and so is its term; what came to that."""
+    totals: dict[str, int] = {}
+    over: set[str] = set()
+    with open_journal(state_dir, read_only=True) as journal:
+        answers = [orjson.loads(row.response) for row in journal.read()]
+    for answer in answers:
+        if answer["result"] != "accepted":
+            continue
+        name = f"issue/{answer['effect']['issueId']}"
+        if answer["action"] in ("issue.claim", "issue.close", "issue.lease_renew", "spend.report"):
+            assert name not in over, answer["action"]
+        if answer["action"] == "spend.report":
+            before, totals[name] = totals.get(name, 0), answer["spend"]["total"]["tokens"]
+            assert before < totals[name]
+            assert answer["stopped"] is (totals[name] >= most)
+            over |= {name} if answer["stopped"] else set()
+    return over

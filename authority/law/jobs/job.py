@@ -4,7 +4,6 @@ A claim is a lease on `job/<id>`. The holder renews it by claiming again with it
 with the right may expire it once its deadline has passed, by naming the very claim.
 """
 
-import dataclasses
 from typing import Any
 
 from msgspec import UNSET
@@ -192,8 +191,8 @@ def claim(turn: Turn, request: ClaimJob) -> Outcome:
         claim_stamp=turn.origin.authored,
         claim_digest=turn.origin.digest,
     )
-    granted = _move(turn, job, lease, JobMove.CLAIM, worker, body=_lease_body(lease))
-    return dataclasses.replace(granted, changes=(*granted.changes, *drawn)) if drawn else granted
+    body = _lease_body(lease)
+    return _move(turn, job, lease, JobMove.CLAIM, worker, body=body, drawn=drawn)
 
 
 def _refuse_route(turn: Turn, job: JobRecord, worker: str) -> Refused | None:
@@ -436,6 +435,7 @@ def _move(
     *,
     body: dict[str, Any],
     deps: tuple[str, ...] = (),
+    drawn: tuple[Change, ...] = (),
 ) -> Accepted:
     """The job after a move, its lease if it has one, and the operation that says so."""
     known = turn.lane.jobs.get(job.job_id)
@@ -456,6 +456,7 @@ def _move(
     changes += [admitted, *hear(turn, author)]
     if turn.lane.delayed and next(turn.lane.ripe(turn.stamp.wall_ms), None) is not None:
         changes.append(JobsDue(turn.stamp.wall_ms))
+    changes += drawn
     answer = {"changed": True, "opId": op_id, "job": job_view(turn, job, lease)}
     if move is JobMove.COMPLETE and (freed := _waiting_only_for(turn, job)):
         answer["freed"] = freed

@@ -16,6 +16,7 @@ until a change files it (`JobsDue`); whoever reads `pending` reads it together w
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
+from functools import lru_cache
 
 from msgspec.structs import asdict, replace
 from sortedcontainers import SortedList
@@ -282,13 +283,15 @@ def pending_place(job: JobRecord) -> PendingPlace:
     return job.kind, job.ordered.priority, job.scheduled_seq, job.job_id
 
 
-def kinds_above(kind: str) -> Iterator[str]:
+@lru_cache(1024)  # every claim asks, some of them more than once, and kinds are few
+def kinds_above(kind: str) -> tuple[str, ...]:
     """What can be said about a kind: the kind itself, then its prefixes, the longest first."""
-    yield kind
+    found = [kind]
     end = kind.rfind(".", 0, -1)
     while end >= 0:
-        yield kind[: end + 1]
+        found.append(kind[: end + 1])
         end = kind.rfind(".", 0, end)
+    return tuple(found)
 
 
 def plain_kind(kind: str) -> str:

@@ -28,14 +28,14 @@ from .job_index import JobIndex, kinds_above, plain_kind
 
 def hold_back(turn: Turn, job: JobRecord) -> Refused | None:
     """Why a job that could be claimed cannot be claimed at this moment."""
-    run_at_ms = job.ordered.run_at_ms
-    if run_at_ms > turn.stamp.wall_ms:
+    lane, now_ms, run_at_ms = turn.lane, turn.stamp.wall_ms, job.ordered.run_at_ms
+    if run_at_ms > now_ms:
         return _refuse(Reason.JOB_NOT_DUE, job, f"from {rfc3339.answer_text(run_at_ms)} on")
-    for limit in _limits(turn.lane, job.kind):
-        if 0 < limit.concurrency <= turn.lane.held.get(limit.kind, 0):
+    for limit in _limits(lane, job.kind):
+        if 0 < limit.concurrency <= lane.held.get(limit.kind, 0):
             detail = f"{limit.kind} has {limit.concurrency} at once"
             return _refuse(Reason.JOB_LIMIT_REACHED, job, detail)
-        if (free_ms := _free_ms(limit, turn.stamp.wall_ms)) > turn.stamp.wall_ms:
+        if (free_ms := _free_ms(limit, now_ms)) > now_ms:
             detail = f"{limit.kind}, from {rfc3339.answer_text(free_ms)} on"
             return _refuse(Reason.JOB_RATE_LIMITED, job, detail)
     return None
@@ -57,11 +57,11 @@ def opens_ms(lane: JobIndex, kind: str, wall_ms: int) -> int:
 def draw(turn: Turn, kind: str) -> tuple[LimitDrawn, ...]:
     """What a new term takes out of the buckets of its kind."""
     now_ms = turn.stamp.wall_ms
-    return tuple(
+    return tuple([
         LimitDrawn(each.kind, _parts(each, now_ms) - CLAIM_PARTS, now_ms)
         for each in _limits(turn.lane, kind)
         if each.rate_per_minute
-    )
+    ])  # fmt: skip
 
 
 def outlast(turn: Turn, job: JobRecord, lease: Lease) -> Refused | None:
@@ -78,7 +78,10 @@ def timeout_of(lane: JobIndex, job: JobRecord) -> int:
     own = job.ordered.timeout_ms
     if own or not lane.limits:
         return own
-    return next((each.timeout_ms for each in _limits(lane, job.kind) if each.timeout_ms), 0)
+    for each in _limits(lane, job.kind):
+        if each.timeout_ms:
+            return each.timeout_ms
+    return 0
 
 
 def _refuse(reason: Reason, job: JobRecord, detail: str) -> Refused:

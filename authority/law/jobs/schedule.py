@@ -65,7 +65,8 @@ def set_schedule(turn: Turn, request: SetSchedule) -> Outcome:
         fired=before.fired if before else 0,
         set_ms=now_ms,
     )
-    made = _make(turn, schedule, limits.INTEGER_MAX)
+    # Whoever sets it, schedulers fire it through the coordinator's door.
+    made = _make(replace(turn, door="coordinator"), schedule, limits.INTEGER_MAX)
     if isinstance(made, Refused):
         return made.about(detail=f"{name}: {made.detail}", job_id=None, spec_id=None)
     body = {"changed": True, "schedule": schedule_view(schedule)}

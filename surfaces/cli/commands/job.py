@@ -186,7 +186,9 @@ def show(said: Answer) -> str:
 @read("job.roster")
 def roster(said: Answer) -> str:
     """List jobs, a page at a time."""
-    return "\n".join([_page(said), *withheld(said)])
+    limited = ", ".join(said.get("limited", ()))
+    why = f"at their limit: {limited}; `understudy limit list` shows it"
+    return "\n".join([_page(said), *([why] if limited else []), *withheld(said)])
 
 
 @job.command("list")

@@ -52,6 +52,12 @@ def _policy(*once: str) -> Decorator:
             help="Ask no person at a client to approve work.",
         ),
         click.option(
+            "--operator",
+            is_flag=True,
+            default=None,
+            help="For a person's own client: it may cancel, pause, approve, limit, set budgets.",
+        ),
+        click.option(
             "--tools", metavar="WHICH", help="core, all, or names with commas between.  [core]"
         ),
     )
@@ -91,6 +97,7 @@ def wishes(options: dict[str, Any]) -> dict[str, Any]:
         "max_held": "maxHeld",
         "allow_break": "allowBreak",
         "asks_person": "asksPerson",
+        "operator": "operator",
         "tools": "tools",
     }
     return {word: options[name] for name, word in names.items() if options.get(name) is not None}

@@ -90,7 +90,7 @@ def spend(ctx: click.Context, /, session: Session, **options: Any) -> None:
 @click.option("--job", "job_id", shell_complete=known_ids.jobs, help="Of this job.")
 @read("spend.show")
 def report(said: Answer) -> str:
-    """Show what was spent, on what, and what the budgets leave."""
+    """Show what was spent, and the budgets; of one issue or job, how much of each is used up."""
     if "total" not in said:
         lines = [_spent_line(said["spend"])] if "spend" in said else ["nothing was spent"]
         return "\n".join([*lines, *map(_used, said["budgets"])])
@@ -141,7 +141,7 @@ def list_(said: Answer) -> str:
 
 _CAPS = {"usd": (USD, "usdMicrosMax"), "tokens": (click.INT, "tokensMax")}
 _CAPS |= {"seconds": (TIME, "millisecondsMax")}
-_OPTIONS = {"attempt": "attempt", "issue": "work", "day": "day"}
+_OPTIONS = {"attempt": "attempt", "issue": "work", "label": "label", "tree": "tree", "day": "day"}
 
 
 def capped(*pers: str) -> Decorator:
@@ -151,9 +151,7 @@ def capped(*pers: str) -> Decorator:
             click.option(
                 f"--max-{unit}-per-{per}",
                 type=kind,
-                help=f"Set the budget: {unit} that an {per} may cost."
-                if per != "day"
-                else f"Set the budget: {unit} that a day may cost.",
+                help=f"Set the budget: {unit} for each {per}.",
             )
             for per in pers
             for unit, (kind, _) in _CAPS.items()

@@ -111,7 +111,7 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     metavar="LABEL",
     help="Issues with it wait for a person; repeatable.",
 )
-@capped("issue", "attempt", "day")
+@capped("issue", "attempt", "label", "tree", "day")
 @click.option(
     "--on-escalation", multiple=True, metavar="CMD", help="Run this when work waits for a person."
 )
@@ -310,8 +310,9 @@ def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
     words += ["--state-dir", str(session.state_dir.absolute())]
     if options["port"] is not None:
         words += ["--http", str(options["port"]), "--host", options["host"]]
-    if options["allow_break"]:
-        words.append("--allow-break")
+    words += [
+        f"--{name.replace('_', '-')}" for name in ("allow_break", "operator") if options[name]
+    ]
     if options["asks_person"] is False:
         words.append("--no-elicitation")
     for name in ("on_leave", "keep", "max_hold", "silence", "max_held", "tools", "token_file"):

@@ -307,10 +307,28 @@ LESSONS: dict[str, Lesson] = {
     "route.list": Lesson(
         "See the routes", "Which kinds of jobs go to one node, or are marked.", ("routes", "count")
     ),
+    "limit.set": Lesson(
+        "Limit a kind of job",
+        "For operators: how many jobs of a kind are held at once, claimed in a minute, and for how "
+        "long, in place of what limited it before. A kind with a dot at its end is all below it.",
+        ("limit",),
+    ),
+    "limit.clear": Lesson(
+        "Take a limit away", "For operators: the kind has no limit of its own any more.", ("limit",)
+    ),
     "limit.list": Lesson(
         "See the limits",
         "How many jobs of a kind are held at once, claimed in a minute, and for how long.",
         ("limits", "count"),
+    ),
+    "schedule.set": Lesson(
+        "Set a schedule",
+        "For operators: makes a job or a spec at each moment of a cron line (five fields, in a "
+        "timezone) or of an interval (everyMs). Set again, it goes on after the last moment.",
+        ("schedule",),
+    ),
+    "schedule.clear": Lesson(
+        "Remove a schedule", "For operators: makes nothing more; what it made stays.", ("schedule",)
     ),
     "schedule.list": Lesson(
         "See the schedules",

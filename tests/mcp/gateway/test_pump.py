@@ -288,6 +288,38 @@ def test_an_agent_gets_the_tools_the_rights_and_the_share_that_its_settings_say(
         assert plain.call("work_complete", **held)["failureClasses"] == ["lease_missing"]
 
 
+OPERATORS_CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("limit_set", {"kind": "ci.", "concurrency": 2}),
+    ("limit_clear", {"kind": "ci."}),
+    ("schedule_set", {"scheduleId": "s", "cron": "0 3 * * *", "job": {"kind": "ci.build"}}),
+    ("schedule_clear", {"scheduleId": "s"}),
+    ("budget_set", {"scope": "*", "per": "work", "tokensMax": 9}),
+    ("budget_clear", {"scope": "*"}),
+    ("pause_set", {"scope": "*"}),
+    ("pause_clear", {"scope": "*"}),
+    ("issue_cancel", {"id": "a"}),
+    ("issue_retry", {"id": "a"}),
+    ("issue_lease_break", {"id": "a", "reason": "it hangs"}),
+]
+
+
+def test_a_client_of_an_operator_steers_and_another_is_refused(state_dir: Path) -> None:
+    add(state_dir, "a")
+    with (
+        Agent(state_dir, "--tools", "all") as plain,
+        Agent(state_dir, "--tools", "all", "--operator") as operator,
+    ):
+        plain.greet()
+        operator.greet()
+        for tool, asked in OPERATORS_CALLS:
+            assert plain.call(tool, **asked)["failureClasses"] == ["operator_required"], tool
+        for tool, asked in OPERATORS_CALLS[:-1]:
+            assert operator.call(tool, **asked)["result"] == "accepted", tool
+        plain.take()
+        tool, asked = OPERATORS_CALLS[-1]
+        assert operator.call(tool, **asked)["result"] == "accepted"
+
+
 def test_a_tool_that_does_not_exist_is_said_at_once(state_dir: Path) -> None:
     with Agent(state_dir, "--tools", "core,job_shew") as agent:
         answer = agent.rpc("initialize", HANDSHAKE)
