@@ -383,7 +383,9 @@ def test_the_gluer_s_fence_is_asked_for_and_kept_where_the_gluer_keeps_it(
     program, asked = tmp_path / "program", tmp_path / "asked"
     program.write_text(f'#!/bin/sh\necho "$@" >> {asked}\n')
     program.chmod(0o755)
-    settings = hook_scripts.HookSettings(("main",), True, "/state", str(program))
+    settings = hook_scripts.HookSettings(
+        ("main",), strict=True, state_dir="/state", program=str(program)
+    )
     found = hook_folder.look(hook_folder.find(repository.far), "update")
     assert hook_folder.put_in(found, settings, chain=False) == "installed"
 
