@@ -51,6 +51,7 @@ _COMMANDS = {
     "authority": ("authority", "authority", "Run the authority as a process of its own."),
     "exec": ("exec", "exec_", "Run a command under a lease, and stop it when the lease is lost."),
     "guard": ("guard", "guard", "Exit 0 only while a fence is current: for hooks and scripts."),
+    "hooks": ("hooks", "hooks", "Have git refuse a push by a worker whose lease is gone."),
     "logs": ("logs", "logs", "Show what a command printed, attempt by attempt."),
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
     "mcp": ("mcp", "mcp", "Serve an agent on standard streams: what MCP clients launch."),
@@ -83,7 +84,7 @@ GROUPS = {
         "approve", "reject", "spend", "budget", "policy", "sql", "doctor", "where",
         "completion", "help",
     ),
-    "prove": ("verify", "replay", "guard", "required", "instruction", "check"),
+    "prove": ("verify", "replay", "guard", "hooks", "required", "instruction", "check"),
     PLUMBING: (
         "authority", "gateway", "dispatch", "journal", "rebuild", "coherence", "vectors",
         "world-registry-check",

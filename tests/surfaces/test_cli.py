@@ -119,6 +119,9 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "policy show": ([], "mutations: open; reads: not journaled"),
     "policy set": (["--evidence-reads"], "reads: journaled"),
     "guard": (["--resource", "issue/w", "--fence", "FENCE"], "is current, for "),
+    "hooks install": (["--guard", "main"], "installed: "),
+    "hooks list": ([], "pre-push  none"),
+    "hooks remove": ([], "there is no hook of ours"),
     "agent-guide": ([], "# Understudy for agents"),
     "import": (["more.jsonl"], "imported 1, skipped 0"),
     "export": (["out.jsonl"], "wrote 4 issues"),
@@ -200,6 +203,8 @@ def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
         _specs(scene, tmp_path)
     if name.startswith(("schedule ", "limit ")) or name == "node unregister":
         _owner_says(scene)
+    if name.startswith("hooks "):
+        subprocess.run(["git", "init", "-q", tmp_path], check=True)
     words = name.split()
     known = {
         "HOLDER": scene.holder,
