@@ -11,14 +11,19 @@ look at a thousand pairs must not leave a thousand trees behind.
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
+from shutil import disk_usage, rmtree
 from typing import Final, Self
 
 from .git import Git, GitRefused
 
 ATTRIBUTES_BYTES_MAX: Final = 1 << 20  # of one `.gitattributes`
+_PREFIX: Final = "understudy-merge-"
+_SHARED: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+_SHARED_BYTES_MIN: Final = 1 << 28
 _ATTRIBUTES: Final = b".gitattributes"
 _FILES: Final = (b"100644", b"100755")
 # What a user may have set otherwise, spelled out as git has it by default.
@@ -31,6 +36,8 @@ _SETTINGS: Final = {
     "core.attributesFile": os.devnull,
     "i18n.commitEncoding": "UTF-8",
 }
+# What is soon forgotten need not be small, nor safe from a power cut.
+_FORGOTTEN: Final = {"core.looseCompression": "0", "core.fsync": "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +69,23 @@ class TreeMerge:
 
 
 class Scratch:
-    """A place to merge in; made by `scratch`."""
+    """A place to merge in; made by `scratch`. Objects go to the first folder that takes them."""
 
-    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+    def __init__(self, folder: Path, env: dict[str, str], objects: Sequence[Path] = ()) -> None:
         self._git = Git(folder)
         self._env = env
+        self._objects = list(objects)
+        self._use_first()
+
+    def forget(self) -> None:
+        """Whatever was merged so far; what is kept stays."""
+        for each in self._objects[:1]:
+            rmtree(each)
+            each.mkdir()
+
+    def _use_first(self) -> None:
+        for each in self._objects[:1]:
+            self._env["GIT_OBJECT_DIRECTORY"] = str(each)
 
     def merge(self, pairs: Sequence[tuple[str, str]]) -> list[TreeMerge]:
         """Each pair of commit ids merged, in order. Without a common history the base is empty."""
@@ -75,7 +94,14 @@ class Scratch:
         lines = "".join(f"{left} {right}\n" for left, right in pairs).encode()
         # `--messages` is said aloud: left out, git 2.39 lets the first pair decide for all others.
         words = ("merge-tree", "--write-tree", "--stdin", "-z", "--messages")
-        said = self.run(*words, "--allow-unrelated-histories", stdin=lines)
+        try:
+            said = self.run(*words, "--allow-unrelated-histories", stdin=lines)
+        except GitRefused:
+            if len(self._objects) < 2:
+                raise
+            self._objects.pop(0)  # the memory may have been too small for it
+            self._use_first()
+            return self.merge(pairs)
         found = list(_parsed(said))
         if len(found) != len(pairs):
             raise GitRefused(f"git merge-tree: {len(pairs)} pairs in, {len(found)} merges out")
@@ -112,27 +138,39 @@ class Scratch:
 def scratch(git: Git, attributes: str, *, is_kept: bool) -> Iterator[Scratch]:
     """A place to merge in, with the attributes of one commit; its objects are kept or forgotten."""
     common = Path(git.text("rev-parse", "--path-format=absolute", "--git-common-dir"))
-    with tempfile.TemporaryDirectory(prefix="understudy-merge-") as made:
-        tree = Path(made) / "tree"
+    with ExitStack() as opened:
+        made = [
+            Path(opened.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=each)))
+            for each in (None, *(() if is_kept else _memory()))
+        ]
+        tree = made[0] / "tree"
         tree.mkdir()
         env = {
             "GIT_DIR": str(common),
             "GIT_WORK_TREE": str(tree),
-            "GIT_INDEX_FILE": str(Path(made) / "index"),
+            "GIT_INDEX_FILE": str(made[0] / "index"),
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_CONFIG_COUNT": str(len(_SETTINGS)),
         }
-        for number, (name, value) in enumerate(_SETTINGS.items()):
+        settings = _SETTINGS if is_kept else _SETTINGS | _FORGOTTEN
+        env["GIT_CONFIG_COUNT"] = str(len(settings))
+        for number, (name, value) in enumerate(settings.items()):
             env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-        if not is_kept:
-            objects = Path(made) / "objects"
-            objects.mkdir()
-            env["GIT_OBJECT_DIRECTORY"] = str(objects)
-            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _listed(common / "objects")
-        place = Scratch(tree, env)
+        objects = [] if is_kept else [each / "objects" for each in reversed(made)]
+        for each in objects:
+            each.mkdir()
+            others = (common / "objects", *objects)
+            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(map(_listed, others))
+        place = Scratch(tree, env, objects)
         _lay_attributes(place, tree, attributes)
         yield place
+
+
+def _memory() -> Iterator[Path]:
+    """A folder in memory, if there is one with room: a merge mostly makes small files."""
+    with suppress(OSError):
+        if os.access(_SHARED, os.W_OK) and disk_usage(_SHARED).free >= _SHARED_BYTES_MIN:
+            yield _SHARED
 
 
 def _listed(path: Path) -> str:
@@ -187,7 +225,9 @@ def _parsed(said: bytes) -> Iterator[TreeMerge]:
             about, path = row.split(b"\t", 1)
             mode, object_id, number = about.decode().split(" ")
             stages.setdefault(path, []).append(Stage(int(number), mode, object_id))
-        notes = [_note(count, fields) for count in fields.until_empty()]
+        # Git 2.39 puts plain advice on submodules before the NUL that ends the merge.
+        counts = takewhile(bytes.isdigit, fields)
+        notes = [_note(count, fields) for count in counts]
         frozen = {path: tuple(each) for path, each in stages.items()}
         yield TreeMerge(tree, status == b"1", frozen, tuple(notes))
 

@@ -22,7 +22,9 @@ from .merge_tree import Note, Scratch, Stage, TreeMerge, scratch
 
 HUNKS_LENGTH_MAX: Final = 4_096  # characters of one path's hunks
 HUNKS_PATHS_MAX: Final = 32  # paths of one overlap whose hunks are shown
-HUNKS_BYTES_MAX: Final = 1 << 20  # a larger file is not searched for hunks
+HUNKS_BYTES_MAX: Final = 1 << 18  # a larger file is not searched for hunks
+_MERGED_MAX: Final = 512  # pairs whose objects lie in the scratch folder at once
+_READ_MAX: Final = 128  # files that are read at once
 _GONE: Final = b"000000"
 _CONFLICT: Final = "CONFLICT ("
 _NOBODY: Final = {
@@ -89,8 +91,8 @@ def overlap(git: Git, left: str, right: str, base: str | None = None) -> MergeOv
             sides = (_rooted(place, left, begin), _rooted(place, right, begin))
         merged = place.merge([sides])[0]
         touched = _touched(place, [(begin, left), (begin, right)])
-        names = dict(zip(sides, (left, right), strict=True))
-        return _judged(place, merged, names, touched[0].meets(touched[1]))
+        labels = ((sides[0], left), (sides[1], right))
+        return _judged(place, [(merged, labels, touched[0].meets(touched[1]))])[0]
 
 
 def overlaps(git: Git, sections: Sequence[SectionCommit]) -> list[MergeOverlap]:
@@ -117,13 +119,23 @@ def overlaps(git: Git, sections: Sequence[SectionCommit]) -> list[MergeOverlap]:
             else:
                 asked.setdefault(base, []).append(pair)
         for base, pairs in asked.items():
-            commits = [(ends[one][1], ends[two][1]) for one, two in pairs]
-            merges = places[base].merge(commits)
-            for pair, sides, merged in zip(pairs, commits, merges, strict=True):
-                meets = touched[pair[0]].meets(touched[pair[1]])
-                names = {side: side for side in sides}
-                found[pair] = _judged(places[base], merged, names, meets)
+            for at in range(0, len(pairs), _MERGED_MAX):
+                some = pairs[at : at + _MERGED_MAX]
+                merged = _merged(places[base], [(ends[one][1], ends[two][1]) for one, two in some])
+                cases = [
+                    (each, labels, touched[one].meets(touched[two]))
+                    for (each, labels), (one, two) in zip(merged, some, strict=True)
+                ]
+                found.update(zip(some, _judged(places[base], cases), strict=True))
+                places[base].forget()
         return [found[pair] for pair in sorted(found)]
+
+
+def _merged(
+    place: Scratch, commits: Sequence[tuple[str, str]]
+) -> Iterator[tuple[TreeMerge, "tuple[Label, Label]"]]:
+    for each, (left, right) in zip(place.merge(commits), commits, strict=True):
+        yield each, ((left, left), (right, right))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,43 +267,72 @@ def _are_there(place: Scratch, names: Sequence[bytes]) -> Iterator[bool]:
         yield not is_missing
 
 
-def _judged(
-    place: Scratch, merged: TreeMerge, names: Mapping[str, str], meets: _Meets
+Label = tuple[str, str]  # a side as git was told, and as it is shown
+Case = tuple[TreeMerge, tuple[Label, Label], _Meets]
+
+
+def _judged(place: Scratch, cases: Sequence[Case]) -> list[MergeOverlap]:
+    """What git's merges say; the files with conflicts are read by few processes for all of them."""
+    names = [
+        merged.tree.encode() + b":" + path
+        for merged, _, _ in cases
+        if not merged.is_clean
+        for path in _unmerged(merged)[:HUNKS_PATHS_MAX]
+    ]
+    bodies: Iterator[bytes | None] = (
+        body
+        for at in range(0, len(names), _READ_MAX)
+        for body in place.read(names[at : at + _READ_MAX], HUNKS_BYTES_MAX)
+    )
+    return [_verdict(*case, bodies) for case in cases]
+
+
+def _verdict(
+    merged: TreeMerge,
+    labels: tuple[Label, Label],
+    meets: _Meets,
+    bodies: Iterator[bytes | None],
 ) -> MergeOverlap:
-    """What git's merge says of two sides; `names` has the true name of each side's commit."""
-    (left_label, left), (right_label, right) = next(iter(names.items())), [*names.items()][-1]
+    (_, left), (_, right) = labels
     paths = tuple(map(spelled, meets.paths))
     if merged.is_clean:
         verdict = Agreement.AGREE if meets.is_same else Agreement.MERGE
         return MergeOverlap(left, right, verdict, paths, merged.tree)
-    found = _clashes(place, merged, (left_label, left), (right_label, right))
-    return MergeOverlap(left, right, Agreement.CONFLICT, paths, merged.tree, found)
+    clashes = tuple(
+        _clash(merged, path, labels, next(bodies) if number < HUNKS_PATHS_MAX else None)
+        for number, path in enumerate(_unmerged(merged))
+    )
+    return MergeOverlap(left, right, Agreement.CONFLICT, paths, merged.tree, clashes)
 
 
-Label = tuple[str, str]  # as git was told, and as it is shown
+def _unmerged(merged: TreeMerge) -> list[bytes]:
+    """Every path that did not merge; where git lists none, the ones that it complains of."""
+    listed = merged.stages or {
+        note.paths[0] for note in merged.notes if note.paths and note.word.startswith(_CONFLICT)
+    }
+    return sorted(listed)
 
 
-def _clashes(place: Scratch, merged: TreeMerge, left: Label, right: Label) -> tuple[Clash, ...]:
-    """Every path that did not merge, in order; hunks of the first of them."""
-    said = [note for note in merged.notes if note.word.startswith(_CONFLICT)]
-    paths = sorted(merged.stages) or sorted({note.paths[0] for note in said if note.paths})
-    shown = paths[:HUNKS_PATHS_MAX]
-    names = [merged.tree.encode() + b":" + path for path in shown]
-    bodies = dict(zip(shown, place.read(names, HUNKS_BYTES_MAX), strict=True))
-    return tuple(
-        Clash(
-            _shown(path, left, right),
-            _kind(notes, merged.stages.get(path, ())),
-            merged.stages.get(path, ()),
-            "\n".join(note.text for note in notes)[:HUNKS_LENGTH_MAX],
-            hunks(bodies.get(path) or b"", left, right),
-        )
-        for path in paths
-        for notes in ([note for note in said if path in note.paths],)
+def _clash(
+    merged: TreeMerge, path: bytes, labels: tuple[Label, Label], body: bytes | None
+) -> Clash:
+    notes = [
+        note for note in merged.notes if note.word.startswith(_CONFLICT) and path in note.paths
+    ]
+    stages = merged.stages.get(path, ())
+    text = "\n".join(note.text for note in notes)
+    for told, true in labels:
+        text = text.replace(told, true)
+    return Clash(
+        _shown(path, labels),
+        _kind(notes, stages),
+        stages,
+        text[:HUNKS_LENGTH_MAX],
+        _hunks(body or b"", *labels),
     )
 
 
-def _shown(path: bytes, *labels: Label) -> str:
+def _shown(path: bytes, labels: Iterable[Label]) -> str:
     """Git puts a file aside under its path and the name of a side."""
     for told, true in labels:
         path = path.replace(b"~" + told.encode(), b"~" + true.encode())
@@ -307,7 +348,7 @@ def _kind(notes: Sequence[Note], stages: Sequence[Stage]) -> str:
     return "content" if any(each.number == 1 for each in stages) or not stages else "add/add"
 
 
-def hunks(body: bytes, left: Label, right: Label) -> str:
+def _hunks(body: bytes, left: Label, right: Label) -> str:
     """The lines between git's markers, with the markers, as text and no more than a page."""
     begin, end = b"<<<<<<< " + left[0].encode(), b">>>>>>> " + right[0].encode()
     kept: list[bytes] = []
