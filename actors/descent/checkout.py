@@ -51,7 +51,7 @@ class Checkout:
             )
         # Exit code 1 says that something differs, which is looked at below.
         words = ("update-index", "-q", "--ignore-submodules", "--refresh")
-        self._git.run(*words, allowed=(0, 1))
+        self._git.run(*words, allowed=(0, 1), is_apart=True)
         staged = self._raw("diff-index", "--cached", old)
         foreign = [path for path, entry in staged if wanted.get(path) != entry]
         found: list[bytes] = []
@@ -72,9 +72,9 @@ class Checkout:
         if ahead:
             stdin = b"".join(path + b"\0" for path in ahead)
             words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
-            self._git.run(*words, stdin=stdin)
+            self._git.run(*words, stdin=stdin, is_apart=True)
         try:
-            self._git.run("read-tree", "-m", "-u", old, new)
+            self._git.run("read-tree", "-m", "-u", old, new, is_apart=True)
         except GitRefused as error:
             raise Dirty(f"{self.folder}: {error}; commit or stash there first") from None
 

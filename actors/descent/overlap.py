@@ -356,14 +356,12 @@ def _hunks(body: bytes, left: Label, right: Label) -> str:
     for number, line in enumerate(body.split(b"\n"), 1):
         if line.startswith(begin):
             is_inside = True
-            kept.append(b"@@ line %d" % number)
-            line = b"<<<<<<< " + left[1].encode() + line[len(begin) :]  # noqa: PLW2901
-        is_last = is_inside and line.startswith(end)
-        if is_last:
-            line = b">>>>>>> " + right[1].encode() + line[len(end) :]  # noqa: PLW2901
-        if is_inside:
+            kept += [b"@@ line %d" % number, b"<<<<<<< " + left[1].encode() + line[len(begin) :]]
+        elif is_inside and line.startswith(end):
+            is_inside = False
+            kept.append(b">>>>>>> " + right[1].encode() + line[len(end) :])
+        elif is_inside:
             kept.append(line)
-        is_inside = is_inside and not is_last
     text = b"\n".join(kept).decode(errors="backslashreplace")
     cut = "\n(cut here)"
     return text if len(text) <= HUNKS_LENGTH_MAX else text[: HUNKS_LENGTH_MAX - len(cut)] + cut
