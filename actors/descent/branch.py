@@ -27,7 +27,7 @@ from .git import Git, GitRefused
 FENCE_MAX: Final = (1 << 63) - 1
 _REFS: Final = "refs/understudy"
 _HEADS: Final = "refs/heads/"
-_TRIES_MAX: Final = 1_000  # each one lost means that somebody else won
+_TRIES_MAX: Final = 3  # while nothing changes; each waits for a lock
 
 
 class Deposed(GitRefused):
@@ -43,19 +43,18 @@ def register(git: Git, target: str, fence: int) -> None:
     if not 0 < fence <= FENCE_MAX:
         raise GitRefused(f"{fence}: a fence is a number from 1 to {FENCE_MAX}")
     ref, blob = fence_ref(git, target), _blob(git, fence)
-    for _ in range(_TRIES_MAX):
-        found = _read(git, ref)
-        if found == blob:
-            return
+    tries = 0
+    while (found := _read(git, ref)) != blob:
         registered = _fence_in(git, ref, found)
         if registered > fence:
             raise Deposed(_deposed(target, fence, registered))
-        old = found or "0" * len(blob)
-        if git.run("update-ref", "--no-deref", ref, blob, old, allowed=(0, 1, 128)).returncode == 0:
-            return
-    git.run("update-ref", "--no-deref", ref, blob, old)  # says what is in the way
-    if _read(git, ref) != blob:
-        raise GitRefused(f"{ref}: git would not write it; is a `.lock` file left beside it?")
+        words = ("update-ref", "--no-deref", ref, blob, found or "0" * len(blob))
+        ran = git.run(*words, allowed=(0, 1, 128))
+        # Another fence that came first is looked at; a file in the way may go, or stay.
+        tries = tries + 1 if ran.returncode and _read(git, ref) == found else 0
+        if tries >= _TRIES_MAX:
+            said = ran.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
+            raise GitRefused(f"{target}: the fence could not be registered: {said}")
 
 
 def move(git: Git, target: str, fence: int, old: str, new: str) -> None:

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Final
 
 MERGE_TREE: Final = (2, 38)  # the first git whose `merge-tree` writes trees
-_WORDS: Final = ("git", "-c", "core.quotePath=false", "-c", f"core.hooksPath={os.devnull}")
+_WORDS: Final = (
+    "git",
+    "-c", "core.quotePath=false",
+    "-c", f"core.hooksPath={os.devnull}",
+    "-c", "core.filesRefLockTimeout=1000",  # git waits 100 ms, which a busy machine may take
+)  # fmt: skip
 _ALONE: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.descent.sandbox import Sandbox, lines
+from tests.actors.descent.sandbox import Body, Sandbox, lines
 from tests.together import together
 from understudy.actors.descent import branch
 from understudy.actors.descent.branch import (
@@ -221,6 +221,31 @@ def test_of_two_checkouts_both_move_or_none(scene: Scene, tmp_path: Path) -> Non
     assert scene.status() == Git(linked).text("status", "--porcelain") == ""
 
 
+def test_a_submodule_comes_as_an_empty_folder_and_overwrites_nothing(scene: Scene) -> None:
+    new = scene.commit({"module": ("160000", b"1" * 40)}, scene.old)
+    exclude = scene.folder / ".git" / "info" / "exclude"
+    exclude.write_text("module\n")
+    (scene.folder / "module").write_text("mine")
+    with pytest.raises(Dirty, match="module"):
+        move(scene.git, "main", 3, scene.old, new)
+    assert (scene.folder / "module").read_text() == "mine"
+    (scene.folder / "module").unlink()
+    move(scene.git, "main", 3, scene.old, new)
+    assert (scene.folder / "module").is_dir()
+    assert head(scene.git, "main") == new
+
+
+def test_a_file_becomes_a_folder_and_a_folder_a_file(scene: Scene) -> None:
+    swapped: dict[str, Body] = {
+        "sub/deep": None, "sub": b"file\n", "file": None, "file/deep": b"deep\n",
+    }  # fmt: skip
+    new = scene.commit(swapped, scene.old)
+    move(scene.git, "main", 3, scene.old, new)
+    assert scene.status() == ""
+    assert (scene.folder / "file" / "deep").read_text() == "deep\n"
+    assert (scene.folder / "sub").read_text() == "file\n"
+
+
 def test_a_transaction_that_fails_at_the_end_puts_the_files_back(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +262,11 @@ def test_a_transaction_that_fails_at_the_end_puts_the_files_back(
 
 
 def test_a_lock_that_was_left_behind_is_named(scene: Scene) -> None:
+    lock = scene.folder / ".git/refs/understudy/fence/main.lock"
+    lock.touch()
+    with pytest.raises(GitRefused, match=r"fence/main\.lock"):
+        register(scene.git, "main", 4)
+    lock.unlink()
     (scene.folder / ".git/refs/heads/main.lock").touch()
     with pytest.raises(GitRefused, match=r"main\.lock"):
         scene.move()

@@ -30,7 +30,7 @@ BASE: Changes = {
     "image": b"\0\1\2",
     "module": ("160000", b"0" * 39 + b"1"),
     b"new\nline": lines((0, "newline")),
-    b"caf\xe9": lines((0, "latin")),
+    b"\xe9t\xe9": lines((0, "latin")),
 }
 CASES: dict[str, tuple[Changes, Changes, Agreement, dict[str, str]]] = {
     "nothing in common": (
@@ -94,7 +94,8 @@ CASES: dict[str, tuple[Changes, Changes, Agreement, dict[str, str]]] = {
         Agreement.CONFLICT, {'"new\\012line"': "content"},
     ),
     "a name in another encoding": (
-        {b"caf\xe9": b"l"}, {b"caf\xe9": b"r"}, Agreement.CONFLICT, {'"caf\\351"': "content"},
+        {b"\xe9t\xe9": b"l"}, {b"\xe9t\xe9": b"r"},
+        Agreement.CONFLICT, {'"\\351t\\351"': "content"},
     ),
     "an empty section": ({}, {"file": b"r"}, Agreement.AGREE, {}),
 }  # fmt: skip
