@@ -6,7 +6,8 @@ decimal text. The branch moves in one transaction of references that also verifi
     I1  the fence of a branch only grows
     I2  a branch moves only while the fence of its mover is the one in the repository
     I3  a branch moves only from the commit that the mover has seen
-    I4  a working tree that has the branch checked out is brought along, or the branch stays
+    I4  a branch only moves to what is made from it: no commit is lost
+    I5  a working tree that has the branch checked out is brought along, or the branch stays
 
 A branch that is checked out moves as by a push with `receive.denyCurrentBranch=updateInstead`: the
 references are locked and verified, the files are brought up, and only then is it committed. If the
@@ -68,9 +69,11 @@ def move(git: Git, target: str, fence: int, old: str, new: str) -> None:
     at = head(git, target)
     _check_fence(git, target, fence, blob)
     if at == new:
-        return  # I4: files come first, so they are there
+        return  # I5: files come first, so they are there
     if at != old:
         raise Moved(_moved(target, at, old))
+    if git.run("merge-base", "--is-ancestor", old, new, allowed=(0, 1)).returncode:
+        raise GitRefused(f"{new[:12]} is not made from {target}, which would lose commits")
     lines = [
         f"verify {fence_ref(git, target)} {blob}",
         f"update {branch} {new} {old}",
@@ -79,7 +82,11 @@ def move(git: Git, target: str, fence: int, old: str, new: str) -> None:
     trees = [Checkout(each) for each in checked_out(git, target)]
     try:
         with _locked(git, lines) as transaction, brought_up(trees, old, new):
-            transaction.commit()
+            try:
+                transaction.commit()
+            except _NotLocked:
+                if head(git, target) != new:  # it may have been done, and only not been said
+                    raise
     except _NotLocked as error:
         _check_fence(git, target, fence, blob)
         now = head(git, target)

@@ -102,11 +102,8 @@ def overlaps(git: Git, sections: Sequence[SectionCommit]) -> list[MergeOverlap]:
     known = _all_known(git, [name for each in sections for name in (each.base, each.commit)])
     ends = [(known[each.base], known[each.commit]) for each in sections]
     with ExitStack() as opened:
-        places: dict[str, Scratch] = {}
-        for base, _ in ends:
-            if base not in places:
-                places[base] = opened.enter_context(scratch(git, base, is_kept=False))
-        place = places[ends[0][0]]
+        place = opened.enter_context(scratch(git, ends[0][0], is_kept=False))
+        places = {ends[0][0]: place}
         touched = _touched(place, ends)
         found: dict[tuple[int, int], MergeOverlap] = {}
         asked: dict[str, list[tuple[int, int]]] = {}
@@ -119,6 +116,8 @@ def overlaps(git: Git, sections: Sequence[SectionCommit]) -> list[MergeOverlap]:
             else:
                 asked.setdefault(base, []).append(pair)
         for base, pairs in asked.items():
+            if base not in places:
+                places[base] = opened.enter_context(scratch(git, base, is_kept=False))
             for at in range(0, len(pairs), _MERGED_MAX):
                 some = pairs[at : at + _MERGED_MAX]
                 merged = _merged(places[base], [(ends[one][1], ends[two][1]) for one, two in some])
@@ -169,7 +168,7 @@ def _is_inside(one: _Touched, other: _Touched) -> bool:
 
 
 def _meetings(sections: Sequence[_Touched]) -> set[tuple[int, int]]:
-    """The pairs that may not agree, by an index of paths; sorted by neither."""
+    """The pairs that may not agree, by an index of paths; in no order."""
     touching: dict[bytes, list[int]] = {}
     moving: dict[bytes, list[int]] = {}
     for number, each in enumerate(sections):

@@ -261,6 +261,27 @@ def test_a_transaction_that_fails_at_the_end_puts_the_files_back(
     assert scene.status() == ""
 
 
+def test_a_commit_that_is_said_to_fail_and_did_not_is_done(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = branch._Transaction.commit
+
+    def fail(self: branch._Transaction) -> None:
+        commit(self)
+        raise branch._NotLocked("git was killed")
+
+    monkeypatch.setattr(branch._Transaction, "commit", fail)
+    scene.move()
+    assert (head(scene.git, "main"), scene.status()) == (scene.new, "")
+
+
+def test_a_branch_does_not_move_away_from_its_commits(scene: Scene) -> None:
+    aside = scene.commit({"file": b"aside"})
+    with pytest.raises(GitRefused, match="would lose commits"):
+        move(scene.git, "main", 3, scene.old, aside)
+    assert head(scene.git, "main") == scene.old
+
+
 def test_a_lock_that_was_left_behind_is_named(scene: Scene) -> None:
     lock = scene.folder / ".git/refs/understudy/fence/main.lock"
     lock.touch()

@@ -181,6 +181,22 @@ def test_histories_without_a_common_commit_are_compared_all_the_same(box: Sandbo
     assert overlap(box.git, one, box.commit({"n": b""})).verdict == Agreement.AGREE
 
 
+def test_sections_on_several_bases_meet_in_their_order(box: Sandbox) -> None:
+    first = box.commit(BASE)
+    later = box.commit({"other": b"moved on"}, first)
+    sections = [
+        box.section(later, {"file": lines((5, "a"))}),
+        box.section(first, {"file": lines((5, "b"))}),
+        box.section(later, {"file": lines((18, "c"))}),
+        box.section(first, {"n": b""}),
+    ]
+    a, b, c, _ = (each.commit for each in sections)
+    found = [(each.left, each.right, each.verdict) for each in overlaps(box.git, sections)]
+    assert found == [
+        (a, b, Agreement.CONFLICT), (a, c, Agreement.MERGE), (b, c, Agreement.MERGE),
+    ]  # fmt: skip
+
+
 def test_a_look_leaves_nothing_behind(box: Sandbox) -> None:
     base = box.commit(BASE)
     box.branch("main", base)
