@@ -1,7 +1,7 @@
 """Asks git, and says what it refused. The only place where git is run.
 
-What a caller hands in is never read as an option, no hook and no pager of the user runs, and nothing
-waits for a terminal. Paths are bytes to git; `spelled` has the one text that stands for each.
+What a caller hands in is never read as an option, no pager runs, and nothing waits for a terminal.
+Paths are bytes to git; `spelled` has the one text that stands for each.
 """
 
 import os
@@ -99,4 +99,4 @@ def _quoted(byte: int) -> str:
     """A byte as git quotes it in a path."""
     if byte in b'"\\':
         return "\\" + chr(byte)
-    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"  # noqa: PLR2004 - ASCII
+    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"

@@ -50,6 +50,7 @@ from ...contracts import (
 from ..journal.clock import SteadyClock
 from ..journal.journal import Entry, Head, Journal, Row, Steps, changes_of
 from ..law.budget import has_run_out, may_forbid
+from ..law.descent.queue import is_gluing
 from ..law.outcome import (
     Answered,
     BudgetDropped,
@@ -69,6 +70,7 @@ from ..law.outcome import (
     PauseDropped,
     PausePut,
     PolicySet,
+    SectionPut,
     SpendPut,
     SubleaseDropped,
     SubleasePut,
@@ -339,7 +341,7 @@ _NO_LEASE = (0, 0, 0, 0)
 def _is_steered(state: State, issue: Issue) -> bool:
     """Whether people have a say in it, of which C knows nothing; for all other work, one look."""
     is_asked = issue.approval is not UNSET or issue.issue_type == ESCALATION
-    if is_asked or is_cancelled(issue) or may_forbid(state, issue):
+    if is_asked or is_cancelled(issue) or may_forbid(state, issue) or is_gluing(state, issue):
         return True
     return bool(state.pauses or state.policy.approve) and withheld(state, issue) is not None
 
@@ -413,6 +415,8 @@ def _touched(state: State, change: Change) -> Iterator[str]:
             yield dependency.depends_on_id
         case SpendPut(spend):
             yield issue_of(spend.resource)
+        case SectionPut(section):
+            yield section.issue_id
         case TallyPut(tally) if has_run_out(state, tally):
             yield from state.issues
         case ChecksSet() | PolicySet() | BudgetPut() | BudgetDropped():

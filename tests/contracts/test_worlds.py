@@ -39,6 +39,7 @@ WORLDS = {
     "route.fiber.lifecycle": ("world.fiber.v1", "wm.control.fiber.lifecycle"),
     "route.job.lifecycle": ("world.job.v1", "wm.control.job.lifecycle"),
     "route.spec.lifecycle": ("world.spec.v1", "wm.control.spec.lifecycle"),
+    "route.descent.lifecycle": ("world.descent.v1", "wm.control.descent.lifecycle"),
     "route.transport.dispatch": ("world.transport.v1", "wm.control.transport.dispatch"),
     "route.instruction_execution": ("world.instruction.v1", "wm.control.instruction.execution"),
     "route.required_decision_attestation": ("world.ci_witness.v1", "wm.control.ci_witness.attest"),

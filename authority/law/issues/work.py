@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from ....contracts import (
@@ -46,7 +47,7 @@ from ..view import issue_view, orphaned_view
 # Members that an update may carry, beside status and assignee, which have rules of their own.
 _PLAIN = (
     "title", "description", "design", "acceptance_criteria", "notes", "priority", "issue_type",
-    "owner", "labels",
+    "owner", "labels", "scope",
 )  # fmt: skip
 _RECORDED = set(Issue.__struct_fields__) & set(RecordedIssue.__struct_fields__)
 
@@ -67,6 +68,7 @@ def add(turn: Turn, request: AddIssue) -> Outcome:
         assignee=request.assignee.strip(),
         owner=request.owner.strip(),
         ephemeral=request.ephemeral,
+        scope=tuple(dict.fromkeys(request.scope)) or UNSET,
     )
     body = {"changed": True, "issue": issue_view(issue, None, turn.stamp.wall_ms)}
     return Accepted((IssueAdded(issue),), body, issue_id)
@@ -233,7 +235,7 @@ def _set(turn: Turn, issue: Issue, lease: Lease | None, members: dict[str, Any])
 
 def _clean(name: str, value: Any) -> Any:
     """A member as `add` would have taken it."""
-    if name == "labels" and value is not None:
+    if name in ("labels", "scope") and value is not None:
         return tuple(dict.fromkeys(value))
     return value.strip() if name == "owner" and value is not None else value
 

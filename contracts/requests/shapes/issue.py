@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from ... import limits
 from .atoms import (
     DependencyType,
+    Globs,
     Id,
     IssueType,
     Label,
@@ -37,6 +38,7 @@ class AddIssue(Mutation, frozen=True, kw_only=True):
     assignee: Name = ""
     owner: Name = ""
     labels: Labels = ()
+    scope: Globs = ()  # of the paths that it means to touch
     ephemeral: bool = False
 
 
@@ -54,6 +56,7 @@ class UpdateIssue(OfHolder, frozen=True, kw_only=True):
     new_assignee: Name | None = None
     owner: Name | None = None
     labels: Labels | None = None
+    scope: Globs | None = None
     afresh: bool = False  # no attempt so far counts any more
 
 
