@@ -60,6 +60,8 @@ _UNFIT = frozenset(
         Reason.JOB_ARTIFACT_INVALID,
         Reason.JOB_COORDINATOR_REQUIRED,
         Reason.JOB_KIND_NOT_PERMITTED,
+        Reason.SECTION_OUT_OF_SCOPE,
+        Reason.SECTION_TARGET_OTHER,
     )
 )
 

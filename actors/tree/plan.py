@@ -19,6 +19,7 @@ class Plan:
 
     state_dir: Path
     argv: tuple[str, ...]  # what a worker runs for an issue; without it there are no workers
+    leg: tuple[str, ...] = ()  # what that runs under, where each lease has a worktree
     slots: int = 1
     name: str = NAME_DEFAULT
     ttl_seconds: int = TTL_SECONDS_DEFAULT
