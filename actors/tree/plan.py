@@ -19,7 +19,6 @@ class Plan:
 
     state_dir: Path
     argv: tuple[str, ...]  # what a worker runs for an issue; without it there are no workers
-    leg: tuple[str, ...] = ()  # what that runs under, where each lease has a worktree
     slots: int = 1
     name: str = NAME_DEFAULT
     ttl_seconds: int = TTL_SECONDS_DEFAULT
@@ -36,6 +35,7 @@ class Plan:
     schedules: bool = False  # what is due is made
     stop_after: int = STOP_AFTER_DEFAULT  # pieces of work that fail in one way, in a row
     policy: RetryPolicy = field(default_factory=retry_policy)
+    leg: tuple[str, ...] = ()  # what `argv` runs under, where each lease has a worktree
     hooks: tuple[tuple[str, tuple[str, ...]], ...] = ()  # `escalation` or `done`, and what is run
 
     def __post_init__(self) -> None:
