@@ -1,7 +1,8 @@
 """Asks git, and says what it refused. The only place where git is run.
 
-What a caller hands in is never read as an option, no hook and no pager of the user runs, and nothing
-waits for a terminal. Paths are bytes to git; `spelled` has the one text that stands for each.
+What a caller hands in is never read as an option, no hook and no pager of the user runs, and
+nothing waits for a terminal. Paths are bytes to git; `spelled` has the one text that stands for
+each.
 """
 
 import os
@@ -17,6 +18,19 @@ _ALONE: Final = {
     "GIT_EDITOR": "true",
     "LC_ALL": "C",
 }
+# No program of the user's starts beside git: a hook, a watcher, a collector, an agent that signs.
+_SETTINGS: Final = tuple(
+    word
+    for setting in (
+        "core.quotePath=false",
+        "core.hooksPath=/dev/null",
+        "core.fsmonitor=false",
+        "commit.gpgSign=false",
+        "maintenance.auto=false",
+        "gc.auto=0",
+    )
+    for word in ("-c", setting)
+)
 # What points at another repository than the one that is named; a hook or an alias leaves it behind.
 _ELSEWHERE: Final = (
     "GIT_DIR",
@@ -52,7 +66,7 @@ class Git:
         around = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
         try:
             ran = subprocess.run(  # noqa: S603 - no shell, and options end before a caller's words
-                ["git", "-c", "core.quotePath=false", *words],  # noqa: S607 - the user's own git
+                ["git", *_SETTINGS, *words],  # noqa: S607 - the user's own git
                 cwd=self.folder,
                 input=stdin,
                 env=around | _ALONE | dict(env or {}),
@@ -99,4 +113,4 @@ def _quoted(byte: int) -> str:
     """A byte as git quotes it in a path."""
     if byte in b'"\\':
         return "\\" + chr(byte)
-    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"  # noqa: PLR2004 - ASCII
+    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
