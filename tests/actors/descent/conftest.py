@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,8 +30,8 @@ class Place:
         self.git("commit", "--quiet", "--message", text)
         return self.git("rev-parse", "HEAD")
 
-    def survey(self, **options: str | bool) -> Repository:
-        return survey(self.top, self.state_dir, **options)  # type: ignore[arg-type]
+    def survey(self, **options: Any) -> Repository:
+        return survey(self.top, self.state_dir, **options)
 
 
 @pytest.fixture(autouse=True)
