@@ -14,6 +14,7 @@ I2  Git is told which worktree is meant. It never looks for one, and so never fi
 I3  Setting aside leaves the worktree and its index as they are.
 """
 
+import json
 import os
 import shutil
 import tempfile
@@ -22,8 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from ...authority.journal import private
 from ...contracts import limits, regular_file
@@ -168,7 +167,9 @@ def _made(worktree: Worktree, sparse: Sequence[str]) -> Worktree:
     try:
         git.run(*words, worktree.base)
     except GitRefused as error:
-        error.add_note(_branch_in_the_way(worktree))
+        if name := _branch_in_the_way(worktree):
+            said = f"branch `{name}` takes the place of {worktree.branch}"
+            raise GitRefused(f"{said}; git branch -m {name} OTHER") from error
         raise
     git_dir = _admin(worktree)
     assert git_dir is not None, "git has made it"
@@ -180,14 +181,12 @@ def _made(worktree: Worktree, sparse: Sequence[str]) -> Worktree:
     return made
 
 
-def _branch_in_the_way(worktree: Worktree) -> str:
-    """`understudy` as a branch would have to be a file, and is to be a folder."""
+def _branch_in_the_way(worktree: Worktree) -> str | None:
+    """Git keeps `a` as a file, and `a/b` below a folder; it cannot have both."""
     *above, _ = worktree.branch.split("/")
-    for count in range(len(above)):
-        name = "/".join(above[: count + 1])
-        if worktree.repository.git.commit(f"refs/heads/{name}"):
-            return f"branch `{name}` takes the place of ours; git branch -m {name} OTHER"
-    return f"branch {worktree.branch} could not be made"
+    shorter = ("/".join(above[: count + 1]) for count in range(len(above)))
+    is_there = worktree.repository.git.commit
+    return next((name for name in shorter if is_there(f"refs/heads/{name}")), None)
 
 
 def _check_out_sparsely(worktree: Worktree, folders: Sequence[str]) -> None:
@@ -501,14 +500,14 @@ def _write_record(worktree: Worktree) -> None:
     }
     path = _record_path(worktree)
     fresh = path.with_suffix(".json.new")
-    private.write(fresh, orjson.dumps(record, option=orjson.OPT_SORT_KEYS))
+    private.write(fresh, json.dumps(record, sort_keys=True).encode())  # a path may be no UTF-8
     fresh.replace(path)
 
 
 def _read_record(repository: Repository, path: Path) -> Worktree | None:
     """What a record says, if it is one, and of this repository."""
     try:
-        found: Any = orjson.loads(regular_file.read(path, limits.REQUEST_BYTES_MAX))
+        found: Any = json.loads(regular_file.read(path, limits.REQUEST_BYTES_MAX))
         if Path(found["commonDir"]) != repository.common_dir:
             return None
         git_dir = Path(found["gitDir"]) if found["gitDir"] else None
