@@ -32,7 +32,7 @@ _SETTINGS: Final = tuple(
     for word in ("-c", setting)
 )
 # What points at another repository than the one that is named; a hook or an alias leaves it behind.
-_ELSEWHERE: Final = (
+ELSEWHERE: Final = (
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -63,7 +63,7 @@ class Git:
         allowed: Sequence[int] = (0,),
     ) -> subprocess.CompletedProcess[bytes]:
         """What git answered; `GitRefused` for an exit code that is not allowed."""
-        around = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+        around = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
         try:
             ran = subprocess.run(  # noqa: S603 - no shell, and options end before a caller's words
                 ["git", *_SETTINGS, *words],  # noqa: S607 - the user's own git

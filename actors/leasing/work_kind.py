@@ -23,7 +23,10 @@ Family = Literal["issue", "job", "spec", "dispatch"]
 Ask = tuple[str, dict[str, Any]]  # an action and its payload
 Record = dict[str, Any]  # an issue, a job or a spec, as answers show it
 
-_OWN = ("ISSUE", "ASSIGNEE", "JOB", "KIND", "WORKER", "ARTIFACTS", "SPEND_FILE", "SECTION_FILE")
+_OWN = (
+    "ISSUE", "ASSIGNEE", "JOB", "KIND", "WORKER", "ARTIFACTS", "SPEND_FILE", "SECTION_FILE",
+    "WORKTREE", "BRANCH", "BASE",
+)  # fmt: skip
 _SECRETS = ("HTTP_TOKEN", "JOURNAL")  # what opens the gateway, and the database with its password
 
 
