@@ -11,7 +11,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks import failover, jobs, mcp, relay, report, restart, stage
+from benchmarks import descent_worktrees, failover, jobs, mcp, relay, report, restart, stage
 from benchmarks.bars import BATCH, REFERENCE
 from benchmarks.cycles import CATALOGUE, SHAPES_BY_KEY, Contest
 from benchmarks.kernel import WAYS, decisions_per_second
@@ -23,6 +23,7 @@ from understudy.authority.engine import ffi
 
 SECTIONS = (
     "kernel", "cycles", "latency", "restart", "growth", "stage", "mcp", "failover", "relay", "jobs",
+    "worktrees",
 )  # fmt: skip
 _KERNEL_CYCLES = {"reference": 1_024}  # others are faster, and get more
 _KERNEL_CYCLES_FAST = 8_192
@@ -131,6 +132,10 @@ def _measure(options: argparse.Namespace, folder: Path) -> Results:
             results.missing["relay"] = str(error)
     if "jobs" in options.sections:
         results.jobs = jobs.measure(options.rounds, progress)
+    if "worktrees" in options.sections:
+        results.worktrees = descent_worktrees.measure(
+            folder / "worktrees", options.rounds, progress
+        )
     progress.clear()
     return results
 

@@ -10,12 +10,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import jobs, mcp
+from benchmarks import descent_worktrees, jobs, mcp
 from benchmarks.cycles import EIGHT, IN_FLIGHT, MANY, OURS, SHARED
 from benchmarks.load import Shape
 from benchmarks.results import Results
 
 REFERENCE, BATCH = "reference", "native batch 256"
+_WORKTREE_SECONDS = 0.2
 _FLAT_AT_MOST = 2.0  # what caches may cost, where the rule is "flat"
 
 
@@ -99,6 +100,7 @@ def bars(results: Results) -> list[Bar]:
         ),
         *(_agents(results.mcp) if results.mcp is not None else ()),
         *(_jobs(results.jobs) if results.jobs else ()),
+        *(_worktrees(results.worktrees) if results.worktrees else ()),
     ]
 
 
@@ -108,6 +110,18 @@ def _jobs(found: dict[str, list[float]]) -> list[Bar]:
     return [
         Bar("claim of a job, with priorities and limits", 1.3, *claims, "without", at_most=True),
         Bar("the next of 100,000 pending jobs", 1.5, *looks, "of 1,000", at_most=True),
+    ]
+
+
+def _worktrees(found: dict[str, list[float]]) -> list[Bar]:
+    """A worktree for each claim, beside what git itself takes for one."""
+    ours, after = descent_worktrees.OURS, descent_worktrees.AFTER
+    limit, added = [_WORKTREE_SECONDS] * len(found[ours]), descent_worktrees.ADDED
+    again = (found[ours + after], found[added + after])
+    return [
+        Bar("a worktree of 10,000 files", 1, found[ours], limit, "200 ms", at_most=True),
+        Bar("the same", 1.2, found[ours], found[added], added, at_most=True),
+        Bar("the same, after a removal", 1.2, *again, added, at_most=True),
     ]
 
 
