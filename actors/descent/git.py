@@ -1,16 +1,18 @@
 """Asks git, and says what it refused. The only place where git is run.
 
-What a caller hands in is never read as an option, no pager runs, and nothing waits for a terminal.
-Paths are bytes to git; `spelled` has the one text that stands for each.
+What a caller hands in is never read as an option, no hook and no pager of the user runs, and
+nothing waits for a terminal. Paths are bytes to git; `spelled` has the one text for each.
 """
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 MERGE_TREE: Final = (2, 38)  # the first git whose `merge-tree` writes trees
+_WORDS: Final = ("git", "-c", "core.quotePath=false", "-c", f"core.hooksPath={os.devnull}")
 _ALONE: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -49,13 +51,12 @@ class Git:
         allowed: Sequence[int] = (0,),
     ) -> subprocess.CompletedProcess[bytes]:
         """What git answered; `GitRefused` for an exit code that is not allowed."""
-        around = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
         try:
             ran = subprocess.run(  # noqa: S603 - no shell, and options end before a caller's words
-                ["git", "-c", "core.quotePath=false", *words],  # noqa: S607 - the user's own git
+                [*_WORDS, *words],
                 cwd=self.folder,
                 input=stdin,
-                env=around | _ALONE | dict(env or {}),
+                env=_around(env),
                 capture_output=True,
                 check=False,
             )
@@ -68,6 +69,19 @@ class Git:
             raise GitRefused(f"git {words[0]}: {said}")
         return ran
 
+    @contextmanager
+    def asked(self, *words: str | os.PathLike[str]) -> Iterator[subprocess.Popen[bytes]]:
+        """A git that is talked to line by line; it ends when its standard input does."""
+        with subprocess.Popen(  # noqa: S603 - no shell, and options end before a caller's words
+            [*_WORDS, *words],
+            cwd=self.folder,
+            env=_around(None),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as running:
+            yield running
+
     def text(self, *words: str | os.PathLike[str], **more: Mapping[str, str] | None) -> str:
         """What git printed, without the last newline."""
         return os.fsdecode(self.run(*words, env=more.get("env")).stdout.removesuffix(b"\n"))
@@ -77,6 +91,12 @@ class Git:
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         ran = self.run(*words, allowed=(0, 1, 128))
         return ran.stdout.decode().strip() if ran.returncode == 0 else None
+
+
+def _around(env: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of a git that finds the repository by its folder, unless `env` says more."""
+    around = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    return around | _ALONE | dict(env or {})
 
 
 def version() -> tuple[int, ...]:
@@ -99,4 +119,4 @@ def _quoted(byte: int) -> str:
     """A byte as git quotes it in a path."""
     if byte in b'"\\':
         return "\\" + chr(byte)
-    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
+    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"  # printable ASCII
