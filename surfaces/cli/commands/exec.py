@@ -115,7 +115,7 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
         raise click.UsageError("--lease-id and --fence belong together")
     if options["worktrees"] and family != "issue":
         raise click.UsageError("--worktree is for issues")
-    leg = leg_settings(session, options, record_on_stdin=options["record_on_stdin"])
+    leg = leg_settings(session, options, command[0], record_on_stdin=options["record_on_stdin"])
     set_budgets(session, f"{family}/{name}", options)
     task = runner.Task(
         name=name,
