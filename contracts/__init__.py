@@ -34,6 +34,7 @@ from .reason import Reason as Reason
 from .reason import ends_lease as ends_lease
 from .records.descent import GLUING as GLUING
 from .records.descent import SECTION_TRANSITIONS as SECTION_TRANSITIONS
+from .records.descent import WAITING_STATES as WAITING_STATES
 from .records.descent import Cover as Cover
 from .records.descent import Glue as Glue
 from .records.descent import GlueTarget as GlueTarget

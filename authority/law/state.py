@@ -14,8 +14,9 @@
         only before; its fence is that of its last lease.
     I11 What is being dispatched is a job of a spec that is neither dispatched nor completed.
     I12 What was spent was spent on work that exists, and the last attempt is a part of the total.
-    I13 Sections are of issues that exist, and are filed by branch while they wait; an issue is in
-        one open cover at most; overlaps are of sections that wait.
+    I13 Sections are of issues that exist, and are filed by branch and row while they wait. An open
+        one is of an issue whose status is `gluing`. An issue is in one open cover at most, overlaps
+        are of sections that wait, and what is authorised on a branch is for that branch.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -32,6 +33,8 @@ from ...contracts import (
     BLOCKING_TYPES,
     ESCALATION,
     FIBER_TRANSITIONS,
+    GLUING,
+    WAITING_STATES,
     Budget,
     CheckPolicy,
     Cover,
@@ -161,7 +164,7 @@ class State:
         self.overdue: SortedList[Rank] = SortedList()
         self.held: dict[str, set[str]] = {}  # owner -> resources, lapsed ones included
         self.covered: dict[str, str] = {}  # issue -> the open cover that waits for it
-        self.unglued: dict[str, set[str]] = {}  # branch -> issues whose sections wait
+        self.unglued: dict[str, SortedList[tuple[int, str]]] = {}  # branch -> rows of sections
         self.overlapping: dict[str, set[tuple[str, str]]] = {}  # section -> its overlaps
         self.torn: set[str] = set()  # leased resources whose record disagrees with the lease
 
@@ -461,17 +464,18 @@ def _put_section(state: State, section: Section) -> None:
         if before.section_id != section.section_id:
             _forget_overlaps(state, before.section_id)
     state.sections[section.issue_id] = section
-    if section.state in (SectionState.OPEN, SectionState.GLUING):
-        state.unglued.setdefault(section.target, set()).add(section.issue_id)
+    if section.state in WAITING_STATES:
+        waiting = state.unglued.setdefault(section.target, SortedList())
+        waiting.add((section.seq, section.issue_id))
     else:
         _forget_overlaps(state, section.section_id)
 
 
 def _unfile_section(state: State, section: Section) -> None:
-    waiting = state.unglued.get(section.target, set())
-    waiting.discard(section.issue_id)
-    if not waiting:
-        state.unglued.pop(section.target, None)
+    if section.state in WAITING_STATES:
+        state.unglued[section.target].remove((section.seq, section.issue_id))
+        if not state.unglued[section.target]:
+            del state.unglued[section.target]
 
 
 def _put_overlap(state: State, overlap: SectionOverlap) -> None:
@@ -543,20 +547,32 @@ def check_invariants(state: State) -> None:
 
 def _check_descent(state: State) -> None:
     assert state.sections.keys() <= state.issues.keys(), "I13: a section of nothing"
-    waits = {
-        (each.target, each.issue_id)
-        for each in state.sections.values()
-        if each.state in (SectionState.OPEN, SectionState.GLUING)
-    }
-    filed = {(target, each) for target, issues in state.unglued.items() for each in issues}
-    assert filed == waits, "I13: a section is filed twice or not at all"
-    for issue_id, cover_id in state.covered.items():
-        cover = state.covers[cover_id]
-        is_member = issue_id in cover.issue_ids and issue_id not in cover.taken_out
-        assert cover.state == "open" and is_member, f"I13: {issue_id} is not in {cover_id}"  # noqa: PT018 - one thing
-    ids = {each.section_id for each in state.sections.values()}
+    waits = [each for each in state.sections.values() if each.state in WAITING_STATES]
+    filed = sorted((name, *place) for name, places in state.unglued.items() for place in places)
+    places = sorted((each.target, each.seq, each.issue_id) for each in waits)
+    assert filed == places, "I13: a section is filed twice or not at all"
+    for section in waits:
+        is_open = section.state is SectionState.OPEN
+        assert not is_open or state.issues[section.issue_id].status == GLUING, (
+            f"I13: {section.section_id} waits and its issue does not"
+        )
+    members = [
+        (issue_id, cover.cover_id)
+        for cover in state.covers.values()
+        for issue_id in cover.issue_ids
+        if cover.state == "open" and issue_id not in cover.taken_out
+    ]
+    assert sorted(state.covered.items()) == sorted(members), "I13: an issue is in two covers"
+    ids = {each.section_id for each in waits}
     for key in state.overlaps:
-        assert ids >= set(filter(None, key)), f"I13: {key} overlap and are no sections"
+        assert ids >= set(filter(None, key)), f"I13: {key} overlap and do not wait"
+    authorised = {
+        (name, each)
+        for name, target in state.targets.items()
+        for each in (target.pending.section_ids if target.pending else ())
+    }
+    gluing = {(each.target, each.section_id) for each in waits if each.state is SectionState.GLUING}
+    assert gluing <= authorised, "I13: a section is authorised without a move of its branch"
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

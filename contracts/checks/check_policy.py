@@ -169,6 +169,9 @@ def matches(glob: str, path: str) -> bool:
 
 def globs_meet(left: str, right: str) -> bool:
     """Whether some path may be taken by both."""
+    plain, other = (_WILD.split(glob, maxsplit=1)[0] for glob in (left, right))
+    if not (plain.startswith(other) or other.startswith(plain)):
+        return False
     return _meet(left.split("/"), right.split("/"), "**", _parts_meet)
 
 

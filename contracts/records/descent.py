@@ -1,14 +1,16 @@
 """Work on one repository: sections of a cover, where they overlap, and how they are glued.
 
     section   open --authorize--> gluing --seal--> glued
-               ^ |                  |
-               | |                  \\--void--> open
-               | |--obstruct--> obstructed
-               | \\--withdraw-> withdrawn
+                |                   |--void--> open
+                |                   \\--withdraw--> withdrawn
+                |--obstruct--> obstructed
+                \\--withdraw--> withdrawn
 
 A section is what one term of an issue made of a branch: the commit, its base, and the paths that it
-touched. An issue has one at a time, the newest. A branch that is glued to is a target; who glues
-holds the lease on `glue/<target>`. Commits and trees are git's; nothing here looks into them.
+touched. An issue has one at a time, the newest. What a person takes away is withdrawn, at once or,
+where its glue is authorised, when it turns out that the branch did not move. A branch that is glued
+to is a target; the gluer holds the lease on `glue/<target>`. Commits and trees are git's; nothing
+here looks into them.
 """
 
 from enum import StrEnum
@@ -48,7 +50,9 @@ SECTION_TRANSITIONS: dict[tuple[SectionState, SectionMove], SectionState] = {
     (_S.OPEN, _M.WITHDRAW): _S.WITHDRAWN,
     (_S.GLUING, _M.SEAL): _S.GLUED,
     (_S.GLUING, _M.VOID): _S.OPEN,
+    (_S.GLUING, _M.WITHDRAW): _S.WITHDRAWN,
 }
+WAITING_STATES = frozenset({SectionState.OPEN, SectionState.GLUING})
 
 
 class Section(Struct, frozen=True, kw_only=True):

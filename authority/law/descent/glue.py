@@ -17,7 +17,6 @@ from ....contracts import (
     GLUING,
     Checkpoint,
     ClaimGlue,
-    Cover,
     Dependency,
     Glue,
     GlueSections,
@@ -53,18 +52,17 @@ from ..outcome import (
     Outcome,
     OverlapPut,
     Refused,
+    SectionPut,
     TargetPut,
 )
 from ..state import State
 from ..term import GLUE, begin_term, claim_deadline, hold_term, renew_term
 from ..turn import Turn
 from ..view import issue_view
-from .queue import before, find, stands
+from .cover import handed_back, is_done
+from .queue import before, cover_of, find, stands
 from .section import moved
 from .view import obstruction_view, overlap_view, section_view, target_view
-
-_OVER = ("closed", "cancelled")
-
 
 # --- the lease ------------------------------------------------------------------------------------
 
@@ -78,12 +76,18 @@ def claim(turn: Turn, request: ClaimGlue) -> Outcome:
     lease = renew_term(turn, GLUE, request, deadline_ms, name)
     if isinstance(lease, Refused):
         return lease
+    state, target = turn.state, _target(turn.state, request.target)
+    changes: list[Change] = []
     if lease is None:
-        if ALL_WORK in turn.state.pauses:
+        if ALL_WORK in state.pauses:
             return GLUE.refuse(Refused(Reason.WORK_PAUSED, f"{name}: *"), request.target)
+        if request.target not in state.targets:
+            if len(state.targets) >= limits.TARGETS_MAX:
+                return GLUE.refuse(Refused(Reason.TARGETS_FULL, name), request.target)
+            changes.append(TargetPut(target))
         lease = begin_term(turn, GLUE, request, deadline_ms)
-    view = target_view(turn, _target(turn.state, request.target), lease)
-    return GLUE.accept(lease, (LeasePut(lease),), {"changed": True, "glue": view})
+    view = target_view(turn, target, lease)
+    return GLUE.accept(lease, (LeasePut(lease), *changes), {"changed": True, "glue": view})
 
 
 def release(turn: Turn, request: ReleaseGlue) -> Outcome:
@@ -123,8 +127,9 @@ def overlap(turn: Turn, request: RecordOverlaps) -> Outcome:
                 seq=turn.stamp.seq,
             )
         )
-    fresh = {(each.left, each.right) for each in found} - turn.state.overlaps.keys()
-    if len(turn.state.overlaps) + len(fresh) > limits.OVERLAPS_MAX:
+    keys = {(each.left, each.right) for each in found}
+    fresh = sum(key not in turn.state.overlaps for key in keys)
+    if len(turn.state.overlaps) + fresh > limits.OVERLAPS_MAX:
         return Refused(Reason.OVERLAPS_FULL, f"branch {request.target}")
     body = {"changed": True, "overlaps": [overlap_view(each) for each in found]}
     return GLUE.accept(lease, tuple(OverlapPut(each) for each in found), body)
@@ -136,6 +141,8 @@ def glue(turn: Turn, request: GlueSections) -> Outcome:
     lease = _held(turn, request)
     if isinstance(lease, Refused):
         return lease
+    if ALL_WORK in state.pauses:  # what is authorised may still be sealed
+        return GLUE.refuse(Refused(Reason.WORK_PAUSED, f"{name}: *"), request.target)
     target = _target(state, request.target)
     if target.pending is not None:
         detail = f"{name}: {target.pending.old} to {target.pending.new}"
@@ -143,19 +150,16 @@ def glue(turn: Turn, request: GlueSections) -> Outcome:
     if target.head not in ("", request.old) and not request.moved:
         detail = f"{name}: at {request.old}, and was left at {target.head}"
         return GLUE.refuse(Refused(Reason.GLUE_TARGET_MOVED, detail), request.target)
-    if request.target not in state.targets and len(state.targets) >= limits.TARGETS_MAX:
-        return GLUE.refuse(Refused(Reason.TARGETS_FULL, name), request.target)
-    sections: list[Section] = []
+    sections: dict[str, Section] = {}
     for section_id in request.sections:
         section = _standing(state, section_id, request.target)
         if isinstance(section, Refused):
             return section
-        earlier = {each.issue_id for each in sections}
-        missing = next((each for each in before(state, section) if each not in earlier), None)
-        if missing is not None or section.issue_id in earlier:
+        missing = next((each for each in before(state, section) if each not in sections), None)
+        if missing is not None or section.issue_id in sections:
             detail = f"section {section_id}: after {missing or 'itself'}"
-            return Refused(Reason.GLUE_OUT_OF_ORDER, detail, section.issue_id)
-        sections.append(section)
+            return _about(Refused(Reason.GLUE_OUT_OF_ORDER, detail, section.issue_id), request)
+        sections[section.issue_id] = section
     pending = Glue(
         old=request.old,
         new=request.new,
@@ -168,7 +172,7 @@ def glue(turn: Turn, request: GlueSections) -> Outcome:
     )
     put = replace(target, pending=pending)
     changes: list[Change] = [TargetPut(put)]
-    changes += [moved(each, SectionMove.AUTHORIZE) for each in sections]
+    changes += [moved(each, SectionMove.AUTHORIZE) for each in sections.values()]
     body = {"changed": True, "glue": target_view(turn, put, lease)}
     accepted = GLUE.accept(lease, tuple(changes), body)
     refs = tuple(f"git://commit/{each}" for each in (request.old, request.new))
@@ -178,11 +182,11 @@ def glue(turn: Turn, request: GlueSections) -> Outcome:
 def seal(turn: Turn, request: SealGlue) -> Outcome:
     """The branch has moved as it should: its sections are glued and their issues closed. Or it has
     not, and never will: they wait again."""
-    state, name = turn.state, f"branch {request.target}"
+    name = f"branch {request.target}"
     lease = _held(turn, request)
     if isinstance(lease, Refused):
         return lease
-    target = _target(state, request.target)
+    target = _target(turn.state, request.target)
     pending = target.pending
     if pending is None:
         return GLUE.refuse(Refused(Reason.GLUE_NOT_PENDING, name), request.target)
@@ -190,48 +194,60 @@ def seal(turn: Turn, request: SealGlue) -> Outcome:
     if is_moved and request.head != pending.new and not pending.by_command:
         detail = f"{name}: at {request.head}, and not at {pending.new}"
         return GLUE.refuse(Refused(Reason.GLUE_TARGET_MOVED, detail), request.target)
-    found = [find(state, each) for each in pending.section_ids]
-    sections = [each for each in found if each is not None]
-    move = SectionMove.SEAL if is_moved else SectionMove.VOID
-    glued = target.glued + (len(sections) if is_moved else 0)
-    put = replace(target, head=request.head, pending=None, glued=glued)
-    changes: list[Change] = [TargetPut(put), *(moved(each, move) for each in sections)]
-    closed: list[str] = []
+    if not is_moved and request.head == pending.new != pending.old:
+        detail = f"{name}: at {request.head}, so it has moved as it should"
+        return GLUE.refuse(Refused(Reason.GLUE_TARGET_MOVED, detail), request.target)
+    found = [find(turn.state, each) for each in pending.section_ids]
+    sections = [each for each in found if each is not None]  # but those with a newer one
     if is_moved:
-        now = rfc3339.record_text(turn.stamp.wall_ms)
-        members = {"status": "closed", "closed_at": now, "updated_at": now}
-        # A person may have said something else about the work meanwhile.
-        closed = [
-            each.issue_id for each in sections if state.issues[each.issue_id].status == GLUING
-        ]
-        changes += [IssueSet(issue_id, dict(members)) for issue_id in closed]
-        changes += _finished(state, sections, closed)
+        put = replace(target, head=request.head, pending=None, glued=target.glued + len(sections))
+        changes, closed = _sealed(turn, sections)
+    else:
+        # Where it is now is for the next gluer to accept, if it is not where it was.
+        put = replace(target, head=pending.old if target.head else "", pending=None)
+        changes, closed = _voided(turn, sections), []
     body = {
         "changed": True,
         "glue": target_view(turn, put, lease),
         "closed": closed,
-        "sections": [section_view(each) for each in sections],
+        "sections": [
+            section_view(each.section) for each in changes if isinstance(each, SectionPut)
+        ],
     }
-    accepted = GLUE.accept(lease, tuple(changes), body)
+    accepted = GLUE.accept(lease, (TargetPut(put), *changes), body)
     return _witnessed(accepted, (f"git://commit/{request.head}",))
 
 
-def _finished(state: State, sections: list[Section], closed: list[str]) -> list[CoverPut]:
-    """Covers of which nothing is left to wait for."""
-    ids = dict.fromkeys(each.cover_id for each in sections if each.cover_id)
-    covers = [state.covers[each] for each in ids if each in state.covers]
-    return [
-        CoverPut(replace(each, state="glued"))
+def _sealed(turn: Turn, sections: list[Section]) -> tuple[list[Change], list[str]]:
+    """Sections are glued, issues closed, and covers over of which nothing is left to wait for."""
+    state, now = turn.state, rfc3339.record_text(turn.stamp.wall_ms)
+    members = {"status": "closed", "closed_at": now, "updated_at": now}
+    # A person may have said something else about the work meanwhile.
+    ids = [each.issue_id for each in sections if state.issues[each.issue_id].status == GLUING]
+    changes: list[Change] = [moved(each, SectionMove.SEAL) for each in sections]
+    changes += [IssueSet(issue_id, dict(members)) for issue_id in ids]
+    covers = dict.fromkeys(state.covered[issue_id] for issue_id in ids if issue_id in state.covered)
+    closed = dict.fromkeys(ids, "closed")
+    changes += [
+        CoverPut(replace(state.covers[each], state="glued"))
         for each in covers
-        if each.state == "open" and _is_done(state, each, closed)
+        if is_done(state, state.covers[each], closed)
     ]
+    return changes, ids
 
 
-def _is_done(state: State, cover: Cover, closed: list[str]) -> bool:
-    return all(
-        issue_id in closed or issue_id in cover.taken_out or state.issues[issue_id].status in _OVER
-        for issue_id in cover.issue_ids
-    )
+def _voided(turn: Turn, sections: list[Section]) -> list[Change]:
+    """Sections wait again; those that are not wanted any more are withdrawn."""
+    changes: list[Change] = []
+    for section in sections:
+        is_gluing = turn.state.issues[section.issue_id].status == GLUING
+        cover = turn.state.covers.get(section.cover_id)
+        is_aborted = cover is not None and cover.state == "aborted"
+        is_wanted = is_gluing and not is_aborted
+        changes.append(moved(section, SectionMove.VOID if is_wanted else SectionMove.WITHDRAW))
+        if is_gluing and is_aborted:
+            changes.append(handed_back(turn, section))
+    return changes
 
 
 # --- what does not fit ----------------------------------------------------------------------------
@@ -246,13 +262,18 @@ def obstruct(turn: Turn, request: ObstructSection) -> Outcome:
     section = _standing(state, request.section, request.target)
     if isinstance(section, Refused):
         return section
-    others = [find(state, each) for each in request.others]
-    if None in others or section in others:
-        detail = f"section {request.section}: others name no section, or itself"
-        return Refused(Reason.DESCENT_PAYLOAD_INVALID, detail, section.issue_id)
+    found = [find(state, each) for each in request.others]
+    others = [each for each in found if each is not None]
+    if len({*request.others, request.section}) != len(others) + 1:
+        detail = f"section {request.section}: others are other sections, each once"
+        return _about(Refused(Reason.DESCENT_PAYLOAD_INVALID, detail, section.issue_id), request)
     issue = state.issues[section.issue_id]
+    obstruction_id = _identity(request, section, others)
+    new_id = _filed_id(issue, obstruction_id) if request.end == "file" else ""
+    if new_id and new_id not in state.issues and len(state.issues) >= limits.ISSUES_MAX:
+        return _about(Refused(Reason.ISSUES_FULL, f"issue {new_id}", issue.id), request)
     obstruction = Obstruction(
-        obstruction_id=_identity(request, section, [each for each in others if each]),
+        obstruction_id=obstruction_id,
         target=request.target,
         section_id=section.section_id,
         others=request.others,
@@ -262,7 +283,7 @@ def obstruct(turn: Turn, request: ObstructSection) -> Outcome:
         check=request.check,
         witness=request.witness,
         ended=request.end,
-        new_id=_filed_id(issue, request, section, others) if request.end == "file" else "",
+        new_id=new_id,
         seq=turn.stamp.seq,
         at_ms=turn.stamp.wall_ms,
     )
@@ -276,11 +297,10 @@ def obstruct(turn: Turn, request: ObstructSection) -> Outcome:
         HandoverPut(_handover(turn, section, obstruction, request.summary)),
         *_filed(turn, issue, obstruction, request),
     ]
-    cover = state.covers.get(section.cover_id)
-    if cover is not None and cover.state == "open":
+    cover = cover_of(state, issue.id)
+    if cover is not None:
         out = replace(cover, taken_out=(*cover.taken_out, issue.id))
-        is_done = _is_done(state, out, [])
-        changes.append(CoverPut(replace(out, state="glued") if is_done else out))
+        changes.append(CoverPut(replace(out, state="glued") if is_done(state, out, {}) else out))
     shown = issue_view(replace(issue, **members), None, turn.stamp.wall_ms)
     body = {"changed": True, "obstruction": obstruction_view(obstruction), "issue": shown}
     accepted = GLUE.accept(lease, tuple(changes), body)
@@ -302,11 +322,8 @@ def _identity(request: ObstructSection, section: Section, others: list[Section])
     return canonical.digest("obs1", canonical.encode(document))
 
 
-def _filed_id(
-    issue: Issue, request: ObstructSection, section: Section, others: list[Section | None]
-) -> str:
-    digest = _identity(request, section, [each for each in others if each])
-    suffix = f"-glue-{digest[5:13]}"
+def _filed_id(issue: Issue, obstruction_id: str) -> str:
+    suffix = f"-glue-{obstruction_id.partition('_')[2][:8]}"
     return issue.id[: limits.ID_LENGTH_MAX - len(suffix)] + suffix
 
 
@@ -330,7 +347,7 @@ def _filed(
 ) -> list[Change]:
     """The issue that settles it; one that an earlier obstruction filed is there already."""
     new_id, state = obstruction.new_id, turn.state
-    if not new_id or new_id in state.issues or len(state.issues) >= limits.ISSUES_MAX:
+    if not new_id or new_id in state.issues:
         return []
     now = rfc3339.record_text(turn.stamp.wall_ms)
     title = f"Glue {issue.id} to {obstruction.target}: {issue.title}"
@@ -363,12 +380,18 @@ def _target(state: State, name: str) -> GlueTarget:
 
 def _standing(state: State, section_id: str, target: str) -> Section | Refused:
     section = find(state, section_id)
-    if section is None or not stands(state, section):
-        return Refused(Reason.SECTION_NOT_OPEN, f"section {section_id}")
+    if section is None or not stands(section):
+        refusal = Refused(Reason.SECTION_NOT_OPEN, f"section {section_id}")
+        return GLUE.refuse(refusal, target)
     if section.target != target:
         detail = f"section {section_id}: it is for {section.target}"
-        return Refused(Reason.SECTION_TARGET_OTHER, detail, section.issue_id)
+        refusal = Refused(Reason.SECTION_TARGET_OTHER, detail, section.issue_id)
+        return GLUE.refuse(refusal, target)
     return section
+
+
+def _about(refusal: Refused, request: HeldGlue) -> Refused:
+    return GLUE.refuse(refusal, request.target)
 
 
 def _witnessed(accepted: Accepted, refs: tuple[str, ...]) -> Accepted:

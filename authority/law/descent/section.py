@@ -8,14 +8,13 @@ from msgspec.structs import replace
 from ....contracts import (
     GLUING,
     SECTION_TRANSITIONS,
+    WAITING_STATES,
     Issue,
     Move,
-    OfHolder,
     Reason,
     RecordSection,
     Section,
     SectionMove,
-    SectionState,
     limits,
     matches,
     path_problem,
@@ -23,7 +22,7 @@ from ....contracts import (
 )
 from ..checks.required import refuse_unattested
 from ..fiber import still_open
-from ..lease import hold, step
+from ..lease import hold, persons, step
 from ..outcome import Accepted, IssueSet, LeaseDropped, Outcome, Refused, SectionPut
 from ..turn import Turn
 from ..view import issue_view
@@ -31,7 +30,6 @@ from .queue import cover_of
 from .view import section_view
 
 _OUTSIDE_SHOWN_MAX = 3
-_OVER = (SectionState.GLUED, SectionState.OBSTRUCTED, SectionState.WITHDRAWN)
 
 
 def record(turn: Turn, request: RecordSection) -> Outcome:
@@ -39,11 +37,12 @@ def record(turn: Turn, request: RecordSection) -> Outcome:
     refusal = _problem(request)
     if refusal is not None:
         return refusal
-    lease = hold(turn, _holder(request), "descent.section")
+    lease = hold(turn, request, "descent.section")
     if isinstance(lease, Refused):
         return lease
     issue = turn.state.issues[request.id]
-    refusal = refuse_unattested(turn.state, issue.id) or _strays(issue, request)
+    refusal = persons(turn, issue) or refuse_unattested(turn.state, issue.id)
+    refusal = refusal or _strays(issue, request)
     if refusal is not None:
         return refusal
     running = turn.state.running(lease.resource)
@@ -86,45 +85,37 @@ def moved(section: Section, move: SectionMove | None, **members: Any) -> Section
     """The section after a move of its life; its paths are of no use when it is over."""
     if move is not None:
         members["state"] = SECTION_TRANSITIONS[section.state, move]
-        if members["state"] in _OVER:
+        if members["state"] not in WAITING_STATES:
             members["paths"] = ()
     return SectionPut(replace(section, **members))
 
 
-def _holder(request: RecordSection) -> OfHolder:
-    return OfHolder(
-        id=request.id,
-        assignee=request.assignee,
-        lease_id=request.lease_id,
-        fence=request.fence,
-        sublease_id=request.sublease_id,
-    )
-
-
 def _problem(request: RecordSection) -> Refused | None:
     """Why this is no section."""
-    name = f"issue {request.id}"
-    if request.path_count == 0:
-        return Refused(Reason.SECTION_EMPTY, name, request.id)
-    is_all = request.path_count <= limits.SECTION_PATHS_MAX
-    expected = request.path_count if is_all else limits.SECTION_PATHS_MAX
+    expected = min(request.path_count, limits.SECTION_PATHS_MAX)
     problem = None
     if len(request.paths) != expected or list(request.paths) != sorted(set(request.paths)):
         problem = "paths: each once, in order, as many as pathCount says or the first of them"
     for path in request.paths:
         problem = problem or path_problem(path)
     if problem is not None:
-        return Refused(Reason.DESCENT_PAYLOAD_INVALID, f"{name}: {problem}", request.id)
+        detail = f"issue {request.id}: {problem}"
+        return Refused(Reason.DESCENT_PAYLOAD_INVALID, detail, request.id)
     return None
 
 
 def _strays(issue: Issue, request: RecordSection) -> Refused | None:
-    """Why the section does not keep within what the issue said it would touch."""
+    """Why the section does not keep within what the issue said it would touch, or nothing."""
+    if request.path_count == 0:
+        return Refused(Reason.SECTION_EMPTY, f"issue {issue.id}", issue.id, request.fence)
     scope = () if issue.scope is UNSET else issue.scope
-    if not scope:
-        return None
     outside = [path for path in request.paths if not any(matches(each, path) for each in scope)]
-    if not outside:
+    if not scope or (not outside and len(request.paths) == request.path_count):
         return None
-    detail = f"issue {issue.id}: {', '.join(outside[:_OUTSIDE_SHOWN_MAX])}"
-    return Refused(Reason.SECTION_OUT_OF_SCOPE, detail, issue.id, request.fence)
+    if outside:
+        told = ", ".join(outside[:_OUTSIDE_SHOWN_MAX])
+    else:  # what is not named cannot be compared
+        told = f"{request.path_count} paths, of which {len(request.paths)} can be compared"
+    return Refused(
+        Reason.SECTION_OUT_OF_SCOPE, f"issue {issue.id}: {told}", issue.id, request.fence
+    )

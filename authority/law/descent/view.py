@@ -1,5 +1,8 @@
 """How covers, sections, overlaps, targets and obstructions are shown, and the read that does so."""
 
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, islice
+from types import MappingProxyType
 from typing import Any
 
 from ....contracts import (
@@ -30,39 +33,49 @@ def show(turn: Turn, request: ShowDescent) -> Outcome:
     cover = state.covers[request.cover_id] if request.cover_id else None
     target = request.target or (cover.target if cover else None)
     names = sorted(state.unglued.keys() | state.targets.keys())
-    queues = [each for name in names if target in (None, name) for each in waiting(state, name)]
+    queue = [each for name in names if target in (None, name) for each in waiting(state, name)]
     if cover is not None:
-        queues = [each for each in queues if each.cover_id == cover.cover_id]
-    ids = {each.section_id for each in queues}
-    covers = [
-        each
-        for each in state.covers.values()
-        if (each is cover if cover else target in (None, each.target))
-    ]
-    overlaps = [each for each in state.overlaps.values() if each.left in ids]
+        queue = [each for each in queue if each.cover_id == cover.cover_id]
+    covers = _covers(state, target) if cover is None else [cover]
+    keys = sorted({key for each in queue for key in state.overlapping.get(each.section_id, ())})
     obstructions = [
         each
         for each in reversed(state.obstructions.values())
         if target in (None, each.target)
         and (cover is None or each.section_id.partition("/")[0] in cover.issue_ids)
     ]
+    shown = _fitting(covers)
     body: dict[str, Any] = {
-        "sections": [_waiting_view(state, each) for each in queues[:most]],
-        "covers": [cover_view(state, each) for each in covers[:most]],
-        "overlaps": [overlap_view(each) for each in overlaps[:most]],
+        "sections": [_waiting_view(state, each) for each in queue[:most]],
+        "covers": [cover_view(state, each) for each in shown],
+        "overlaps": [overlap_view(state.overlaps[key]) for key in keys[:most]],
         "obstructions": [obstruction_view(each) for each in obstructions[:most]],
         "targets": [
             target_view(turn, state.targets[name], state.leases.get(glue_resource(name)))
             for name in sorted(state.targets)
             if target in (None, name)
         ],
-        "count": len(queues),
-        "truncated": max(len(queues), len(covers), len(overlaps), len(obstructions)) > most,
+        "count": len(queue),
+        "truncated": max(len(queue), len(keys), len(obstructions)) > most
+        or len(shown) < len(covers),
     }
     if target is not None:
         known = state.targets.get(target) or GlueTarget(target=target)
         body["glue"] = target_view(turn, known, state.leases.get(glue_resource(target)))
     return Accepted(body=body)
+
+
+def _covers(state: State, target: str | None) -> list[Cover]:
+    """The open ones, and then the newest."""
+    found = [each for each in state.covers.values() if target in (None, each.target)]
+    return sorted(found, key=lambda each: (each.state != "open", -each.made_seq))
+
+
+def _fitting(covers: list[Cover]) -> list[Cover]:
+    """The first of them, as far as there is room for their members."""
+    totals = accumulate(len(each.issue_ids) for each in covers)
+    pairs = zip(covers[: limits.DESCENT_SHOWN_MAX], totals, strict=False)
+    return [each for each, total in pairs if total <= limits.LIST_MAX]
 
 
 def section_view(section: Section) -> dict[str, Any]:
@@ -77,7 +90,7 @@ def section_view(section: Section) -> dict[str, Any]:
         "tree": section.tree,
         "pathCount": section.path_count,
         "pathsDigest": section.paths_digest,
-        "paths": list(section.paths[: limits.OVERLAP_PATHS_MAX]),
+        "paths": list(section.paths[: limits.DESCENT_PATHS_SHOWN_MAX]),
         "state": section.state.value,
         "recordedAt": rfc3339.answer_text(section.recorded_ms),
     }
@@ -90,25 +103,41 @@ def section_view(section: Section) -> dict[str, Any]:
 
 def _waiting_view(state: State, section: Section) -> dict[str, Any]:
     """With what comes before it."""
-    return section_view(section) | {"after": list(before(state, section))[:3]}
+    return section_view(section) | {"after": list(islice(before(state, section), 3))}
 
 
-def cover_view(state: State, cover: Cover) -> dict[str, Any]:
+def cover_view(
+    state: State,
+    cover: Cover,
+    *,
+    sections: Iterable[Section] = (),
+    statuses: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The cover with its members; what a decision changes of them is told beside."""
+    fresh = {each.issue_id: each for each in sections}
+    members = [
+        _member(
+            cover,
+            issue_id,
+            statuses.get(issue_id, state.issues[issue_id].status),
+            fresh.get(issue_id) or state.sections.get(issue_id),
+        )
+        for issue_id in cover.issue_ids
+    ]
     view: dict[str, Any] = {
         "coverId": cover.cover_id,
         "target": cover.target,
         "base": cover.base,
         "order": cover.order,
         "state": cover.state,
-        "members": [_member(state, cover, issue_id) for issue_id in cover.issue_ids],
+        "members": members,
         "madeAt": rfc3339.answer_text(cover.made_ms),
     }
     return view | ({"reason": cover.reason} if cover.reason else {})
 
 
-def _member(state: State, cover: Cover, issue_id: str) -> dict[str, Any]:
-    member: dict[str, Any] = {"issueId": issue_id, "status": state.issues[issue_id].status}
-    section = state.sections.get(issue_id)
+def _member(cover: Cover, issue_id: str, status: str, section: Section | None) -> dict[str, Any]:
+    member: dict[str, Any] = {"issueId": issue_id, "status": status}
     if section is not None and section.cover_id == cover.cover_id:
         member["section"] = section.state.value
     return member | ({"takenOut": True} if issue_id in cover.taken_out else {})
@@ -119,7 +148,8 @@ def overlap_view(overlap: SectionOverlap) -> dict[str, Any]:
     if overlap.right:
         view["right"] = overlap.right
     if overlap.paths:
-        view["paths"] = list(overlap.paths)
+        view["paths"] = list(overlap.paths[: limits.DESCENT_PATHS_SHOWN_MAX])
+        view["pathCount"] = len(overlap.paths)
     return view | ({"tree": overlap.tree} if overlap.tree else {})
 
 
@@ -131,7 +161,8 @@ def obstruction_view(obstruction: Obstruction) -> dict[str, Any]:
         "others": list(obstruction.others),
         "kind": obstruction.kind,
         "onto": obstruction.onto,
-        "paths": list(obstruction.paths),
+        "paths": list(obstruction.paths[: limits.DESCENT_PATHS_SHOWN_MAX]),
+        "pathCount": len(obstruction.paths),
         "end": obstruction.ended,
         "at": rfc3339.answer_text(obstruction.at_ms),
     }
