@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import jobs, mcp
+from benchmarks import descent_overlaps, jobs, mcp
 from benchmarks.cycles import EIGHT, IN_FLIGHT, MANY, OURS, SHARED
 from benchmarks.load import Shape
 from benchmarks.results import Results
@@ -99,6 +99,16 @@ def bars(results: Results) -> list[Bar]:
         ),
         *(_agents(results.mcp) if results.mcp is not None else ()),
         *(_jobs(results.jobs) if results.jobs else ()),
+        *(_overlaps(results.overlaps) if results.overlaps else ()),
+    ]
+
+
+def _overlaps(found: dict[str, list[float]]) -> list[Bar]:
+    """How many times as long a merge for each pair takes."""
+    naive = found[descent_overlaps.NAIVE]
+    return [
+        Bar(f"overlaps of 100 sections, {name}", 5, naive, found[name], "a git for each pair")
+        for name in descent_overlaps.CROWDS
     ]
 
 

@@ -46,6 +46,10 @@ def as_text(results: Results) -> str:
     if results.jobs:
         rows = [[name, f"{statistics.median(each):,.1f}"] for name, each in results.jobs.items()]
         parts.append(_table(["10. jobs, in memory", "us"], rows))
+    if results.overlaps:
+        found = results.overlaps.items()
+        rows = [[name, f"{statistics.median(each):,.2f}"] for name, each in found]
+        parts.append(_table(["11. overlaps of 100 sections", "s"], rows))
     parts.append(_checklist(results))
     return "\n\n".join(parts)
 

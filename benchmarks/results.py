@@ -32,6 +32,7 @@ class Results:
     failover: dict[str, list[float]] = field(default_factory=dict)
     relay: dict[str, list[float]] = field(default_factory=dict)
     jobs: dict[str, list[float]] = field(default_factory=dict)
+    overlaps: dict[str, list[float]] = field(default_factory=dict)
 
 
 def machine(folder: Path) -> dict[str, Any]:

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Final
 
 MERGE_TREE: Final = (2, 38)  # the first git whose `merge-tree` writes trees
-_WORDS: Final = ("git", "-c", "core.quotePath=false", "-c", f"core.hooksPath={os.devnull}")
+_WORDS: Final = (
+    "git",
+    "-c", "core.quotePath=false",
+    "-c", f"core.hooksPath={os.devnull}",
+    "-c", "core.filesRefLockTimeout=1000",  # git waits 100 ms, which a busy machine may take
+)  # fmt: skip
 _ALONE: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -49,8 +54,12 @@ class Git:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         allowed: Sequence[int] = (0,),
+        is_apart: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """What git answered; `GitRefused` for an exit code that is not allowed."""
+        """What git answered; `GitRefused` for an exit code that is not allowed.
+
+        Set apart, it is not hit by a kill of our group, and leaves no lock behind it.
+        """
         try:
             ran = subprocess.run(  # noqa: S603 - no shell, and options end before a caller's words
                 [*_WORDS, *words],
@@ -59,6 +68,7 @@ class Git:
                 env=_around(env),
                 capture_output=True,
                 check=False,
+                start_new_session=is_apart,
             )
         except FileNotFoundError:
             if not self.folder.is_dir():
@@ -71,7 +81,7 @@ class Git:
 
     @contextmanager
     def asked(self, *words: str | os.PathLike[str]) -> Iterator[subprocess.Popen[bytes]]:
-        """A git that is talked to line by line; it ends when its standard input does."""
+        """A git that is talked to line by line, set apart; it ends when its standard input does."""
         with subprocess.Popen(  # noqa: S603 - no shell, and options end before a caller's words
             [*_WORDS, *words],
             cwd=self.folder,
@@ -79,6 +89,7 @@ class Git:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            start_new_session=True,
         ) as running:
             yield running
 
