@@ -51,6 +51,7 @@ _COMMANDS = {
     "authority": ("authority", "authority", "Run the authority as a process of its own."),
     "exec": ("exec", "exec_", "Run a command under a lease, and stop it when the lease is lost."),
     "guard": ("guard", "guard", "Exit 0 only while a fence is current: for hooks and scripts."),
+    "worktree": ("worktree", "worktree", "See the git worktrees of leases, and what was left."),
     "logs": ("logs", "logs", "Show what a command printed, attempt by attempt."),
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
     "mcp": ("mcp", "mcp", "Serve an agent on standard streams: what MCP clients launch."),
@@ -75,7 +76,7 @@ PLUMBING = "plumbing"  # what other commands use, and scripts
 # what a person wants -> the commands for it
 GROUPS = {
     "work": ("init", "issue", "dep", "resume", "import", "export"),
-    "run": ("up", "down", "exec", "descent", "logs", "demo"),
+    "run": ("up", "down", "exec", "worktree", "descent", "logs", "demo"),
     "agents": ("mcp", "agent-guide", "harness", "sublease", "instance", "fiber"),
     "jobs and mesh": ("job", "spec", "schedule", "limit", "route", "coordinator", "node"),
     "operate": (

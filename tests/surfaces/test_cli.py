@@ -142,6 +142,7 @@ APART = {
     "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority evidence",
     "authority status", "exec", "logs", "up", "down", "status", "tree", "top", "mcp", "gateway",
     "instruction check", "instruction run", "required projection", "required gate-ref",
+    "worktree list", "worktree show", "worktree prune", "worktree adopt",
     "retry", "unpause", "approve", "reject", "issue ask",
     "sql", "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
@@ -253,7 +254,8 @@ def test_a_command_speaks_to_programs(scene: Scene, name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "name", [*COMMANDS, "dispatch", "authority serve", "authority status", "exec", "logs"]
+    "name",
+    [*COMMANDS, "dispatch", "authority serve", "authority status", "exec", "logs", "worktree list"],
 )
 def test_a_command_explains_itself(bare: Run, name: str) -> None:
     said = bare(*name.split(), "--help")
