@@ -12,20 +12,25 @@ from pathlib import Path
 from typing import Final
 
 MERGE_TREE: Final = (2, 38)  # the first git whose `merge-tree` writes trees
-_WORDS: Final = (
-    "git",
-    "-c", "core.quotePath=false",
-    "-c", f"core.hooksPath={os.devnull}",
-    "-c", "core.filesRefLockTimeout=1000",  # git waits 100 ms, which a busy machine may take
-)  # fmt: skip
 _ALONE: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_EDITOR": "true",
     "LC_ALL": "C",
 }
+# No program of the user's starts beside git: a hook, a watcher, a collector, an agent that signs.
+_SETTINGS: Final = (
+    "core.quotePath=false",
+    f"core.hooksPath={os.devnull}",
+    "core.filesRefLockTimeout=1000",  # git waits 100 ms, which a busy machine may take
+    "core.fsmonitor=false",
+    "commit.gpgSign=false",
+    "maintenance.auto=false",
+    "gc.auto=0",
+)
+_WORDS: Final = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
 # What points at another repository than the one that is named; a hook or an alias leaves it behind.
-_ELSEWHERE: Final = (
+ELSEWHERE: Final = (
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -106,7 +111,7 @@ class Git:
 
 def _around(env: Mapping[str, str] | None) -> dict[str, str]:
     """The environment of a git that finds the repository by its folder, unless `env` says more."""
-    around = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    around = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     return around | _ALONE | dict(env or {})
 
 

@@ -148,6 +148,7 @@ APART = {
     "authority status", "exec", "logs", "up", "down", "status", "tree", "top", "mcp", "gateway",
     "instruction check", "instruction run", "required projection", "required gate-ref",
     "retry", "reopen", "issue reopen", "unpause", "approve", "reject", "issue ask",
+    "worktree list", "worktree show", "worktree prune", "worktree adopt",
     "sql", "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
 EXIT_CODES = (
@@ -261,7 +262,8 @@ def test_a_command_speaks_to_programs(scene: Scene, name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "name", [*COMMANDS, "dispatch", "authority serve", "authority status", "exec", "logs"]
+    "name",
+    [*COMMANDS, "dispatch", "authority serve", "authority status", "exec", "logs", "worktree list"],
 )
 def test_a_command_explains_itself(bare: Run, name: str) -> None:
     said = bare(*name.split(), "--help")
