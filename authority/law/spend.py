@@ -257,11 +257,8 @@ def _missing(turn: Turn, scope: str) -> Refused | None:
 
 def clear_budget(turn: Turn, request: ClearBudget) -> Outcome:
     """Take a budget away, or all of a scope; what was spent stays counted."""
-    found = [
-        each
-        for each in turn.state.budgets.get(_scope(request.scope) or "", {}).values()
-        if request.per in (None, each.per)
-    ]
+    known = turn.state.budgets.get(_scope(request.scope) or "", {})
+    found = [known[per] for per in sorted(known) if request.per in (None, per)]
     if not found:
         name = request.scope if request.per is None else f"{request.scope} per {request.per}"
         return Refused(Reason.BUDGET_NOT_FOUND, name)

@@ -99,3 +99,12 @@ def test_a_holder_whose_lease_lapsed_is_replaced_only_within_the_budget() -> Non
     assert desk.grant("spend.report", **again, tokens=1)["stopped"] is True
     assert desk.refusal("issue.claim", id="a", assignee="cy") == "budget_exceeded"
     desk.prove()
+
+
+def test_budgets_are_cleared_in_one_order_however_they_came() -> None:
+    """A state from an image has them in order, and one that lived through it as they came."""
+    desk = Desk()
+    for per in ("work", "attempt"):
+        desk.grant("budget.set", scope="*", per=per, tokensMax=9)
+    cleared = desk.grant("budget.clear", scope="*")["budgets"]
+    assert [each["per"] for each in cleared] == ["attempt", "work"]
