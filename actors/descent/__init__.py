@@ -3,4 +3,4 @@
 Entered through its modules; git is asked through `git.py` alone.
 """
 
-__all__ = ["commit", "git", "leg", "names", "repository", "worktree"]
+__all__ = ["branch", "checkout", "commit", "git", "leg", "names", "repository", "worktree"]

@@ -2,13 +2,13 @@
 
 import posixpath
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...actors.descent import git, leg, repository
+from ...actors.descent import branch, checkout, git, leg, repository
 from ...contracts import Exit, limits, path_problem
 from .options import stack
 from .session import Session
@@ -81,7 +81,7 @@ def leg_settings(
             _refuse_uncommitted(found, word)
     except git.GitRefused as error:
         session.refuse(Exit.CONFIG, "worktrees_unfit", f"{error}\nnothing was claimed")
-    for each in repository.warnings(found):
+    for each in (*repository.warnings(found), *_delays(found)):
         click.echo(f"warning: {each}", err=True)
     return leg.LegSettings(
         folder=str(found.top),
@@ -123,6 +123,16 @@ def _surveyed(
     if base is None:
         return found, None
     return found, f"refs/heads/{base}" if is_branch else found.base
+
+
+def _delays(found: repository.Repository) -> Iterator[str]:
+    """Why nothing is merged for now: the branch is checked out, and not as it was committed."""
+    head = found.git.commit(f"refs/heads/{found.target}") or ""
+    for folder in branch.checked_out(found.git, found.target):
+        try:
+            checkout.Checkout(folder).ahead(head, head)
+        except checkout.Dirty as error:
+            yield f"until that is done, nothing is merged into {found.target}: {error}"
 
 
 def _refuse_uncommitted(found: repository.Repository, word: str) -> None:
