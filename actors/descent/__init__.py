@@ -3,4 +3,15 @@
 Entered through its modules; git is asked through `git.py` alone.
 """
 
-__all__ = ["commit", "git", "names", "repository", "worktree"]
+__all__ = [
+    "branch",
+    "commit",
+    "git",
+    "glue_program",
+    "gluer",
+    "gluing",
+    "meeting",
+    "names",
+    "repository",
+    "worktree",
+]
