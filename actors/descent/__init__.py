@@ -5,11 +5,13 @@ Entered through its modules; git is asked through `git.py` alone.
 
 __all__ = [
     "branch",
+    "checkout",
     "commit",
     "git",
     "glue_program",
     "gluer",
     "gluing",
+    "leg",
     "meeting",
     "names",
     "repository",

@@ -30,7 +30,7 @@ _SETTINGS: Final = (
 )
 _WORDS: Final = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
 # What points at another repository than the one that is named; a hook or an alias leaves it behind.
-_ELSEWHERE: Final = (
+ELSEWHERE: Final = (
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -111,7 +111,7 @@ class Git:
 
 def _around(env: Mapping[str, str] | None) -> dict[str, str]:
     """The environment of a git that finds the repository by its folder, unless `env` says more."""
-    around = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    around = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     return around | _ALONE | dict(env or {})
 
 

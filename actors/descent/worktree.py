@@ -42,6 +42,7 @@ __all__ = [
     "find",
     "is_dirty",
     "list_worktrees",
+    "occupied",
     "remove",
     "set_aside",
 ]
@@ -323,6 +324,7 @@ def remove(worktree: Worktree) -> str | None:
 
     The branch goes where its commits are kept by the base, the section or the aside.
     """
+    _refuse_occupied(worktree)
     _refuse_locked(worktree)
     _refuse_unknown(worktree)
     kept = set_aside(worktree)
@@ -332,6 +334,30 @@ def remove(worktree: Worktree) -> str | None:
     with suppress(OSError):  # of an issue that has others
         worktree.path.parent.rmdir()
     return kept
+
+
+@contextmanager
+def occupied(worktree: Worktree) -> Iterator[int]:
+    """Nobody takes it away as long as this descriptor is open, in us or in whom it is handed to."""
+    handle = os.open(_record_path(worktree), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _lock(worktree, handle)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _lock(worktree: Worktree, handle: int) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        said = f"a process is still at work in {worktree.path}"
+        raise GitRefused(f"{said}; it is ended with its lease: try again then") from None
+
+
+def _refuse_occupied(worktree: Worktree) -> None:
+    with suppress(FileNotFoundError), occupied(worktree):
+        pass
 
 
 def _refuse_locked(worktree: Worktree) -> None:

@@ -26,6 +26,7 @@ Record = dict[str, Any]  # an issue, a job, a spec or a branch, as answers show 
 
 _OWN = (
     "ISSUE", "ASSIGNEE", "JOB", "KIND", "WORKER", "GLUE", "GLUER", "ARTIFACTS", "SPEND_FILE",
+    "SECTION_FILE", "WORKTREE", "BRANCH", "BASE",
 )  # fmt: skip
 _REASONED = ("job", "spec", "dispatch")  # what remembers why it was given back
 _SECRETS = ("HTTP_TOKEN", "JOURNAL")  # what opens the gateway, and the database with its password
@@ -106,8 +107,11 @@ class WorkKind:
     def completion(
         self, held: HeldLease, artifacts: Sequence[Mapping[str, Any]] | None = None
     ) -> Ask:
-        """With what was produced, where there is something to say of that; only jobs have any."""
-        if artifacts is None:
+        """With what was produced, where there is something to say of that: the artefacts of a job,
+        or the section of an issue, which is closed when it is glued."""
+        if self.family == "issue" and artifacts:
+            return "descent.section", self.proof(held) | dict(artifacts[0])
+        if artifacts is None or self.family == "issue":
             return self.completes, self.proof(held)
         produced = {"outputArtifacts": [dict(each) for each in artifacts]}
         return self.completes, self.proof(held) | produced

@@ -35,6 +35,7 @@ class Plan:
     schedules: bool = False  # what is due is made
     stop_after: int = STOP_AFTER_DEFAULT  # pieces of work that fail in one way, in a row
     policy: RetryPolicy = field(default_factory=retry_policy)
+    leg: tuple[str, ...] = ()  # what `argv` runs under, where each lease has a worktree
     hooks: tuple[tuple[str, tuple[str, ...]], ...] = ()  # `escalation` or `done`, and what is run
     gluer: tuple[str, ...] = ()  # what merges the sections that legs make, if the tree does that
 
