@@ -21,6 +21,7 @@ G3  A merge commit follows from the section and the commit it is merged onto. It
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,11 +30,11 @@ from typing import Any, Final
 import orjson
 
 from ...authority.journal import failpoint as failpoints
-from ...contracts import Exit, limits, rfc3339
+from ...contracts import Exit, Reason, limits, rfc3339
 from . import branch
 from .checkout import Checkout, Dirty
 from .git import MERGE_TREE, Git, GitRefused, version
-from .glue_desk import Answer, GlueDesk
+from .glue_desk import Answer, GlueDesk, GlueRefused
 from .meeting import Meetings, SectionView, batches
 from .merge import Conflict, Merged, Signature, merge_commit, worded
 from .obstacle import SECTION_TRAILER, End, Obstacle, obstruct
@@ -42,6 +43,8 @@ from .rehearsal import CheckStage, FailedCheck, MergePrefix
 AUTHOR: Final = Signature("understudy", "understudy@localhost")
 LATER: Final = int(Exit.TRY_LATER)  # what a team's own command ends with to be asked again
 _OVER: Final = ("closed", "blocked", "cancelled")  # of issues that no section will come from
+_STALE: Final = (Reason.SECTION_NOT_OPEN.wire, Reason.GLUE_OUT_OF_ORDER.wire)
+_STALE_MAX: Final = 8  # times in a row
 _OUTPUT_MAX: Final = 600  # bytes of a command's words in a text
 
 
@@ -117,12 +120,16 @@ class GluePass:
         self._meetings.learn(shown["overlaps"], branch.head(self._git, self._target))
         has_policy = self._stage.has_policy()
         size = max(1, self._settings.speculate) if has_policy else limits.GLUE_SECTIONS_MAX
-        while True:
-            shown = self._desk.look()
-            queue = ready(shown)
-            if not queue:
-                break
-            self._step(shown, queue, min(size, limits.GLUE_SECTIONS_MAX))
+        tries = 0
+        while queue := ready(shown := self._desk.look()):
+            try:
+                self._step(shown, queue, min(size, limits.GLUE_SECTIONS_MAX))
+                tries = 0
+            except GlueRefused as error:
+                tries += 1
+                if error.failure not in _STALE or tries == _STALE_MAX:
+                    raise
+                # A person took a section away, or brought one, while it was merged: look again.
         self.report.head = branch.head(self._git, self._target)
         return self.report
 
@@ -168,8 +175,7 @@ class GluePass:
         is_moved = self._check_head(shown["glue"].get("head", ""), head)
         if not self._settings.command:
             self._refuse_dirty(head)
-        for each in batches(self._meetings.fresh(self._git, head, shown["sections"])):
-            self._desk.act("descent.overlap", overlaps=each)
+        self._record_overlaps(head, shown["sections"])
         members, conflict = self._window(head, queue[:size])
         if not members:
             assert conflict is not None
@@ -189,6 +195,16 @@ class GluePass:
         alone = MergePrefix(members[count].section_id, onto, members[count].merged.commit)
         self._refuse_broken(alone, failed)
         self._obstruct(Obstacle(members[count].section, onto, failed, rehearsed[count].witness))
+
+    def _record_overlaps(self, head: str, waiting: Sequence[SectionView]) -> None:
+        """For people; what is glued does not hang on it."""
+        try:
+            for each in batches(self._meetings.fresh(self._git, head, waiting)):
+                self._desk.act("descent.overlap", overlaps=each)
+        except GlueRefused as error:
+            if error.failure != Reason.OVERLAPS_FULL.wire:
+                raise
+            self._note(str(error))
 
     def _check_head(self, known: str, head: str) -> bool:
         """Whether the branch is elsewhere than the last glue left it; a rewritten one is refused
@@ -349,19 +365,21 @@ class GluePass:
         listed = orjson.dumps([dict(each.section) for each in members])
         known = {"UNDERSTUDY_OLD": old, "UNDERSTUDY_NEW": new}
         known |= {"UNDERSTUDY_SECTIONS": listed.decode(), "UNDERSTUDY_FENCE": str(self._fence)}
-        ran = subprocess.run(  # noqa: S603 - the operator's own words
-            ["/bin/sh", "-c", self._settings.command],
-            cwd=self._git.folder,
-            env=dict(os.environ) | known,
-            input=listed + b"\n",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        with tempfile.TemporaryFile() as output:
+            ran = subprocess.run(  # noqa: S603 - the operator's own words
+                ["/bin/sh", "-c", self._settings.command],
+                cwd=self._git.folder,
+                env=dict(os.environ) | known,
+                input=listed + b"\n",
+                stdout=output,
+                stderr=output,
+                check=False,
+            )
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_MAX))
+            said = output.read().decode(errors="replace").strip()
         if ran.returncode == 0:
             return
         self._sealed(ids, None, old)
-        said = ran.stdout[-_OUTPUT_MAX:].decode(errors="replace").strip()
         tail = f" The last of its output:\n{said}" if said else ""
         if ran.returncode == LATER:
             raise GlueLater(f"the glue command asks to be run later (exit {LATER}).{tail}")

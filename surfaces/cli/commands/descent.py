@@ -12,6 +12,7 @@ import click
 from ....actors.descent import branch, glue_program, gluer, gluing, meeting
 from ....actors.descent import git as gits
 from ....actors.run import runner
+from ....authority import Unavailable
 from ....contracts import Exit, limits
 from .. import descent_text, known_ids
 from ..options import TTL, acting, context, evidence, mutation, payload
@@ -21,6 +22,7 @@ from .instruction import FOLDER
 
 _LOOK_SECONDS = 1.0  # between looks whether something waits
 _REST_SECONDS = 30.0  # of a tree's gluer that has to wait for a person
+_SIGNALLED = 128  # and the number, as a shell has it
 _OVER = ("closed", "cancelled", "blocked")
 _SPEC_LABEL = "spec:{}"
 
@@ -230,23 +232,34 @@ def glue(session: Session, **options: Any) -> None:
 
 def _follow(session: Session, hand: gluer.Gluer, wake: int, *, in_tree: bool) -> int:
     """Pass after pass; the code to leave with."""
-    said = ""
+    said, pause = "", _LOOK_SECONDS
     while True:
-        pause = _LOOK_SECONDS
-        ended = hand.run() if hand.has_work() else gluer.PassEnd(0)
+        ended = _next_pass(hand)
         if session.as_json and ended.report:
             print_json(ended.report)
-        if ended.code >= 128:  # a signal, passed on
+        if ended.code >= _SIGNALLED:
             return ended.code
         if ended.code and ended.diagnostic != said:
             said = ended.diagnostic
             _tell(f"{hand.target}: {said}")
+        # Every claim is a row of the journal: what does not get on is tried ever less often.
+        pause = min(_REST_SECONDS, 2 * pause) if ended.code else _LOOK_SECONDS
         if ended.code and not _goes_on(ended):
             if not in_tree:
                 return ended.code
             pause = _REST_SECONDS  # a tree that ends for this would take the workers along
         if select.select([wake], [], [], pause)[0]:
             return 0
+
+
+def _next_pass(hand: gluer.Gluer) -> gluer.PassEnd:
+    """A pass, if something waits and the branch is free."""
+    try:
+        if hand.has_work() and hand.is_free():
+            return hand.run()
+    except (Unavailable, OSError) as error:
+        return gluer.PassEnd(int(Exit.UNREACHABLE), str(error))
+    return gluer.PassEnd(0)
 
 
 def _goes_on(ended: gluer.PassEnd) -> bool:
