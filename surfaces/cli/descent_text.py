@@ -1,4 +1,4 @@
-"""Sections, covers and what is in their way, as lines of text: for `descent`, `status` and `top`."""
+"""Sections, covers and what is in their way, as lines of text: for `descent` and `status`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -83,8 +83,8 @@ def obstruction_line(found: Mapping[str, Any]) -> str:
 def cover_text(answer: Mapping[str, Any]) -> str:
     """A cover that was made, and where its issues may meet."""
     cover = answer["cover"]
-    lines = [f"{cover['coverId']}: {len(cover['members'])} issues into {cover['target']}, "
-             f"by {cover['order']}"]  # fmt: skip
+    said = f"{len(cover['members'])} issues into {cover['target']}, by {cover['order']}"
+    lines = [f"{cover['coverId']}: {said}"]
     lines += [f"{place:>3}  {_member(each)}" for place, each in enumerate(cover["members"], 1)]
     for each in answer.get("meetingScopes", ()):
         lines.append(f"{each['left']} and {each['right']} may meet: {', '.join(each['scope'])}")

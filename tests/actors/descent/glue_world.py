@@ -141,7 +141,7 @@ class GlueWorld:
 
     # --- gluing ---------------------------------------------------------------------------------
 
-    def claim(self, gluer: str = "gil", ttl_ms: int = 60_000) -> GlueDesk:
+    def claim(self, gluer: str = "gil", ttl_ms: int = 3_600_000) -> GlueDesk:
         answer = self.accepted("glue.claim", target="main", gluer=gluer, leaseDurationMs=ttl_ms)
         return GlueDesk(self.ask, WORK["glue"].held(answer["glue"]))
 
