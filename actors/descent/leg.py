@@ -8,8 +8,7 @@ It runs in the process group of the command's worker, under the lease that its e
 and ends as the command does. It records nothing: what it leaves in the file of `section_file` is
 recorded by whoever holds the lease.
 
-I1  A worktree is taken away when all that is in it is kept by a ref, and not before. A leg that is
-    killed leaves its worktree to the next one, or to `understudy worktree prune`.
+A leg that is killed leaves its worktree to the next one, or to `understudy worktree prune`.
 """
 
 import os
@@ -26,21 +25,16 @@ import orjson
 
 from ...authority import Unavailable
 from ...authority.service.open import open_authority
-from ...contracts import Exit, Reason, canonical, ends_lease, limits
-from ..leasing.work_kind import WORK, HeldLease
-from ..run import checks
+from ...contracts import Exit
+from ..leasing.work_kind import HeldLease
 from ..run.section_file import VARIABLE, write_report
-from . import names, worktree
-from .commit import Commit, commit_all
 from .git import GitRefused
-from .repository import Repository, survey
+from .repository import survey
+from .workspace import Ask, ChecksFailed, Workspace, begin
 from .worktree import Worktree
 
 FAULT: Final = int(Exit.CONFIG)  # what it ends with where the tree is at fault
 _READS = frozenset({"issue.show", "descent.show", "required.projection"})
-_LONG_PATH = 900  # characters of a path that is too long to be named whole
-
-Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +77,24 @@ class Leg:
             self._tell(shown["diagnostic"])
             return int(Exit.LEASE_LOST)
         try:
-            repository, tree = self._begin()
-            self._set_up(tree)
+            place = self._begin()
+            self._set_up(place)
         except GitRefused as error:
             self._tell(str(error))
             write_report(self._report, fault=str(error))
             return FAULT
-        if self._open_instance(tree):
-            code = self._work(tree, command, shown["issue"])
+        if place.open_instance() is None:
+            code = self._work(place, command, shown["issue"])
         else:
             code = int(Exit.LEASE_LOST)
-        if code != 0:
-            self._put_away(tree)
-            return code
-        return self._made(repository, tree, shown["issue"])
+        if code == 0:
+            code = self._made(place, shown["issue"])
+        self._put_away(place)
+        return code
 
     # --- before -----------------------------------------------------------------------------------
 
-    def _begin(self) -> tuple[Repository, Worktree]:
-        """A worktree of our own; what dead holders left in theirs is set aside."""
+    def _begin(self) -> Workspace:
         wanted, held = self._settings, self._held
         repository = survey(
             Path(wanted.folder),
@@ -110,58 +103,30 @@ class Leg:
             base=wanted.base,
             submodules=wanted.submodules,
         )
-        for left in worktree.list_worktrees(repository, held.name):
-            if left.fence < held.fence:
-                worktree.remove(left)
-        made = worktree.create(
-            repository, held.name, held.fence, repository.base, sparse=wanted.sparse
-        )
+        made = begin(repository, held, sparse=wanted.sparse)
         self._tell(f"worktree {made.path}, on {made.branch} from {made.base[:12]}")
-        return repository, made
+        return Workspace(made, held, self._ask, self._tell)
 
-    def _set_up(self, tree: Worktree) -> None:
+    def _set_up(self, place: Workspace) -> None:
         if self._settings.setup is None:
             return
         words = ["/bin/sh", "-c", self._settings.setup]
-        code = self._child(words, tree, stdin=b"")
+        code = self._child(words, place.tree, stdin=b"")
         if code:
-            self._put_away(tree)
+            self._put_away(place)
             said = f"--setup ended with {code}: {self._settings.setup}"
             raise GitRefused(f"{said}; try it in a clean clone, and mend it")
 
-    def _open_instance(self, tree: Worktree) -> bool:
-        """Bind the worktree to the lease; False where there is no lease any more."""
-        payload = WORK["issue"].proof(self._held) | {
-            "instanceId": f"worktree-{tree.fence}",
-            "worktreeRef": str(tree.path),
-            "runtimeRef": f"git:{tree.branch}@{tree.base}",
-        }
-        answer = self._ask("instance.open", payload)
-        failures = answer["failureClasses"]
-        if not failures or Reason.INSTANCE_EXISTS.wire in failures:
-            return True
-        self._tell(answer["diagnostic"])
-        return not ends_lease(failures[0])
-
     # --- the command ------------------------------------------------------------------------------
 
-    def _work(self, tree: Worktree, command: Sequence[str], issue: Mapping[str, Any]) -> int:
+    def _work(self, place: Workspace, command: Sequence[str], issue: Mapping[str, Any]) -> int:
         if not self._settings.record_on_stdin:
-            return self._child(command, tree, stdin=None)
-        return self._child(command, tree, stdin=orjson.dumps(self._told(tree, issue)) + b"\n")
-
-    def _told(self, tree: Worktree, issue: Mapping[str, Any]) -> dict[str, Any]:
-        """The issue as the worker was given it, and what earlier holders left."""
-        told: dict[str, Any] = dict(issue)
+            return self._child(command, place.tree, stdin=None)
+        told: dict[str, Any] = dict(issue)  # as the worker was given it, and what others left
         with suppress(orjson.JSONDecodeError):
             told = {**issue, **orjson.loads(sys.stdin.buffer.read())}
-        told["worktree"] = {"path": str(tree.path), "branch": tree.branch, "base": tree.base}
-        left = worktree.asides(tree.repository, self._held.name)
-        told["asides"] = [{"ref": each.ref, "commit": each.commit} for each in left]
-        shown = self._ask("descent.show", {"target": self._settings.target})
-        ours = f"{self._held.name}/"
-        found = [each for each in shown.get("obstructions", ()) if each["section"].startswith(ours)]
-        return told | ({"obstruction": found[0]} if found else {})
+        said = orjson.dumps(told | place.described()) + b"\n"
+        return self._child(command, place.tree, stdin=said)
 
     def _child(self, command: Sequence[str], tree: Worktree, stdin: bytes | None) -> int:
         """Run in the worktree, in our group; what ends the group leaves us time to put away."""
@@ -178,89 +143,31 @@ class Leg:
 
     # --- after ------------------------------------------------------------------------------------
 
-    def _made(self, repository: Repository, tree: Worktree, issue: Mapping[str, Any]) -> int:
-        """The section, if there is one, and it passes its checks."""
-        held = self._held
+    def _made(self, place: Workspace, issue: Mapping[str, Any]) -> int:
+        """Leave the section, if there is one, and it passes its checks."""
         try:
-            named = (held.name, str(issue["title"]), held.fence, held.lease_id)
-            made = commit_all(tree, *named, author=held.owner)
+            section = place.section(str(issue["title"]), on_progress=self._passed)
         except GitRefused as error:
             self._tell(str(error))
-            self._put_away(tree)
             return int(Exit.FAILED)
-        if made is None:
-            self._tell("nothing was changed, so there is no section")
-            self._put_away(tree)
-            return 0
-        passed, witness = self._checked(tree, made)
-        if not passed:
-            self._put_away(tree)
+        if isinstance(section, ChecksFailed):
+            self._tell(section.diagnostic)
             return int(Exit.CHECK_FAILED)
-        ref = names.section_ref(held.name, held.fence)
-        repository.git.run("update-ref", "-m", "section", ref, made.commit)
-        section = self._section(made) | ({"witness": witness} if witness else {})
-        write_report(self._report, section=section)
-        self._put_away(tree)
-        self._tell(f"section {held.name}/{held.fence}: {len(made.paths)} paths, kept by {ref}")
+        if section is None:
+            self._tell("nothing was changed, so there is no section")
+        else:
+            write_report(self._report, section=section)
         return 0
-
-    def _section(self, made: Commit) -> dict[str, Any]:
-        paths = sorted(map(_short, made.paths))
-        return {
-            "target": self._settings.target,
-            "base": made.base,
-            "commit": made.commit,
-            "tree": made.tree,
-            "paths": paths[: limits.SECTION_PATHS_MAX],
-            "pathCount": len(paths),
-            "pathsDigest": canonical.digest("paths1", canonical.encode(list(made.paths))),
-        }
-
-    def _checked(self, tree: Worktree, made: Commit) -> tuple[bool, str]:
-        """Run what the change requires, and have it decided; without a policy there is nothing."""
-        # More paths than one request takes require what no paths at all require: the default.
-        paths = list(made.paths) if len(made.paths) <= limits.CHANGED_PATHS_MAX else []
-        asked = self._ask("required.projection", {"changedPaths": paths})
-        if asked["result"] != "accepted":
-            is_none = Reason.REQUIRED_POLICY_MISSING.wire in asked["failureClasses"]
-            self._tell("" if is_none else asked["diagnostic"])
-            return is_none, ""
-        logs = checks.log_folder(self._state_dir, "required", self._held.name)
-        results = checks.run_checks(asked["checks"], tree.path, logs=logs, on_progress=self._passed)
-        delta: dict[str, Any] = {"changedPaths": paths, "deltaSource": "git", "fromRef": made.base}
-        delta |= {"toRef": made.commit, "results": results}
-        witnessed = self._ask("required.witness", WORK["issue"].proof(self._held) | delta)
-        if witnessed["result"] != "accepted":
-            self._tell(witnessed["diagnostic"])
-            return False, ""
-        folder = self._state_dir / checks.FOLDER / "required"
-        checks.write_artifact(folder / f"{self._held.name}.json", witnessed["witness"])
-        decided = self._ask("required.witness_decide", {"witness": witnessed["witness"]})
-        if decided["result"] != "accepted":
-            self._tell(decided["diagnostic"])
-            return False, ""
-        return decided["decision"]["decision"] == "accept", witnessed["witnessRef"]
 
     def _passed(self, _: int, __: int, result: Mapping[str, Any] | None, check_id: str) -> None:
         if result is not None:
             self._tell(f"check {check_id}: {result['status']}")
 
-    def _put_away(self, tree: Worktree) -> None:
-        """Take the worktree away; whatever is in it and not in a section is kept (I1)."""
+    def _put_away(self, place: Workspace) -> None:
         try:
-            kept = worktree.remove(tree)
+            place.put_away()
         except GitRefused as error:
             self._tell(f"the worktree stays: {error}")
-            return
-        if kept is not None:
-            self._tell(f"what was left is kept under {kept}")
-
-
-def _short(path: str) -> str:
-    """A path as a request can name it; a very long one by its beginning and a digest."""
-    if len(path) <= limits.REF_LENGTH_MAX:
-        return path
-    return f"{path[:_LONG_PATH]}~{canonical.digest('path1', path.encode())}"
 
 
 def _asking(state_dir: Path) -> Ask:
