@@ -16,8 +16,10 @@ their leases are over, or else the next holder of the issue does, or `understudy
 import asyncio
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,9 +28,11 @@ from weakref import WeakValueDictionary
 from ..descent import names
 from ..descent.git import GitRefused
 from ..leasing import HeldLease
+from ..leasing.work_kind import for_worker
 
 if TYPE_CHECKING:
     from ..descent.workspace import Ask, ChecksFailed, Members, Workspace
+    from ..descent.worktree import Worktree
 
 _THREADS_MAX = 32  # of work that blocks: checks of that many agents run side by side
 _ISSUE = "issue/"
@@ -116,15 +120,11 @@ class AgentWorktrees:
 
         def work() -> "Members | ChecksFailed | None":
             place = _found(self._state_dir, held, asked)
-            return place.section(title, on_progress=on_progress, cancelled=ends)
+            with _occupied(place):
+                return place.section(title, on_progress=on_progress, cancelled=ends)
 
         async with self._lock(held.name):
             return await self._run(work)
-
-    async def withdraw(self, held: HeldLease) -> None:
-        """The section of `finish` was refused; what is in it counts as left again."""
-        async with self._lock(held.name):
-            await self._run(lambda: _found(self._state_dir, held, _unasked).withdraw())
 
     async def put_away(self, issue_id: str, fence: int) -> str | None:
         """Take it away; the ref that keeps what is in no section (W1)."""
@@ -135,7 +135,8 @@ class AgentWorktrees:
             if not self.has(issue_id, fence):
                 return None
             kept = await self._run(lambda: _found(self._state_dir, held, _unasked).put_away())
-        self.known.discard((issue_id, fence))
+        if not self.has(issue_id, fence):  # one that stays is tried again
+            self.known.discard((issue_id, fence))
         return kept
 
     def end(self, resource: str, fence: int) -> asyncio.Task[None] | None:
@@ -155,12 +156,10 @@ class AgentWorktrees:
     async def _end(self, issue_id: str, fence: int) -> None:
         self._over.add((issue_id, fence))
         try:
-            kept = await self.put_away(issue_id, fence)
+            await self.put_away(issue_id, fence)
         except (GitRefused, OSError) as error:
             words = (issue_id, fence, error)
             _log.warning("the worktree of %s, fence %d, stays: %s", *words)
-        else:
-            _log.info("the worktree of %s, fence %d, is put away: %s", issue_id, fence, kept)
         finally:
             self._over.discard((issue_id, fence))
 
@@ -198,22 +197,41 @@ def _surveyed(state_dir: Path, wish: WorktreeWish) -> Any:
 
 
 def _begun(state_dir: Path, held: HeldLease, wish: WorktreeWish, ask: "Ask") -> "Workspace":
-    from ..descent.workspace import Workspace, begin
+    from ..descent.workspace import begin
 
-    return Workspace(begin(_surveyed(state_dir, wish), held), held, ask, _log.info)
+    tree = begin(_surveyed(state_dir, wish), held, _log.warning)
+    return _workspace(tree, held, state_dir, ask)
 
 
 def _found(state_dir: Path, held: HeldLease, ask: "Ask") -> "Workspace":
     from ..descent import worktree
     from ..descent.repository import locate
-    from ..descent.workspace import Workspace
 
     repository = locate(_folder(state_dir), state_dir)
     tree = worktree.find(repository, held.name, held.fence)
     if tree is None:
         said = f"the worktree of {held.name}, fence {held.fence}, is not of {repository.top}"
         raise GitRefused(f"{said}; `understudy worktree prune`, run where it is of, removes it")
-    return Workspace(tree, held, ask, _log.info)
+    return _workspace(tree, held, state_dir, ask)
+
+
+def _workspace(tree: "Worktree", held: HeldLease, state_dir: Path, ask: "Ask") -> "Workspace":
+    from ..descent.workspace import Workspace
+
+    env = for_worker(os.environ) | held.environment(state_dir)
+    return Workspace(tree, held, env=env, ask=ask, tell=_log.warning)
+
+
+@contextmanager
+def _occupied(place: "Workspace") -> Iterator[None]:
+    """Nobody else takes it away meanwhile."""
+    from ..descent.worktree import occupied
+
+    if not place.tree.is_whole:
+        said = f"{place.tree.path} is no worktree of git any more"
+        raise GitRefused(f"{said}; hand the work over, and take it again")
+    with occupied(place.tree):
+        yield
 
 
 def _unasked(action: str, payload: dict[str, Any]) -> dict[str, Any]:

@@ -2,3 +2,5 @@
 
 Entered through its modules; git is asked through `git.py` alone.
 """
+
+__all__ = ["commit", "git", "names", "repository", "worktree"]

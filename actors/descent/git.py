@@ -1,13 +1,13 @@
 """Asks git, and says what it refused. The only place where git is run.
 
 What a caller hands in is never read as an option, no hook and no pager of the user runs, and
-nothing waits for a terminal. Paths are bytes to git; `spelled` has the one text that stands for
-each.
+nothing waits for a terminal. Paths are bytes to git; `spelled` has the one text for each.
 """
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -19,20 +19,18 @@ _ALONE: Final = {
     "LC_ALL": "C",
 }
 # No program of the user's starts beside git: a hook, a watcher, a collector, an agent that signs.
-_SETTINGS: Final = tuple(
-    word
-    for setting in (
-        "core.quotePath=false",
-        "core.hooksPath=/dev/null",
-        "core.fsmonitor=false",
-        "commit.gpgSign=false",
-        "maintenance.auto=false",
-        "gc.auto=0",
-    )
-    for word in ("-c", setting)
+_SETTINGS: Final = (
+    "core.quotePath=false",
+    f"core.hooksPath={os.devnull}",
+    "core.filesRefLockTimeout=1000",  # git waits 100 ms, which a busy machine may take
+    "core.fsmonitor=false",
+    "commit.gpgSign=false",
+    "maintenance.auto=false",
+    "gc.auto=0",
 )
+_WORDS: Final = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
 # What points at another repository than the one that is named; a hook or an alias leaves it behind.
-_ELSEWHERE: Final = (
+ELSEWHERE: Final = (
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -61,17 +59,21 @@ class Git:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         allowed: Sequence[int] = (0,),
+        is_apart: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """What git answered; `GitRefused` for an exit code that is not allowed."""
-        around = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+        """What git answered; `GitRefused` for an exit code that is not allowed.
+
+        Set apart, it is not hit by a kill of our group, and leaves no lock behind it.
+        """
         try:
             ran = subprocess.run(  # noqa: S603 - no shell, and options end before a caller's words
-                ["git", *_SETTINGS, *words],  # noqa: S607 - the user's own git
+                [*_WORDS, *words],
                 cwd=self.folder,
                 input=stdin,
-                env=around | _ALONE | dict(env or {}),
+                env=_around(env),
                 capture_output=True,
                 check=False,
+                start_new_session=is_apart,
             )
         except FileNotFoundError:
             if not self.folder.is_dir():
@@ -82,6 +84,20 @@ class Git:
             raise GitRefused(f"git {words[0]}: {said}")
         return ran
 
+    @contextmanager
+    def asked(self, *words: str | os.PathLike[str]) -> Iterator[subprocess.Popen[bytes]]:
+        """A git that is talked to line by line, set apart; it ends when its standard input does."""
+        with subprocess.Popen(  # noqa: S603 - no shell, and options end before a caller's words
+            [*_WORDS, *words],
+            cwd=self.folder,
+            env=_around(None),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        ) as running:
+            yield running
+
     def text(self, *words: str | os.PathLike[str], **more: Mapping[str, str] | None) -> str:
         """What git printed, without the last newline."""
         return os.fsdecode(self.run(*words, env=more.get("env")).stdout.removesuffix(b"\n"))
@@ -91,6 +107,12 @@ class Git:
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         ran = self.run(*words, allowed=(0, 1, 128))
         return ran.stdout.decode().strip() if ran.returncode == 0 else None
+
+
+def _around(env: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of a git that finds the repository by its folder, unless `env` says more."""
+    around = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    return around | _ALONE | dict(env or {})
 
 
 def version() -> tuple[int, ...]:
@@ -113,4 +135,4 @@ def _quoted(byte: int) -> str:
     """A byte as git quotes it in a path."""
     if byte in b'"\\':
         return "\\" + chr(byte)
-    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
+    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"  # printable ASCII

@@ -6,15 +6,19 @@
 
 It runs in the process group of the command's worker, under the lease that its environment names,
 and ends as the command does. It records nothing: what it leaves in the file of `section_file` is
-recorded by whoever holds the lease.
+recorded by the holder of the lease.
+
+I1  Nothing of the command runs any more when what it changed is committed.
 
 A leg that is killed leaves its worktree to the next one, or to `understudy worktree prune`.
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -27,14 +31,20 @@ from ...authority import Unavailable
 from ...authority.service.open import open_authority
 from ...contracts import Exit
 from ..leasing.work_kind import HeldLease
+from ..process.guard import descendants
 from ..run.section_file import VARIABLE, write_report
-from .git import GitRefused
+from . import worktree
+from .git import GitRefused, spelled
 from .repository import survey
-from .workspace import Ask, ChecksFailed, Workspace, begin
-from .worktree import Worktree
+from .workspace import Ask, ChecksFailed, Tell, Workspace, begin
 
 FAULT: Final = int(Exit.CONFIG)  # what it ends with where the tree is at fault
 _READS = frozenset({"issue.show", "descent.show", "required.projection"})
+_DIRTY_SHOWN_MAX = 3
+_LOOK_SECONDS = 0.02
+_LEFTOVER_SECONDS = 2.0  # from SIGTERM to SIGKILL, for what a command leaves running
+_AWAY_SECONDS = 20.0  # how long an authority that is away is asked again
+_RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +61,26 @@ class LegSettings:
 
     def words(self) -> tuple[str, ...]:
         """What a command is run under."""
-        said = orjson.dumps(asdict(self)).decode()
+        said = json.dumps(asdict(self))  # a path may be no UTF-8
         return (sys.executable, "-m", "understudy.actors.descent.leg", said, "--")
 
 
 class Leg:
-    """`ask` goes to the authority; `tell` says a line to people."""
+    """`ask` goes to the authority; `tell` says a line to people; `is_stopped`, whether it has been
+    told to end."""
 
     def __init__(
         self,
         settings: LegSettings,
         held: HeldLease,
         state_dir: Path,
+        *,
         ask: Ask,
-        tell: Callable[[str], None],
+        tell: Tell,
+        is_stopped: Callable[[], bool],
     ) -> None:
         self._settings, self._held, self._state_dir = settings, held, state_dir
-        self._ask, self._tell = ask, tell
+        self._ask, self._tell, self._is_stopped = ask, tell, is_stopped
         self._report = Path(os.environ[VARIABLE])
 
     def run(self, command: Sequence[str]) -> int:
@@ -76,26 +89,33 @@ class Leg:
         if shown["result"] != "accepted":
             self._tell(shown["diagnostic"])
             return int(Exit.LEASE_LOST)
+        issue = shown["issue"]
         try:
             place = self._begin()
-            self._set_up(place)
+        except GitRefused as error:
+            return self._blame(str(error))
+        try:
+            with worktree.occupied(place.tree) as door:
+                problem = self._set_up(place, door)
+                code = FAULT if problem else self._work(place, command, issue, door)
+                if not code:
+                    code = self._made(place, issue)
         except GitRefused as error:
             self._tell(str(error))
-            write_report(self._report, fault=str(error))
-            return FAULT
-        if place.open_instance() is None:
-            code = self._work(place, command, shown["issue"])
-        else:
-            code = int(Exit.LEASE_LOST)
-        if code == 0:
-            code = self._made(place, shown["issue"])
-        self._put_away(place)
-        return code
+            code, problem = int(Exit.FAILED), ""
+        place.put_away()
+        return self._blame(problem) if problem else code
+
+    def _blame(self, problem: str) -> int:
+        """It is the tree that is at fault, and not the work."""
+        self._tell(problem)
+        write_report(self._report, fault=problem)
+        return FAULT
 
     # --- before -----------------------------------------------------------------------------------
 
     def _begin(self) -> Workspace:
-        wanted, held = self._settings, self._held
+        wanted = self._settings
         repository = survey(
             Path(wanted.folder),
             self._state_dir,
@@ -103,53 +123,70 @@ class Leg:
             base=wanted.base,
             submodules=wanted.submodules,
         )
-        made = begin(repository, held, sparse=wanted.sparse)
-        self._tell(f"worktree {made.path}, on {made.branch} from {made.base[:12]}")
-        return Workspace(made, held, self._ask, self._tell)
+        tree = begin(repository, self._held, self._tell, sparse=wanted.sparse)
+        self._tell(f"worktree on {tree.branch}, from {tree.base[:12]}")
+        env = {name: value for name, value in os.environ.items() if name != VARIABLE}  # it is ours
+        return Workspace(tree, self._held, env=env, ask=self._ask, tell=self._tell)
 
-    def _set_up(self, place: Workspace) -> None:
-        if self._settings.setup is None:
-            return
-        words = ["/bin/sh", "-c", self._settings.setup]
-        code = self._child(words, place.tree, stdin=b"")
+    def _set_up(self, place: Workspace, door: int) -> str:
+        """Why no work can begin; nothing where it can."""
+        setup = self._settings.setup
+        if setup is None:
+            return ""
+        code = self._child(("/bin/sh", "-c", setup), place, b"", door)
         if code:
-            self._put_away(place)
-            said = f"--setup ended with {code}: {self._settings.setup}"
-            raise GitRefused(f"{said}; try it in a clean clone, and mend it")
+            return f"--setup ended with {code}: {setup}; run it in a clean clone, and mend it"
+        dirty = [spelled(path) for _, path in worktree.status(place.tree)]
+        if not dirty:
+            return ""
+        named = ", ".join(dirty[:_DIRTY_SHOWN_MAX]) + ", ..." * (len(dirty) > _DIRTY_SHOWN_MAX)
+        said = f"--setup left {len(dirty)} changes that would be part of every section: {named}"
+        return f"{said}; have them ignored (.gitignore), or committed"
 
     # --- the command ------------------------------------------------------------------------------
 
-    def _work(self, place: Workspace, command: Sequence[str], issue: Mapping[str, Any]) -> int:
-        if not self._settings.record_on_stdin:
-            return self._child(command, place.tree, stdin=None)
-        told: dict[str, Any] = dict(issue)  # as the worker was given it, and what others left
-        with suppress(orjson.JSONDecodeError):
-            told = {**issue, **orjson.loads(sys.stdin.buffer.read())}
-        said = orjson.dumps(told | place.described()) + b"\n"
-        return self._child(command, place.tree, stdin=said)
+    def _work(
+        self, place: Workspace, command: Sequence[str], issue: Mapping[str, Any], door: int
+    ) -> int:
+        if place.open_instance() is not None:
+            return int(Exit.LEASE_LOST)
+        told = self._told(place, issue) if self._settings.record_on_stdin else None
+        return self._child(command, place, told, door)
 
-    def _child(self, command: Sequence[str], tree: Worktree, stdin: bytes | None) -> int:
-        """Run in the worktree, in our group; what ends the group leaves us time to put away."""
-        named = {"WORKTREE": str(tree.path), "BRANCH": tree.branch, "BASE": tree.base}
-        env = {**os.environ, **{f"UNDERSTUDY_{name}": value for name, value in named.items()}}
-        del env[VARIABLE]  # ours
+    def _told(self, place: Workspace, issue: Mapping[str, Any]) -> bytes:
+        """The issue as the worker was given it, and what earlier holders left."""
+        told = dict(issue)
+        with suppress(orjson.JSONDecodeError):
+            told |= orjson.loads(sys.stdin.buffer.read())
+        return orjson.dumps(told | place.described()) + b"\n"
+
+    def _child(
+        self, command: Sequence[str], place: Workspace, stdin: bytes | None, door: int
+    ) -> int:
+        """Run in the worktree, to the end of all that it starts (I1). What ends our group ends it,
+        and leaves us time to put away."""
+        if self._is_stopped():
+            return -signal.SIGTERM  # it came before the command did
         with subprocess.Popen(  # noqa: S603 - what the operator says is run
-            command, cwd=tree.path, env=env, stdin=None if stdin is None else subprocess.PIPE
+            command,
+            cwd=place.tree.path,
+            env=place.environment,
+            stdin=None if stdin is None else subprocess.PIPE,
+            pass_fds=(door,),  # no other leg takes the worktree from under it, if we are killed
         ) as child:
             if stdin is not None:
                 with suppress(BrokenPipeError):
                     child.communicate(stdin)
+        _end_leftovers()
         return child.returncode
 
     # --- after ------------------------------------------------------------------------------------
 
     def _made(self, place: Workspace, issue: Mapping[str, Any]) -> int:
         """Leave the section, if there is one, and it passes its checks."""
-        try:
-            section = place.section(str(issue["title"]), on_progress=self._passed)
-        except GitRefused as error:
-            self._tell(str(error))
-            return int(Exit.FAILED)
+        section = place.section(
+            str(issue["title"]), on_progress=self._tell_check, cancelled=self._is_stopped
+        )
         if isinstance(section, ChecksFailed):
             self._tell(section.diagnostic)
             return int(Exit.CHECK_FAILED)
@@ -159,48 +196,73 @@ class Leg:
             write_report(self._report, section=section)
         return 0
 
-    def _passed(self, _: int, __: int, result: Mapping[str, Any] | None, check_id: str) -> None:
+    def _tell_check(self, _: int, __: int, result: Mapping[str, Any] | None, check_id: str) -> None:
         if result is not None:
             self._tell(f"check {check_id}: {result['status']}")
 
-    def _put_away(self, place: Workspace) -> None:
-        try:
-            place.put_away()
-        except GitRefused as error:
-            self._tell(f"the worktree stays: {error}")
+
+def _end_leftovers() -> None:
+    """End what a command left running: it would go on writing while we commit. Orphans are ours."""
+    told: set[int] = set()
+    kill_at = time.monotonic() + _LEFTOVER_SECONDS
+    while not descendants.reap()[1] and (now := time.monotonic()) < kill_at + _LEFTOVER_SECONDS:
+        for pid in descendants.children():
+            if now >= kill_at:
+                descendants.send(pid, signal.SIGKILL)
+            elif pid not in told:
+                told.add(pid)
+                descendants.send(pid, signal.SIGTERM)
+        time.sleep(_LOOK_SECONDS)
 
 
-def _asking(state_dir: Path) -> Ask:
+def _asking(state_dir: Path, name: str) -> Ask:
     """Opened for each question: where there is no sidecar, others wait while we have it."""
+    asked = 0
 
     def ask(action: str, payload: dict[str, Any]) -> dict[str, Any]:
-        with open_authority(state_dir, "cli", writable=action not in _READS) as authority:
-            return authority.ask(action, payload)
+        nonlocal asked
+        asked += 1
+        is_read = action in _READS
+        payload = payload if is_read else payload | {"requestId": f"{name}-{asked}"}
+        give_up = time.monotonic() + _AWAY_SECONDS
+        while True:
+            try:
+                with open_authority(state_dir, "cli", writable=not is_read) as authority:
+                    return authority.ask(action, payload)
+            except (Unavailable, OSError):
+                if time.monotonic() > give_up:
+                    raise
+            time.sleep(_RETRY_SECONDS)
 
     return ask
 
 
 def main(arguments: Sequence[str]) -> int:
     said, _, *command = arguments
-    members = orjson.loads(said)
+    members = json.loads(said)
     settings = LegSettings(**members | {"sparse": tuple(members["sparse"])})
-    env = os.environ
+    env, heard = os.environ, list[int]()
     held = HeldLease(
         env["UNDERSTUDY_ISSUE"],
         env["UNDERSTUDY_ASSIGNEE"],
         env["UNDERSTUDY_LEASE"],
         int(env["UNDERSTUDY_FENCE"]),
     )
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)  # the command gets it too, and ends; then we do
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # The command gets it too, and ends; then so do we.
+        signal.signal(each, lambda number, _: heard.append(number))
+    descendants.adopt_orphans()
     state_dir = Path(env["UNDERSTUDY_STATE_DIR"])
+    ask = _asking(state_dir, f"leg-{held.fence}-{os.getpid()}")
+    leg = Leg(settings, held, state_dir, ask=ask, tell=_tell, is_stopped=lambda: bool(heard))
     try:
-        code = Leg(settings, held, state_dir, _asking(state_dir), _tell).run(command)
+        code = leg.run(command)
     except (Unavailable, OSError) as error:
         _tell(str(error))
         return int(Exit.TRY_LATER)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        with suppress(OSError):  # the system lets nobody touch SIGKILL
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 

@@ -1,4 +1,4 @@
-"""One command under one lease, on an issue or a job: claim, run, renew, complete or hand back.
+"""One command under one lease, on an issue, job or branch: claim, run, renew, complete, hand back.
 
     claim --> run --exit 0--> complete            renewed at a third of its time, with jitter
                |---exit 75--> hand back           looked at every second, for who breaks it
@@ -491,8 +491,9 @@ def report(outcome: Outcome) -> dict[str, Any]:
         found["diagnostic"] = outcome.diagnostic
     if outcome.held is not None:
         held = outcome.held
-        named = ("issueId", "assignee") if held.family == "issue" else ("jobId", "worker")
-        found |= dict(zip(named, (held.name, held.owner), strict=True))
+        kind = WORK[held.family]
+        subject = "issueId" if held.family == "issue" else kind.subject
+        found |= {subject: held.name, kind.role: held.owner}
         found |= {"leaseId": held.lease_id, "fence": held.fence, "attempt": held.attempt}
     if outcome.log is not None:
         found["log"] = str(outcome.log)

@@ -36,6 +36,7 @@ class Plan:
     stop_after: int = STOP_AFTER_DEFAULT  # pieces of work that fail in one way, in a row
     policy: RetryPolicy = field(default_factory=retry_policy)
     leg: tuple[str, ...] = ()  # what `argv` runs under, where each lease has a worktree
+    gluer: tuple[str, ...] = ()  # what merges the sections that legs make, if the tree does that
     hooks: tuple[tuple[str, tuple[str, ...]], ...] = ()  # `escalation` or `done`, and what is run
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...actors import tree as trees
 from ...actors.tree import Plan
-from ...contracts import limits
+from ...contracts import GLUING, limits
 from .session import Session
 
 
@@ -113,6 +113,8 @@ def _has_issues(plan: Plan, *answers: dict[str, Any]) -> bool:
     listed, ready = answers
     offered = [trees.listing(each) for each in ready["issues"]]
     waits = any(not each.assignee and plan.wanted.fits(each) for each in offered)
+    if plan.gluer:  # what does not fit comes back as work
+        waits = waits or any(each["status"] == GLUING for each in listed["issues"])
     return waits or any(each.get("lease") for each in listed["issues"])
 
 

@@ -205,7 +205,9 @@ async def test_what_was_handed_over_is_kept_and_offered(shop: Shop) -> None:
         result = await bob.call_tool("work_next", {"worktree": True})
         more = said(result)
         assert more["handover"]["checkpoint"]["summary"] == "half of it"
-        assert more["asides"] == [{"ref": aside, "commit": shop.git("rev-parse", aside)}]
+        assert more["asides"] == [
+            {"ref": aside, "commit": shop.git("rev-parse", aside), "fence": proof(work)["fence"]}
+        ]
         assert f"git merge --no-commit {aside}" in text(result)
         shop.git("-C", _path(more), "merge", "--quiet", "--no-commit", aside)
         (_path(more) / "rest").write_text("too\n")
@@ -294,7 +296,6 @@ async def test_a_section_outside_of_its_scope_is_refused_and_can_be_mended(shop:
         result = await ann.call_tool("work_complete", proof(work))
         assert refused(result) == "section_out_of_scope"
         assert "issue_discover" in text(result)
-        assert shop.refs("understudy/section") == {}
         (_path(work) / "two").unlink()
         (_path(work) / "docs").mkdir()
         (_path(work) / "docs" / "page").touch()

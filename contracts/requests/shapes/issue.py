@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ... import limits
 from .atoms import (
@@ -129,6 +129,7 @@ class RecordedIssue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ephemeral: bool = False
     mol_type: Name = ""
     labels: Annotated[tuple[Name, ...], Meta(max_length=limits.LABELS_MAX)] = ()
+    scope: Globs | UnsetType = UNSET
     dependencies: Annotated[
         tuple[RecordedDependency, ...], Meta(max_length=limits.DEPENDENCIES_PER_ISSUE_MAX)
     ] = ()

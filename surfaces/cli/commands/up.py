@@ -25,6 +25,7 @@ from ..options import FILE, GRACE, TTL, acting, journal, pauses, seconds
 from ..session import LeaveCommand, Session, common, print_json
 from ..tree_log import TreeLog
 from ..until_done import Outlook, is_done, tally_text
+from ..worktree_options import leg_settings, worktree_options
 from .mcp import tree_policy, web
 from .running import list_pauses
 from .spend import capped, set_budgets
@@ -55,6 +56,7 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     show_default=True,
     help="From SIGTERM to SIGKILL; at most a third of the lease.",
 )
+@worktree_options("--worktrees")
 @click.option("--job-timeout", type=seconds("1s"), help="How long one attempt may take.")
 @click.option("--attempts", type=click.IntRange(1), help="At most, for an issue.  [by the policy]")
 @click.option(
@@ -154,6 +156,17 @@ def up(session: Session, **options: Any) -> None:
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
     gateway when this one is started again. Without --exec and --handler it works on no issues.
 
+    With --worktrees the command starts in a git worktree of its own, on a branch of its own, and
+    finds both in UNDERSTUDY_WORKTREE and _BRANCH, and the commit it begins from in _BASE. When it
+    ends with 0, all that it changed is committed and checked, and waits as a *section* to be merged
+    into --into, in the order of arrival; the issue is closed when it is. After any other end what
+    it changed is kept under a ref, and the next worker on the issue is told of it as `asides` on
+    its standard input; `understudy worktree adopt` brings it in. Nothing is ever merged into your
+    working tree without a commit, and nothing that is not committed is deleted.
+
+    \b
+      understudy up --workers 8 --worktrees --setup 'npm ci' --exec 'my-agent'
+
     What --on-escalation and --on-done run finds the issue or job in UNDERSTUDY_ISSUE or _JOB, and
     all that is known as JSON on its standard input. A hook may take 30 seconds, and whatever it
     does, the tree goes on.
@@ -167,7 +180,8 @@ def up(session: Session, **options: Any) -> None:
       0    told to stop; or with --until-done, everything is done
       11   with --until-done: something was blocked, or escalated to a person
       12   --stop-after issues failed in the same way; the last one was handed back
-      78   the command, handler or folder cannot be run; nothing was claimed, or it was handed back
+      78   the command, handler or folder cannot be run, the repository is not fit for worktrees,
+           or --setup has failed; nothing was claimed, or it was handed back
       1    the tree has given up; 75 where another process has the state directory
     """
     session.settle(options["journal_url"])
@@ -201,6 +215,10 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
     if options["job_files"] is not None and not options["specs"]:
         raise click.UsageError("--job-files is for trees with --specs")
     timeout = options["job_timeout"]
+    word = trees.first_word(options["command"] or "")
+    leg = leg_settings(session, options, word)
+    if leg is not None and not argv:
+        raise click.UsageError("--worktrees is for trees with --exec or --handler")
     try:
         kinds = trees.Kinds.of(_handlers(options))
         if options["until_done"] and not (argv or kinds or options["specs"]):
@@ -224,6 +242,8 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             stop_after=options["stop_after"],
             policy=_retry_policy(options),
             hooks=tuple(_hooks(options)),
+            leg=leg.words() if leg else (),
+            cwd=Path(leg.folder) if leg else Path.cwd(),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -8,10 +8,8 @@ from typing import Any
 
 import click
 
+from ....actors.descent import git, repository
 from ....actors.descent import worktree as trees
-from ....actors.descent.git import GitRefused, spelled
-from ....actors.descent.repository import Repository, locate
-from ....actors.descent.worktree import Aside, Worktree
 from ....authority.service import fence_check
 from ....contracts import Exit
 from .. import known_ids
@@ -21,6 +19,9 @@ _REFUSED = "git_refused"
 _PATHS_MAX = 16  # of a worktree, for people
 
 issue_id = click.argument("issue_id", metavar="ISSUE", shell_complete=known_ids.issues)
+own_issue_id = click.argument(
+    "issue_id", metavar="[ISSUE]", envvar="UNDERSTUDY_ISSUE", shell_complete=known_ids.issues
+)
 
 
 @click.group()
@@ -42,8 +43,8 @@ def worktree() -> None:
 def list_(session: Session) -> None:
     """List all worktrees, whether the lease of each is current, and what was left."""
     with _git_may_refuse(session):
-        repository = _repository(session)
-        _say(session, trees.list_worktrees(repository), trees.asides(repository), _line)
+        place = _repository(session)
+        _say(session, trees.list_worktrees(place), trees.asides(place), _line)
 
 
 @worktree.command()
@@ -52,8 +53,8 @@ def list_(session: Session) -> None:
 def show(session: Session, issue_id: str) -> None:
     """Show the worktrees of ISSUE, what is not committed in them, and what was left."""
     with _git_may_refuse(session):
-        repository = _repository(session)
-        found = trees.list_worktrees(repository, issue_id), trees.asides(repository, issue_id)
+        place = _repository(session)
+        found = trees.list_worktrees(place, issue_id), trees.asides(place, issue_id)
         if not any(found):
             said = f"issue {issue_id} has no worktree, and nothing was left of one"
             session.refuse(Exit.NOT_FOUND, None, f"{said}; `understudy worktree list` lists all")
@@ -79,7 +80,7 @@ def prune(session: Session, *, dry_run: bool) -> None:
             continue
         try:
             kept = None if dry_run else trees.remove(each)
-        except (GitRefused, OSError) as error:
+        except (git.GitRefused, OSError) as error:
             done["refused"].append(row | {"diagnostic": str(error)})
         else:
             done["removed"].append(row | {"aside": kept})
@@ -90,7 +91,7 @@ def prune(session: Session, *, dry_run: bool) -> None:
 
 
 @worktree.command()
-@issue_id
+@own_issue_id
 @click.option("--fence", type=click.IntRange(min=1), help="Of the worktree.  [the newest]")
 @click.option("--left", type=click.IntRange(min=1), help="Of who left it.  [the newest but it]")
 @common
@@ -98,12 +99,13 @@ def adopt(session: Session, issue_id: str, fence: int | None, left: int | None) 
     """Bring what an earlier holder of ISSUE left into the worktree of its holder.
 
     The worktree must have no changes yet. What was left is merged into it, and not committed. Where
-    it does not merge, nothing is changed.
+    it does not merge, nothing is changed. A command that works under a lease adopts for its own
+    issue, unless another is named.
     """
     with _git_may_refuse(session):
-        repository = _repository(session)
-        into = _into(repository, issue_id, fence)
-        found = _left(repository, into, left)
+        place = _repository(session)
+        into = _into(place, issue_id, fence)
+        found = _left(place, into, left)
         paths = trees.adopt(into, found.ref)
     count = f"{len(paths)} path{'s' * (len(paths) != 1)}"
     text = f"adopted {count} of fence {found.fence} into {into.path}"
@@ -117,32 +119,34 @@ def adopt(session: Session, issue_id: str, fence: int | None, left: int | None) 
 def _git_may_refuse(session: Session) -> Iterator[None]:
     try:
         yield
-    except GitRefused as error:
+    except git.GitRefused as error:
         session.refuse(Exit.CONFIG, _REFUSED, str(error))
 
 
-def _repository(session: Session) -> Repository:
-    return locate(Path.cwd(), session.state_dir)
+def _repository(session: Session) -> repository.Repository:
+    return repository.locate(Path.cwd(), session.state_dir)
 
 
-def _into(repository: Repository, issue_id: str, fence: int | None) -> Worktree:
-    known = [each for each in trees.list_worktrees(repository, issue_id) if each.is_whole]
+def _into(place: repository.Repository, issue_id: str, fence: int | None) -> trees.Worktree:
+    known = [each for each in trees.list_worktrees(place, issue_id) if each.is_whole]
     chosen = [each for each in known if fence in (None, each.fence)]
     if not chosen:
         which = "" if fence is None else f" under fence {fence}"
-        raise GitRefused(f"issue {issue_id} has no worktree{which}; claim it with a worktree first")
+        raise git.GitRefused(
+            f"issue {issue_id} has no worktree{which}; claim it with a worktree first"
+        )
     return chosen[-1]
 
 
-def _left(repository: Repository, into: Worktree, fence: int | None) -> Aside:
+def _left(place: repository.Repository, into: trees.Worktree, fence: int | None) -> trees.Aside:
     """What the newest other holder left, or the one that is named."""
-    known = trees.asides(repository, into.issue_id)
+    known = trees.asides(place, into.issue_id)
     if fence is None:
         chosen = [each for each in known if each.fence != into.fence]
     else:
         chosen = [each for each in known if each.fence == fence]
     if not chosen:
-        raise GitRefused(
+        raise git.GitRefused(
             f"nothing was left of issue {into.issue_id}"
             f"{'' if fence is None else f' under fence {fence}'}; "
             f"`understudy worktree show {into.issue_id}` shows what was"
@@ -150,7 +154,7 @@ def _left(repository: Repository, into: Worktree, fence: int | None) -> Aside:
     return chosen[-1]
 
 
-def _is_current(session: Session, each: Worktree) -> bool:
+def _is_current(session: Session, each: trees.Worktree) -> bool:
     """As `guard` sees it."""
     resource = f"issue/{each.issue_id}"
     standing = fence_check.glance(session.state_dir, resource, each.fence, session.boundary)
@@ -160,19 +164,19 @@ def _is_current(session: Session, each: Worktree) -> bool:
 # --- what is said ---------------------------------------------------------------------------------
 
 
-def _say(session: Session, known: list[Worktree], left: list[Aside], line: Any) -> None:
+def _say(session: Session, known: list[trees.Worktree], left: list[trees.Aside], line: Any) -> None:
     rows = [_row(session, each) for each in known]
     kept = [_aside(each) for each in left]
     text = "\n".join([*map(line, rows), *map(_left_line, kept)])
     session.accept(text or "no worktrees", worktrees=rows, asides=kept)
 
 
-def _named(each: Worktree | Aside) -> dict[str, Any]:
+def _named(each: trees.Worktree | trees.Aside) -> dict[str, Any]:
     return {"issueId": each.issue_id, "fence": each.fence}
 
 
-def _row(session: Session, each: Worktree) -> dict[str, Any]:
-    changed = [spelled(path) for _, path in trees.status(each)] if each.is_whole else []
+def _row(session: Session, each: trees.Worktree) -> dict[str, Any]:
+    changed = [git.spelled(path) for _, path in trees.status(each)] if each.is_whole else []
     return _named(each) | {
         "branch": each.branch,
         "base": each.base,
@@ -184,13 +188,13 @@ def _row(session: Session, each: Worktree) -> dict[str, Any]:
     }
 
 
-def _state(each: Worktree) -> str:
+def _state(each: trees.Worktree) -> str:
     if each.is_whole:
         return "whole"
     return "half made" if each.git_dir is None else "gone"
 
 
-def _aside(each: Aside) -> dict[str, Any]:
+def _aside(each: trees.Aside) -> dict[str, Any]:
     return _named(each) | {"ref": each.ref, "commit": each.commit}
 
 

@@ -176,23 +176,6 @@ LESSONS: dict[str, Lesson] = {
         "releases. " + _PROOF,
         ("handover",),
     ),
-    "descent.cover": Lesson(
-        "Bind issues into one cover",
-        "Names issues whose changes belong together on one branch: their sections are glued in "
-        "this order, each when those before it are. See descent_show.",
-        ("cover", "handedBack"),
-    ),
-    "descent.abort": Lesson(
-        "Give a cover up",
-        "For operators: its sections are withdrawn, and its issues are open again.",
-        ("cover", "handedBack"),
-    ),
-    "descent.show": Lesson(
-        "See what waits to be glued",
-        "The sections that wait, in their order, how they overlap, and what was in the way of "
-        "others. Work that you completed in a worktree is here until it is on its branch.",
-        ("sections", "covers", "overlaps", "obstructions", "targets", "glue", "count"),
-    ),
     "issue.list": Lesson(
         "List issues", "Issues by id, all or by status, label, type or assignee.", _LISTED
     ),
@@ -410,6 +393,25 @@ LESSONS: dict[str, Lesson] = {
         "Clear budgets", "For operators: takes a budget away, or all of a scope.", ("budgets",)
     ),
     "budget.list": Lesson("See the budgets", "What may be spent, by scope.", ("budgets", "count")),
+    "descent.cover": Lesson(
+        "Glue issues in one order",
+        "For operators: several issues are worked on side by side, and what comes of them is "
+        "glued to one branch in one order, by priority or by age. The answer names issues whose "
+        "scopes meet, before any work begins.",
+        ("cover", "meetingScopes"),
+    ),
+    "descent.abort": Lesson(
+        "Give up a cover",
+        "For operators: what waits in the cover to be glued is withdrawn, and its issues are open "
+        "again. A move of the branch that is authorised already comes to its end.",
+        ("cover", "handedBack"),
+    ),
+    "descent.show": Lesson(
+        "See what waits to be glued",
+        "Sections that wait for a branch, in their order, how they overlap, covers, and what was "
+        "in the way of others. Ask it when issue.claim says issue_gluing.",
+        ("sections", "covers", "overlaps", "obstructions", "targets", "glue", "count", "truncated"),
+    ),
     "observe.latest": Lesson("See how things are", "The newest decision, and totals.", ("latest",)),
     "observe.needs_attention": Lesson(
         "See what needs attention", "What is stuck, failed or contended, and why.", ("attention",)

@@ -201,11 +201,9 @@ async def _record(
     if result is not None:
         stored = await call.ask(HANDOVER, proof | {"checkpoint": result}, "-result")
         if stored["result"] != "accepted":
-            await call.door.worktrees.withdraw(held)
             return stored, None
     answer = await call.hand_on(_SECTION, proof | made, "-section")
     if answer["result"] != "accepted":
-        await call.door.worktrees.withdraw(held)
         return answer, None
     await _put_away(call, held.name, held.fence)
     return answer, _done(made)
