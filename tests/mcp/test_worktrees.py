@@ -1,9 +1,11 @@
 """Agents in worktrees of their own, on one repository, through the real gateway."""
 
+import asyncio
 import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,10 +22,10 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.mcp.gateway.agents import Agent, proof
 from tests.mcp.stand import standing
 from tests.mcp.test_check_tools import _policy
-from tests.mcp.visitor import refused, said, text
+from tests.mcp.visitor import Guest, connect, refused, said, text
 from tests.patience import eventually
-from tests.surfaces.process import UNDERSTUDY, environment, journal_rows
-from understudy.actors.agents import gateway_lock
+from tests.surfaces.process import UNDERSTUDY, Serve, environment, journal_rows
+from understudy.actors.agents import AuthorityLink, KeepPolicy, LeaseKeeper, gateway_lock
 from understudy.actors.tree import gateway as seen
 from understudy.authority import create_state_dir
 from understudy.authority.service.open import open_authority
@@ -365,6 +367,59 @@ async def test_checks_end_with_the_lease_that_they_run_under(shop: Shop, tmp_pat
             shop.ask("issue.lease_break", id="a", reason="it is needed elsewhere")
         await anyio.to_thread.run_sync(eventually, lambda: not shop.trees)
     assert list(shop.refs("understudy/aside")) == [f"a/{proof(work)['fence']}"]
+
+
+@pytest.fixture
+async def desk(shop: Shop) -> AsyncIterator[AuthorityLink]:
+    with Serve(shop.state_dir) as running:
+        running.ready()
+        opened = await AuthorityLink.open(shop.state_dir)
+        yield opened
+        await opened.close()
+
+
+async def test_a_cancelled_call_leaves_neither_claim_nor_worktree(
+    shop: Shop, desk: AuthorityLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.add("a")
+    begin, made, cancelled = desk.worktrees.begin, anyio.Event(), threading.Event()
+
+    async def slow(*arguments: Any) -> Any:
+        told = await begin(*arguments)
+        made.set()
+        await asyncio.to_thread(eventually, cancelled.is_set)
+        return told
+
+    monkeypatch.setattr(desk.worktrees, "begin", slow)
+    async with connect(desk, Guest(), "modern over streams") as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "work_next", {"worktree": True})
+            await made.wait()
+            assert len(shop.trees) == 1
+            group.cancel_scope.cancel()
+        said(await client.call_tool("issue_list", {}))  # after the cancellation, in their order
+        cancelled.set()
+        await anyio.to_thread.run_sync(eventually, lambda: shop.issue("a")["status"] == "open")
+    assert shop.issue("a")["excused"] == 1
+    assert shop.trees == []
+
+
+async def test_worktrees_are_looked_after_whoever_ended_their_leases(
+    shop: Shop, desk: AuthorityLink
+) -> None:
+    shop.add("a", "b")
+    keeper = LeaseKeeper(desk, KeepPolicy())
+    async with connect(desk, Guest()) as client:  # whose leases no keeper renews
+        first, second = await _taken(client), await _taken(client)
+    (_path(first) / "two").touch()
+    await keeper.look_after_worktrees()
+    await desk.worktrees.settle()
+    assert set(shop.trees) == {_path(first), _path(second)}
+    shop.ask("issue.lease_break", id="a", reason="it is needed elsewhere")
+    await keeper.look_after_worktrees()
+    await desk.worktrees.settle()
+    assert shop.trees == [_path(second)]
+    assert list(shop.refs("understudy/aside")) == [f"a/{proof(first)['fence']}"]
 
 
 @pytest.mark.parametrize(
