@@ -28,14 +28,14 @@ from typing import Any, Final
 
 import orjson
 
-from ...authority.journal.failpoint import failpoint
+from ...authority.journal import failpoint as failpoints
 from ...contracts import Exit, limits, rfc3339
 from . import branch
 from .checkout import Checkout, Dirty
 from .git import MERGE_TREE, Git, GitRefused, version
 from .glue_desk import Answer, GlueDesk
 from .meeting import Meetings, SectionView, batches
-from .merge import Conflict, Signature, Merged, merge_commit, worded
+from .merge import Conflict, Merged, Signature, merge_commit, worded
 from .obstacle import SECTION_TRAILER, End, Obstacle, obstruct
 from .rehearsal import CheckStage, FailedCheck, MergePrefix
 
@@ -76,7 +76,7 @@ class GlueReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _WindowMember:
     """A section in a window, and the commit that has it and all before it."""
 
     section: SectionView
@@ -220,17 +220,17 @@ class GluePass:
 
     def _window(
         self, head: str, queue: Sequence[SectionView]
-    ) -> tuple[list[_Member], Conflict | None]:
+    ) -> tuple[list[_WindowMember], Conflict | None]:
         """The next sections merged one upon the other, up to the first that does not merge."""
-        members: list[_Member] = []
+        members: list[_WindowMember] = []
         onto = head
         for section in queue:
-            failpoint("glue.merging")
+            failpoints.failpoint("glue.merging")
             merged = self._merged(onto, section)
-            failpoint("glue.merged")
+            failpoints.failpoint("glue.merged")
             if isinstance(merged, Conflict):
                 return members, merged
-            members.append(_Member(section, merged))
+            members.append(_WindowMember(section, merged))
             onto = merged.commit
         return members, None
 
@@ -281,11 +281,13 @@ class GluePass:
 
     # --- what fits ------------------------------------------------------------------------------
 
-    def _glue(self, old: str, members: Sequence[_Member], witness: str, *, is_moved: bool) -> None:
+    def _glue(
+        self, old: str, members: Sequence[_WindowMember], witness: str, *, is_moved: bool
+    ) -> None:
         new, tree = members[-1].merged.commit, members[-1].merged.tree
         ids = [each.section_id for each in members]
         branch.keep(self._git, self._target, self._fence, new)
-        failpoint("glue.asking")
+        failpoints.failpoint("glue.asking")
         self._desk.act(
             "descent.glue",
             sections=ids,
@@ -296,7 +298,7 @@ class GluePass:
             byCommand=bool(self._settings.command),
             witness=witness,
         )
-        failpoint("glue.authorized")
+        failpoints.failpoint("glue.authorized")
         if self._settings.command:
             self._hand_over(old, new, members)
             self._sealed(ids, branch.head(self._git, self._target), old)
@@ -315,7 +317,7 @@ class GluePass:
 
     def _move(self, old: str, new: str, ids: Sequence[str]) -> None:
         """Move it, or say that it will not move and why not."""
-        failpoint("glue.moving")
+        failpoints.failpoint("glue.moving")
         try:
             branch.move(self._git, self._target, self._fence, old, new)
         except (branch.Deposed, branch.Moved):
@@ -326,7 +328,7 @@ class GluePass:
         except GitRefused as error:
             self._sealed(ids, None, old)
             raise GlueStopped(str(error)) from None
-        failpoint("glue.moved")
+        failpoints.failpoint("glue.moved")
 
     def _sealed(self, ids: Sequence[str], head: str | None, old: str) -> None:
         """Say where the branch is now; without that, that it did not move, and will not.
@@ -334,14 +336,14 @@ class GluePass:
         What is void leaves the branch at `old` in the record: if it was moved by hand meanwhile,
         that is found out, and said, like any other time.
         """
-        failpoint("glue.sealing")
+        failpoints.failpoint("glue.sealing")
         self._desk.act("descent.seal", result="void" if head is None else "moved", head=head or old)
-        failpoint("glue.sealed")
+        failpoints.failpoint("glue.sealed")
         if head is not None:
             self.report.glued += ids
             self._tell(f"{self._target} is at {head[:12]}, with {', '.join(ids)}")
 
-    def _hand_over(self, old: str, new: str, members: Sequence[_Member]) -> None:
+    def _hand_over(self, old: str, new: str, members: Sequence[_WindowMember]) -> None:
         """Have the team's own command do it; whatever it says, the glue is settled."""
         ids = [each.section_id for each in members]
         listed = orjson.dumps([dict(each.section) for each in members])

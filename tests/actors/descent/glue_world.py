@@ -148,9 +148,7 @@ class GlueWorld:
     def release(self, desk: GlueDesk) -> None:
         desk.act("glue.release")
 
-    def glue(
-        self, *, tell: Callable[[str], None] = lambda _: None, **settings: Any
-    ) -> GlueReport:
+    def glue(self, *, tell: Callable[[str], None] = lambda _: None, **settings: Any) -> GlueReport:
         """A whole pass in this process, with a lease of its own."""
         desk = self.claim()
         try:
