@@ -16,7 +16,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ....actors.agents import WorktreeWish, refusal
-from ....actors.descent.git import GitRefused
+from ....actors.descent import git
 from ....actors.leasing import WORK, HeldLease
 from ....contracts import GLUING, Reason, limits
 from .calls import Answer, ToolCall
@@ -64,7 +64,7 @@ async def unfit(call: ToolCall, wish: WorktreeWish) -> Answer | None:
     """Why no worktree can be made, before anything is claimed."""
     try:
         await call.door.worktrees.refuse_unfit(wish)
-    except (GitRefused, OSError) as error:
+    except (git.GitRefused, OSError) as error:
         return _git_refusal(_NEXT, error, _UNCLAIMED)
     return None
 
@@ -77,7 +77,7 @@ async def begin(call: ToolCall, found: Answer, wish: WorktreeWish, context: obje
         with anyio.CancelScope(shield=True):
             told, refused = await worktrees.begin(held, wish, _asking(call, context))
         await checkpoint()
-    except (GitRefused, OSError) as error:
+    except (git.GitRefused, OSError) as error:
         return await _unmade(call, held, error, context), None
     except anyio.get_cancelled_exc_class():
         with anyio.CancelScope(shield=True):
@@ -139,7 +139,7 @@ async def complete(call: ToolCall, asked: dict[str, Any], result: object) -> Tol
             call,
             lambda **how: worktrees.finish(held, issue["title"], _asking(call, context), **how),
         )
-    except (GitRefused, OSError) as error:
+    except (git.GitRefused, OSError) as error:
         follow = "You still hold it. Mend what is named in the worktree, then call work_complete."
         return _git_refusal(_SECTION, error, follow), None
     if made is None:
@@ -158,7 +158,7 @@ async def leave(call: ToolCall, asked: Mapping[str, Any]) -> str | None:
 
 async def _put_away(call: ToolCall, issue_id: str, fence: int) -> str | None:
     """One that cannot be put away stays; what ends with the lease tries again, and logs why."""
-    with suppress(GitRefused, OSError):
+    with suppress(git.GitRefused, OSError):
         return await call.door.worktrees.put_away(issue_id, fence)
     return None
 
