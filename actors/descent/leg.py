@@ -8,9 +8,9 @@ It runs in the process group of the command's worker, under the lease that its e
 and ends as the command does. It records nothing: what it leaves in the file of `section_file` is
 recorded by the holder of the lease.
 
-I1  A worktree is taken away when all that is in it is kept by a ref, and not before. A leg that is
-    killed leaves its worktree to the next one, or to `understudy worktree prune`.
-I2  Nothing of the command runs any more when what it changed is committed.
+I1  Nothing of the command runs any more when what it changed is committed.
+
+A leg that is killed leaves its worktree to the next one, or to `understudy worktree prune`.
 """
 
 import json
@@ -28,29 +28,22 @@ from typing import Any, Final
 import orjson
 
 from ...authority import Unavailable, open_authority
-from ...contracts import Exit, Reason, canonical, ends_lease, limits
-from ..leasing.work_kind import WORK, HeldLease
+from ...contracts import Exit
+from ..leasing.work_kind import HeldLease
 from ..process.guard import descendants
-from ..run import checks
 from ..run.section_file import VARIABLE, write_report
-from . import names, worktree
-from .commit import Commit, commit_all
-from .git import ELSEWHERE, GitRefused, spelled
-from .repository import Repository, survey
-from .worktree import Worktree
+from . import worktree
+from .git import GitRefused, spelled
+from .repository import survey
+from .workspace import Ask, ChecksFailed, Tell, Workspace, begin
 
 FAULT: Final = int(Exit.CONFIG)  # what it ends with where the tree is at fault
 _READS = frozenset({"issue.show", "descent.show", "required.projection"})
-_PATH_BYTES_MAX = 400  # of a path that is named whole, so that all of them fit into a request
-_ASIDES_MAX = 16  # that a command is told of, the newest last
 _DIRTY_SHOWN_MAX = 3
 _LOOK_SECONDS = 0.02
 _LEFTOVER_SECONDS = 2.0  # from SIGTERM to SIGKILL, for what a command leaves running
 _AWAY_SECONDS = 20.0  # how long an authority that is away is asked again
 _RETRY_SECONDS = 0.5
-
-Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +90,19 @@ class Leg:
             return int(Exit.LEASE_LOST)
         issue = shown["issue"]
         try:
-            tree = self._begin()
+            place = self._begin()
         except GitRefused as error:
             return self._blame(str(error))
         try:
-            with worktree.occupied(tree) as door:
-                problem = self._set_up(tree, door)
-                code = FAULT if problem else self._work(tree, command, issue, door)
+            with worktree.occupied(place.tree) as door:
+                problem = self._set_up(place, door)
+                code = FAULT if problem else self._work(place, command, issue, door)
                 if not code:
-                    code = self._made(tree, issue)
+                    code = self._made(place, issue)
         except GitRefused as error:
             self._tell(str(error))
             code, problem = int(Exit.FAILED), ""
-        self._put_away(tree)
+        place.put_away()
         return self._blame(problem) if problem else code
 
     def _blame(self, problem: str) -> int:
@@ -120,9 +113,8 @@ class Leg:
 
     # --- before -----------------------------------------------------------------------------------
 
-    def _begin(self) -> Worktree:
-        """A worktree of our own; what earlier holders left is set aside."""
-        wanted, held = self._settings, self._held
+    def _begin(self) -> Workspace:
+        wanted = self._settings
         repository = survey(
             Path(wanted.folder),
             self._state_dir,
@@ -130,41 +122,20 @@ class Leg:
             base=wanted.base,
             submodules=wanted.submodules,
         )
-        for left in worktree.list_worktrees(repository, held.name):
-            if left.fence < held.fence:
-                self._put_away(left)
-        self._keep_unglued(repository)
-        made = worktree.create(
-            repository, held.name, held.fence, repository.base, sparse=wanted.sparse
-        )
-        self._tell(f"worktree on {made.branch}, from {made.base[:12]}")
-        return made
+        tree = begin(repository, self._held, self._tell, sparse=wanted.sparse)
+        self._tell(f"worktree on {tree.branch}, from {tree.base[:12]}")
+        env = {name: value for name, value in os.environ.items() if name != VARIABLE}  # it is ours
+        return Workspace(tree, self._held, env=env, ask=self._ask, tell=self._tell)
 
-    def _keep_unglued(self, repository: Repository) -> None:
-        """A section that was refused, or is in the way of another, is what its holder left."""
-        git, held = repository.git, self._held
-        below = f"{names.SECTIONS}/{names.encoded(held.name)}/"
-        words = (
-            "for-each-ref",
-            "--format=%(objectname) %(refname)",
-            f"--no-merged={repository.base}",
-        )
-        for line in git.text(*words, below).splitlines():
-            commit, ref = line.split(" ", 1)
-            _, fence = names.lease_of(ref) or ("", 0)
-            aside = names.aside_ref(held.name, fence)
-            if 0 < fence < held.fence and git.commit(aside) is None:
-                git.run("update-ref", "-m", "not glued", aside, commit)
-
-    def _set_up(self, tree: Worktree, door: int) -> str:
+    def _set_up(self, place: Workspace, door: int) -> str:
         """Why no work can begin; nothing where it can."""
         setup = self._settings.setup
         if setup is None:
             return ""
-        code = self._child(("/bin/sh", "-c", setup), tree, b"", door)
+        code = self._child(("/bin/sh", "-c", setup), place, b"", door)
         if code:
             return f"--setup ended with {code}: {setup}; run it in a clean clone, and mend it"
-        dirty = [spelled(path) for _, path in worktree.status(tree)]
+        dirty = [spelled(path) for _, path in worktree.status(place.tree)]
         if not dirty:
             return ""
         named = ", ".join(dirty[:_DIRTY_SHOWN_MAX]) + ", ..." * (len(dirty) > _DIRTY_SHOWN_MAX)
@@ -174,52 +145,31 @@ class Leg:
     # --- the command ------------------------------------------------------------------------------
 
     def _work(
-        self, tree: Worktree, command: Sequence[str], issue: Mapping[str, Any], door: int
+        self, place: Workspace, command: Sequence[str], issue: Mapping[str, Any], door: int
     ) -> int:
-        if not self._open_instance(tree):
+        if place.open_instance() is not None:
             return int(Exit.LEASE_LOST)
-        told = self._told(tree, issue) if self._settings.record_on_stdin else None
-        return self._child(command, tree, told, door)
+        told = self._told(place, issue) if self._settings.record_on_stdin else None
+        return self._child(command, place, told, door)
 
-    def _open_instance(self, tree: Worktree) -> bool:
-        """Bind the worktree to the lease; False where there is no lease any more."""
-        payload = WORK["issue"].proof(self._held) | {
-            "instanceId": f"worktree-{tree.fence}",
-            "worktreeRef": _spelled(tree),
-            "runtimeRef": f"git:{tree.branch}@{tree.base}",
-        }
-        answer = self._ask("instance.open", payload)
-        failures = answer["failureClasses"]
-        if not failures or Reason.INSTANCE_EXISTS.wire in failures:
-            return True
-        self._tell(answer["diagnostic"])
-        return not ends_lease(failures[0])
-
-    def _told(self, tree: Worktree, issue: Mapping[str, Any]) -> bytes:
+    def _told(self, place: Workspace, issue: Mapping[str, Any]) -> bytes:
         """The issue as the worker was given it, and what earlier holders left."""
         told = dict(issue)
         with suppress(orjson.JSONDecodeError):
             told |= orjson.loads(sys.stdin.buffer.read())
-        told["worktree"] = {"path": _spelled(tree), "branch": tree.branch, "base": tree.base}
-        left = worktree.asides(tree.repository, self._held.name)[-_ASIDES_MAX:]
-        told["asides"] = [
-            {"ref": each.ref, "commit": each.commit, "fence": each.fence} for each in left
-        ]
-        shown = self._ask("descent.show", {"target": self._settings.target})
-        ours = f"{self._held.name}/"  # the newest comes first
-        found = [each for each in shown.get("obstructions", ()) if each["section"].startswith(ours)]
-        told |= {"obstruction": found[0]} if found else {}
-        return orjson.dumps(told) + b"\n"
+        return orjson.dumps(told | place.described()) + b"\n"
 
-    def _child(self, command: Sequence[str], tree: Worktree, stdin: bytes | None, door: int) -> int:
-        """Run in the worktree, to the end of all that it starts (I2). What ends our group ends it,
+    def _child(
+        self, command: Sequence[str], place: Workspace, stdin: bytes | None, door: int
+    ) -> int:
+        """Run in the worktree, to the end of all that it starts (I1). What ends our group ends it,
         and leaves us time to put away."""
         if self._is_stopped():
             return -signal.SIGTERM  # it came before the command did
         with subprocess.Popen(  # noqa: S603 - what the operator says is run
             command,
-            cwd=tree.path,
-            env=_environment(tree),
+            cwd=place.tree.path,
+            env=place.environment,
             stdin=None if stdin is None else subprocess.PIPE,
             pass_fds=(door,),  # no other leg takes the worktree from under it, if we are killed
         ) as child:
@@ -231,102 +181,23 @@ class Leg:
 
     # --- after ------------------------------------------------------------------------------------
 
-    def _made(self, tree: Worktree, issue: Mapping[str, Any]) -> int:
+    def _made(self, place: Workspace, issue: Mapping[str, Any]) -> int:
         """Leave the section, if there is one, and it passes its checks."""
-        held = self._held
-        named = (held.name, str(issue["title"]), held.fence, held.lease_id)
-        made = commit_all(tree, *named, author=held.owner)
-        if made is None:
-            self._tell("nothing was changed, so there is no section")
-            return 0
-        passed, witness = self._checked(tree, made)
-        if not passed:
-            return int(Exit.CHECK_FAILED)
-        ref = names.section_ref(held.name, held.fence)
-        tree.repository.git.run("update-ref", "-m", "section", ref, made.commit)
-        section = self._section(made) | ({"witness": witness} if witness else {})
-        write_report(self._report, section=section)
-        count = f"{len(made.paths)} path{'s' * (len(made.paths) != 1)}"
-        self._tell(f"section {held.name}/{held.fence}: {count}, kept by {ref}")
-        return 0
-
-    def _section(self, made: Commit) -> dict[str, Any]:
-        paths = sorted(map(_short, made.paths))
-        return {
-            "target": self._settings.target,
-            "base": made.base,
-            "commit": made.commit,
-            "tree": made.tree,
-            "paths": paths[: limits.SECTION_PATHS_MAX],
-            "pathCount": len(paths),
-            "pathsDigest": canonical.digest("paths1", canonical.encode(list(made.paths))),
-        }
-
-    def _checked(self, tree: Worktree, made: Commit) -> tuple[bool, str]:
-        """Whether what the change requires has passed, and the witness of that."""
-        paths = [_short(path) for path in made.paths]
-        most = limits.CHANGED_PATHS_MAX
-        asked = self._ask("required.projection", {"changedPaths": paths[:most]})
-        if asked["result"] != "accepted":
-            is_none = Reason.REQUIRED_POLICY_MISSING.wire in asked["failureClasses"]
-            self._tell("" if is_none else asked["diagnostic"])
-            return is_none, ""
-        if len(paths) > most:
-            said = f"{len(paths)} paths were changed, and checks take {most} at most"
-            self._tell(f"{said}; divide the issue")
-            return False, ""
-        results = checks.run_checks(
-            asked["checks"],
-            tree.path,
-            logs=checks.log_folder(self._state_dir, "required", self._held.name),
-            env=_environment(tree),
-            on_progress=self._tell_check,
-            cancelled=self._is_stopped,
+        section = place.section(
+            str(issue["title"]), on_progress=self._tell_check, cancelled=self._is_stopped
         )
-        delta: dict[str, Any] = {"changedPaths": paths, "deltaSource": "git", "fromRef": made.base}
-        return self._decided(delta | {"toRef": made.commit, "results": results})
-
-    def _decided(self, delta: dict[str, Any]) -> tuple[bool, str]:
-        """Record what the checks gave, and what follows from it."""
-        witnessed = self._ask("required.witness", WORK["issue"].proof(self._held) | delta)
-        if witnessed["result"] != "accepted":
-            self._tell(witnessed["diagnostic"])
-            return False, ""
-        folder = self._state_dir / checks.FOLDER / "required"
-        checks.write_artifact(folder / f"{self._held.name}.json", witnessed["witness"])
-        decided = self._ask("required.witness_decide", {"witness": witnessed["witness"]})
-        if decided["result"] != "accepted":
-            self._tell(decided["diagnostic"])
-            return False, ""
-        return decided["decision"]["decision"] == "accept", witnessed["witnessRef"]
+        if isinstance(section, ChecksFailed):
+            self._tell(section.diagnostic)
+            return int(Exit.CHECK_FAILED)
+        if section is None:
+            self._tell("nothing was changed, so there is no section")
+        else:
+            write_report(self._report, section=section)
+        return 0
 
     def _tell_check(self, _: int, __: int, result: Mapping[str, Any] | None, check_id: str) -> None:
         if result is not None:
             self._tell(f"check {check_id}: {result['status']}")
-
-    def _put_away(self, tree: Worktree) -> None:
-        """Take a worktree away; what is in it and not in a section is kept (I1)."""
-        try:
-            kept = worktree.remove(tree)
-        except GitRefused as error:
-            self._tell(f"worktree {tree.path} stays: {error}")
-            return
-        if kept is not None:
-            self._tell(f"what was left is kept by {kept}")
-
-
-def _spelled(tree: Worktree) -> str:
-    return spelled(os.fsencode(tree.path))
-
-
-def _environment(tree: Worktree) -> dict[str, str]:
-    """Ours, without what is for us alone or names another repository."""
-    plain = {
-        name: value for name, value in os.environ.items() if name not in (VARIABLE, *ELSEWHERE)
-    }
-    named = {"WORKTREE": str(tree.path), "BRANCH": tree.branch, "BASE": tree.base}
-    ours = {f"UNDERSTUDY_{name}": value for name, value in named.items()}
-    return plain | {"PWD": str(tree.path)} | ours
 
 
 def _end_leftovers() -> None:
@@ -341,14 +212,6 @@ def _end_leftovers() -> None:
                 told.add(pid)
                 descendants.send(pid, signal.SIGTERM)
         time.sleep(_LOOK_SECONDS)
-
-
-def _short(path: str) -> str:
-    """A path as a request can name it; a very long one by its beginning and a digest."""
-    data = path.encode()
-    if len(data) <= _PATH_BYTES_MAX:
-        return path
-    return f"{data[:_PATH_BYTES_MAX].decode(errors='ignore')}~{canonical.digest('path1', data)}"
 
 
 def _asking(state_dir: Path, name: str) -> Ask:

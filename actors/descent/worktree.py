@@ -547,6 +547,7 @@ def _write_record(worktree: Worktree) -> None:
         "fence": worktree.fence,
         "base": worktree.base,
         "branch": worktree.branch,
+        "target": worktree.repository.target,
         "commonDir": str(worktree.repository.common_dir),
         "gitDir": str(worktree.git_dir) if worktree.git_dir else None,
     }
@@ -565,6 +566,7 @@ def _read_record(repository: Repository, path: Path) -> Worktree | None:
         git_dir = Path(found["gitDir"]) if found["gitDir"] else None
         issue_id, fence = str(found["issueId"]), int(found["fence"])
         branch, base = str(found["branch"]), str(found["base"])
+        repository = replace(repository, target=str(found.get("target") or repository.target))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return Worktree(repository, issue_id, fence, path.with_suffix(""), branch, base, git_dir)

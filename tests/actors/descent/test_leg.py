@@ -11,7 +11,8 @@ from tests.actors.descent.bench import Bench, record, said
 from tests.actors.descent.bench import bench as bench  # noqa: PLC0414 - a fixture
 from tests.fakes.policy import policy
 from tests.patience import eventually
-from understudy.actors.descent.leg import LegSettings, _short
+from understudy.actors.descent.leg import LegSettings
+from understudy.actors.descent.workspace import _short
 from understudy.contracts import limits
 
 CHANGE = "echo changed > one; echo fresh > new; rm two"
