@@ -134,6 +134,21 @@ def test_a_dispatcher_that_is_frozen_past_its_leases_loses_nothing(
     prove(ground.state_dir)
 
 
+def test_a_tree_leaves_no_worktree_behind_and_finds_what_another_left(ground: Ground) -> None:
+    add(ground.state_dir, "a")
+    with ground.up("--exec", "echo half > half.txt; sleep 600") as up:
+        eventually(lambda: any((each / "half.txt").exists() for each in ground.worktrees()))
+        system = up.picture()["system"]
+        up.kill()
+        eventually(lambda: not up.left(system))
+    words = ("--attempts", "1", "--until-done")
+    with ground.up("--exec", "echo more > more.txt; kill -9 $PPID; sleep 600", *words) as up:
+        assert up.wait() == 11, up.complaint()
+    assert ground.worktrees() == []
+    kept = [ground.git("ls-tree", "--name-only", each) for each in ground.refs("aside").values()]
+    assert any("half.txt" in each for each in kept)
+
+
 def test_a_setup_that_fails_stops_the_tree_and_burns_nothing(ground: Ground) -> None:
     add(ground.state_dir, "a", "b")
     words = ("--workers", "2", "--setup", "echo no network >&2; exit 3", "--until-done")
