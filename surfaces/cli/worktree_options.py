@@ -101,8 +101,8 @@ def gluer_words(
     words = [sys.executable, "-m", "understudy", "descent", "glue", "--follow", "--tree"]
     words += ["--state-dir", str(session.state_dir.absolute())]
     words += ["--cwd", settings.folder, "--into", settings.target]
-    for name in ("speculate", "glue_exec", "on_obstruction"):
-        if options[name] is not None:
+    for name in ("speculate", "glue_exec", "on_obstruction", "attempts", "setup"):
+        if options[name]:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     return tuple(words)
 
