@@ -185,6 +185,43 @@ def test_the_next_worker_adopts_what_was_left(ground: Ground) -> None:
     assert made_by(ground) == {"a": ["half.txt"]}
 
 
+@pytest.mark.parametrize(
+    ("words", "changed", "seen"),
+    [
+        (("--base", "dev"), "dev", "dev"),
+        (("--base", "dev", "--into", "main"), "main", "dev"),
+        (("--into", "dev"), "dev", "dev"),
+        (("--base", "dev~1"), "main", "start"),
+    ],
+)
+def test_work_starts_at_its_base_and_goes_into_its_branch(
+    ground: Ground, words: tuple[str, ...], changed: str, seen: str
+) -> None:
+    ground.git("checkout", "--quiet", "-b", "dev")
+    (ground.top / "start.txt").write_text("dev\n")
+    ground.git("commit", "--quiet", "--all", "--message=dev")
+    ground.git("checkout", "--quiet", "main")
+    heads = {name: ground.git("rev-parse", name) for name in ("main", "dev")}
+    add(ground.state_dir, "a")
+    with ground.up("--exec", "cp start.txt a.txt", *words, "--until-done") as up:
+        assert up.wait() == 0, up.complaint()
+    moved = {name for name, head in heads.items() if ground.git("rev-parse", name) != head}
+    assert moved == {changed}
+    assert ground.git("show", f"{changed}:a.txt") == seen
+
+
+def test_a_handler_works_in_its_worktree(ground: Ground) -> None:
+    text = "from pathlib import Path\ndef handle(work):\n    Path('a.txt').write_text('by hand')\n"
+    (ground.top / "trade.py").write_text(text)
+    (ground.top / ".gitignore").write_text("/.premath/\n__pycache__/\n")
+    ground.git("add", "--all")
+    ground.git("commit", "--quiet", "--message=trade")
+    add(ground.state_dir, "a")
+    with ground.up("--handler", "trade:handle", "--until-done") as up:
+        assert up.wait() == 0, up.complaint()
+    assert (ground.top / "a.txt").read_text() == "by hand"
+
+
 def test_what_does_not_merge_goes_back_to_a_worker_that_is_told_why(
     ground: Ground, tmp_path: Path
 ) -> None:
