@@ -11,6 +11,7 @@ from .tree_text import pause_lines
 _COLOURS = {
     "open": "green",
     "in_progress": "yellow",
+    "gluing": "cyan",
     "blocked": "red",
     "closed": "bright_black",
     "cancelled": "bright_black",
