@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import descent_worktrees, jobs, mcp
+from benchmarks import descent_glue, descent_overlaps, descent_worktrees, jobs, mcp
 from benchmarks.cycles import EIGHT, IN_FLIGHT, MANY, OURS, SHARED
 from benchmarks.load import Shape
 from benchmarks.results import Results
@@ -100,7 +100,24 @@ def bars(results: Results) -> list[Bar]:
         ),
         *(_agents(results.mcp) if results.mcp is not None else ()),
         *(_jobs(results.jobs) if results.jobs else ()),
+        *(_overlaps(results.overlaps) if results.overlaps else ()),
         *(_worktrees(results.worktrees) if results.worktrees else ()),
+        *(_glue(results.glue) if results.glue else ()),
+    ]
+
+
+def _glue(found: dict[str, list[float]]) -> list[Bar]:
+    """How many times as long a queue takes that checks one section after the other."""
+    serial, side_by_side = found[descent_glue.SERIAL], found[descent_glue.SPECULATE]
+    return [Bar("glue of 50 sections, --speculate 4", 2.5, serial, side_by_side, "one by one")]
+
+
+def _overlaps(found: dict[str, list[float]]) -> list[Bar]:
+    """How many times as long a merge for each pair takes."""
+    naive = found[descent_overlaps.NAIVE]
+    return [
+        Bar(f"overlaps of 100 sections, {name}", 5, naive, found[name], "a git for each pair")
+        for name in descent_overlaps.CROWDS
     ]
 
 

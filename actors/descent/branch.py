@@ -6,7 +6,8 @@ decimal text. The branch moves in one transaction of references that also verifi
     I1  the fence of a branch only grows
     I2  a branch moves only while the fence of its mover is the one in the repository
     I3  a branch moves only from the commit that the mover has seen
-    I4  a working tree that has the branch checked out is brought along, or the branch stays
+    I4  a branch only moves to what is made from it: no commit is lost
+    I5  a working tree that has the branch checked out is brought along, or the branch stays
 
 A branch that is checked out moves as by a push with `receive.denyCurrentBranch=updateInstead`: the
 references are locked and verified, the files are brought up, and only then is it committed. If the
@@ -27,7 +28,7 @@ from .git import Git, GitRefused
 FENCE_MAX: Final = (1 << 63) - 1
 _REFS: Final = "refs/understudy"
 _HEADS: Final = "refs/heads/"
-_TRIES_MAX: Final = 1_000  # each one lost means that somebody else won
+_TRIES_MAX: Final = 3  # while nothing changes; each waits for a lock
 
 
 class Deposed(GitRefused):
@@ -43,19 +44,18 @@ def register(git: Git, target: str, fence: int) -> None:
     if not 0 < fence <= FENCE_MAX:
         raise GitRefused(f"{fence}: a fence is a number from 1 to {FENCE_MAX}")
     ref, blob = fence_ref(git, target), _blob(git, fence)
-    for _ in range(_TRIES_MAX):
-        found = _read(git, ref)
-        if found == blob:
-            return
+    tries = 0
+    while (found := _read(git, ref)) != blob:
         registered = _fence_in(git, ref, found)
         if registered > fence:
             raise Deposed(_deposed(target, fence, registered))
-        old = found or "0" * len(blob)
-        if git.run("update-ref", "--no-deref", ref, blob, old, allowed=(0, 1, 128)).returncode == 0:
-            return
-    git.run("update-ref", "--no-deref", ref, blob, old)  # says what is in the way
-    if _read(git, ref) != blob:
-        raise GitRefused(f"{ref}: git would not write it; is a `.lock` file left beside it?")
+        words = ("update-ref", "--no-deref", ref, blob, found or "0" * len(blob))
+        ran = git.run(*words, allowed=(0, 1, 128))
+        # Another fence that came first is looked at; a file in the way may go, or stay.
+        tries = tries + 1 if ran.returncode and _read(git, ref) == found else 0
+        if tries >= _TRIES_MAX:
+            said = ran.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
+            raise GitRefused(f"{target}: the fence could not be registered: {said}")
 
 
 def move(git: Git, target: str, fence: int, old: str, new: str) -> None:
@@ -69,9 +69,11 @@ def move(git: Git, target: str, fence: int, old: str, new: str) -> None:
     at = head(git, target)
     _check_fence(git, target, fence, blob)
     if at == new:
-        return  # I4: files come first, so they are there
+        return  # I5: files come first, so they are there
     if at != old:
         raise Moved(_moved(target, at, old))
+    if git.run("merge-base", "--is-ancestor", old, new, allowed=(0, 1)).returncode:
+        raise GitRefused(f"{new[:12]} is not made from {target}, which would lose commits")
     lines = [
         f"verify {fence_ref(git, target)} {blob}",
         f"update {branch} {new} {old}",
@@ -80,7 +82,11 @@ def move(git: Git, target: str, fence: int, old: str, new: str) -> None:
     trees = [Checkout(each) for each in checked_out(git, target)]
     try:
         with _locked(git, lines) as transaction, brought_up(trees, old, new):
-            transaction.commit()
+            try:
+                transaction.commit()
+            except _NotLocked:
+                if head(git, target) != new:  # it may have been done, and only not been said
+                    raise
     except _NotLocked as error:
         _check_fence(git, target, fence, blob)
         now = head(git, target)

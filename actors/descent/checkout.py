@@ -51,7 +51,7 @@ class Checkout:
             )
         # Exit code 1 says that something differs, which is looked at below.
         words = ("update-index", "-q", "--ignore-submodules", "--refresh")
-        self._git.run(*words, allowed=(0, 1))
+        self._git.run(*words, allowed=(0, 1), is_apart=True)
         staged = self._raw("diff-index", "--cached", old)
         foreign = [path for path, entry in staged if wanted.get(path) != entry]
         found: list[bytes] = []
@@ -72,9 +72,9 @@ class Checkout:
         if ahead:
             stdin = b"".join(path + b"\0" for path in ahead)
             words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
-            self._git.run(*words, stdin=stdin)
+            self._git.run(*words, stdin=stdin, is_apart=True)
         try:
-            self._git.run("read-tree", "-m", "-u", old, new)
+            self._git.run("read-tree", "-m", "-u", old, new, is_apart=True)
         except GitRefused as error:
             raise Dirty(f"{self.folder}: {error}; commit or stash there first") from None
 
@@ -85,8 +85,10 @@ class Checkout:
         return [path for path, _ in self._raw("diff-tree", "-r", "--diff-filter=A", old, new)]
 
     def _raw(self, *words: str) -> list[tuple[bytes, Entry]]:
-        """Paths that differ, and what is there now; submodules are left to their owner."""
-        shape = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules")
+        """Paths that differ, and what is there now; what is in a submodule is its owner's."""
+        shape = ["--raw", "-z", "--no-renames", "--no-abbrev"]
+        if words[0] != "diff-tree":
+            shape.append("--ignore-submodules")
         said = self._git.run(words[0], *shape, *words[1:], "--").stdout.split(b"\0")[:-1]
         found: dict[bytes, Entry] = {}
         for about, path in zip(said[::2], said[1::2], strict=True):
@@ -123,8 +125,10 @@ class Checkout:
                 return not _goes(above, wanted)
         if not os.path.lexists(place):
             return False
-        if wanted[path].mode == _SUBMODULE or place.is_symlink() or not place.is_dir():
-            return wanted[path].mode != _SUBMODULE
+        if place.is_symlink() or not place.is_dir():
+            return True
+        if wanted[path].mode == _SUBMODULE:
+            return False
         return not all(_goes(each, wanted) for each in _below(place, self.folder))
 
 

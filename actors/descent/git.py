@@ -19,15 +19,16 @@ _ALONE: Final = {
     "LC_ALL": "C",
 }
 # No program of the user's starts beside git: a hook, a watcher, a collector, an agent that signs.
-_WORDS: Final = (
-    "git",
-    *("-c", "core.quotePath=false"),
-    *("-c", f"core.hooksPath={os.devnull}"),
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "commit.gpgSign=false"),
-    *("-c", "maintenance.auto=false"),
-    *("-c", "gc.auto=0"),
+_SETTINGS: Final = (
+    "core.quotePath=false",
+    f"core.hooksPath={os.devnull}",
+    "core.filesRefLockTimeout=1000",  # git waits 100 ms, which a busy machine may take
+    "core.fsmonitor=false",
+    "commit.gpgSign=false",
+    "maintenance.auto=false",
+    "gc.auto=0",
 )
+_WORDS: Final = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
 # What points at another repository than the one that is named; a hook or an alias leaves it behind.
 ELSEWHERE: Final = (
     "GIT_DIR",
@@ -58,8 +59,12 @@ class Git:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         allowed: Sequence[int] = (0,),
+        is_apart: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """What git answered; `GitRefused` for an exit code that is not allowed."""
+        """What git answered; `GitRefused` for an exit code that is not allowed.
+
+        Set apart, it is not hit by a kill of our group, and leaves no lock behind it.
+        """
         try:
             ran = subprocess.run(  # noqa: S603 - no shell, and options end before a caller's words
                 [*_WORDS, *words],
@@ -68,6 +73,7 @@ class Git:
                 env=_around(env),
                 capture_output=True,
                 check=False,
+                start_new_session=is_apart,
             )
         except FileNotFoundError:
             if not self.folder.is_dir():
@@ -80,7 +86,7 @@ class Git:
 
     @contextmanager
     def asked(self, *words: str | os.PathLike[str]) -> Iterator[subprocess.Popen[bytes]]:
-        """A git that is talked to line by line; it ends when its standard input does."""
+        """A git that is talked to line by line, set apart; it ends when its standard input does."""
         with subprocess.Popen(  # noqa: S603 - no shell, and options end before a caller's words
             [*_WORDS, *words],
             cwd=self.folder,
@@ -88,6 +94,7 @@ class Git:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            start_new_session=True,
         ) as running:
             yield running
 

@@ -35,11 +35,11 @@ from .checkout import Checkout, Dirty
 from .git import MERGE_TREE, Git, GitRefused, version
 from .glue_desk import Answer, GlueDesk
 from .meeting import Meetings, SectionView, batches
-from .merge import Conflict, Identity, Merged, merge_commit, worded
+from .merge import Conflict, Signature, Merged, merge_commit, worded
 from .obstacle import SECTION_TRAILER, End, Obstacle, obstruct
 from .rehearsal import CheckStage, FailedCheck, MergePrefix
 
-AUTHOR: Final = Identity("understudy", "understudy@localhost")
+AUTHOR: Final = Signature("understudy", "understudy@localhost")
 LATER: Final = int(Exit.TRY_LATER)  # what a team's own command ends with to be asked again
 _OVER: Final = ("closed", "blocked", "cancelled")  # of issues that no section will come from
 _OUTPUT_MAX: Final = 600  # bytes of a command's words in a text

@@ -138,7 +138,7 @@ class Leg:
         made = worktree.create(
             repository, held.name, held.fence, repository.base, sparse=wanted.sparse
         )
-        self._tell(f"worktree {made.path}, on {made.branch} from {made.base[:12]}")
+        self._tell(f"worktree on {made.branch}, from {made.base[:12]}")
         return made
 
     def _keep_unglued(self, repository: Repository) -> None:
@@ -313,7 +313,7 @@ class Leg:
             self._tell(f"worktree {tree.path} stays: {error}")
             return
         if kept is not None:
-            self._tell(f"what was left under fence {tree.fence} is kept by {kept}")
+            self._tell(f"what was left is kept by {kept}")
 
 
 def _spelled(tree: Worktree) -> str:

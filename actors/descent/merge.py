@@ -22,7 +22,7 @@ _OUTSIDE: Final = frozenset("<>\n\r\0")
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Signature:
     """Who a merge is by, as git writes it."""
 
     name: str
@@ -59,7 +59,7 @@ class Conflict:
 
 
 def merge_commit(
-    git: Git, onto: str, section: str, *, message: str, stamp_ms: int, author: Identity
+    git: Git, onto: str, section: str, *, message: str, stamp_ms: int, author: Signature
 ) -> Merged | Conflict:
     """The commit that has both; it is held by nothing until `branch.keep` or a move."""
     who = _who(author, stamp_ms)
@@ -82,7 +82,7 @@ def merge_commit(
 
 
 def chain(
-    git: Git, onto: str, orders: Sequence[MergeOrder], *, stamp_ms: int, author: Identity
+    git: Git, onto: str, orders: Sequence[MergeOrder], *, stamp_ms: int, author: Signature
 ) -> list[Merged | Conflict]:
     """Each section merged upon those before it; what conflicts is left out, and says why."""
     found: list[Merged | Conflict] = []
@@ -124,7 +124,7 @@ def _conflict(git: Git, onto: str, section: str) -> Conflict:
     return Conflict(section, onto, found.clashes, f"does not merge: {paths}{tail}")
 
 
-def _who(author: Identity, stamp_ms: int) -> dict[str, str]:
+def _who(author: Signature, stamp_ms: int) -> dict[str, str]:
     """Git's words for who and when; it would take them from the user's settings and the clock."""
     for part in (author.name, author.email):
         if not part.strip() or len(part) > IDENTITY_MAX or _OUTSIDE & set(part):

@@ -86,7 +86,7 @@ def glued_since(git: Git, obstacle: Obstacle) -> list[str]:
     base = obstacle.section["base"]
     if git.commit(base) is None:
         return []
-    words = ["log", "--first-parent", "--diff-merges=first-parent", f"--max-count={_LOG_MAX}"]
+    words = ["log", "--first-parent", "--no-patch", f"--max-count={_LOG_MAX}"]
     words += [f"--format=%(trailers:key={SECTION_TRAILER},valueonly)", f"{base}..{obstacle.onto}"]
     paths = [f":(literal){each}" for each in obstacle.paths if not each.startswith('"')]
     if isinstance(obstacle.what, Conflict) and not paths:

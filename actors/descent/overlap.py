@@ -102,11 +102,8 @@ def overlaps(git: Git, sections: Sequence[SectionCommit]) -> list[MergeOverlap]:
     known = _all_known(git, [name for each in sections for name in (each.base, each.commit)])
     ends = [(known[each.base], known[each.commit]) for each in sections]
     with ExitStack() as opened:
-        places: dict[str, Scratch] = {}
-        for base, _ in ends:
-            if base not in places:
-                places[base] = opened.enter_context(scratch(git, base, is_kept=False))
-        place = places[ends[0][0]]
+        place = opened.enter_context(scratch(git, ends[0][0], is_kept=False))
+        places = {ends[0][0]: place}
         touched = _touched(place, ends)
         found: dict[tuple[int, int], MergeOverlap] = {}
         asked: dict[str, list[tuple[int, int]]] = {}
@@ -119,6 +116,8 @@ def overlaps(git: Git, sections: Sequence[SectionCommit]) -> list[MergeOverlap]:
             else:
                 asked.setdefault(base, []).append(pair)
         for base, pairs in asked.items():
+            if base not in places:
+                places[base] = opened.enter_context(scratch(git, base, is_kept=False))
             for at in range(0, len(pairs), _MERGED_MAX):
                 some = pairs[at : at + _MERGED_MAX]
                 merged = _merged(places[base], [(ends[one][1], ends[two][1]) for one, two in some])
@@ -169,7 +168,7 @@ def _is_inside(one: _Touched, other: _Touched) -> bool:
 
 
 def _meetings(sections: Sequence[_Touched]) -> set[tuple[int, int]]:
-    """The pairs that may not agree, by an index of paths; sorted by neither."""
+    """The pairs that may not agree, by an index of paths; in no order."""
     touching: dict[bytes, list[int]] = {}
     moving: dict[bytes, list[int]] = {}
     for number, each in enumerate(sections):
@@ -356,14 +355,12 @@ def _hunks(body: bytes, left: Label, right: Label) -> str:
     for number, line in enumerate(body.split(b"\n"), 1):
         if line.startswith(begin):
             is_inside = True
-            kept.append(b"@@ line %d" % number)
-            line = b"<<<<<<< " + left[1].encode() + line[len(begin) :]  # noqa: PLW2901
-        is_last = is_inside and line.startswith(end)
-        if is_last:
-            line = b">>>>>>> " + right[1].encode() + line[len(end) :]  # noqa: PLW2901
-        if is_inside:
+            kept += [b"@@ line %d" % number, b"<<<<<<< " + left[1].encode() + line[len(begin) :]]
+        elif is_inside and line.startswith(end):
+            is_inside = False
+            kept.append(b">>>>>>> " + right[1].encode() + line[len(end) :])
+        elif is_inside:
             kept.append(line)
-        is_inside = is_inside and not is_last
     text = b"\n".join(kept).decode(errors="backslashreplace")
     cut = "\n(cut here)"
     return text if len(text) <= HUNKS_LENGTH_MAX else text[: HUNKS_LENGTH_MAX - len(cut)] + cut

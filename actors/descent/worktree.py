@@ -5,8 +5,8 @@
        '--- adopt <--- asides <-----------'  refs/understudy/aside/<issue>/<fence>
 
 Beside the folder of a worktree lies its record, `<fence>.json`. It is written before git begins,
-and once more when git is done: a record without `gitDir` is of one that is half made, in which no
-command has run.
+and once more when git is done: a record without `gitDir` is of one that is half made, or half
+removed, in which no command has anything that is not kept.
 
 I1  What is neither ignored nor in a commit that a ref keeps is set aside before it is removed.
 I2  Git is told which worktree is meant. It never looks for one, and so never finds the main one,
@@ -21,7 +21,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 _GITLINK = "160000"  # the mode of a repository within a tree
+_LOCK = "understudy-worktrees.lock"  # in the repository's own folder
 _HALF_MADE = "initializing"  # as git locks what it has not finished
 # What is set aside is on the disk before the worktree goes.
 _DURABLE = {
@@ -70,7 +71,7 @@ class Worktree:
     path: Path
     branch: str
     base: str
-    git_dir: Path | None  # none as long as it is half made
+    git_dir: Path | None  # none while it is being made or removed
 
     @property
     def is_whole(self) -> bool:
@@ -161,13 +162,12 @@ def _make_place(worktree: Worktree) -> None:
 
 
 def _made(worktree: Worktree, sparse: Sequence[str]) -> Worktree:
-    """Have git make it. Its own hooks do not run, and one `git worktree add` is the fastest way:
-    two steps, several workers and no flushing were each slower or as slow."""
-    git, path = worktree.repository.git, worktree.path
-    how = ("--no-checkout",) if sparse else ()
-    words = ("worktree", "add", "--quiet", "--no-track", *how, "-b", worktree.branch, path)
+    """Have git make it, and check it out while others are made. Several workers for the files of
+    one, and no flushing, were as slow or slower."""
+    words = ("worktree", "add", "--quiet", "--no-track", "--no-checkout", "-b", worktree.branch)
     try:
-        git.run(*words, worktree.base)
+        with _alone(worktree.repository):
+            worktree.repository.git.run(*words, worktree.path, worktree.base)
     except GitRefused as error:
         if name := _branch_in_the_way(worktree):
             said = f"branch `{name}` takes the place of {worktree.branch}"
@@ -175,9 +175,10 @@ def _made(worktree: Worktree, sparse: Sequence[str]) -> Worktree:
         raise
     git_dir = _admin(worktree)
     assert git_dir is not None, "git has made it"
-    made = _with_git_dir(worktree, git_dir)
+    made = replace(worktree, git_dir=git_dir)
     if sparse:
-        _check_out_sparsely(made, sparse)
+        _restrict(made, sparse)
+    made.git.run("read-tree", "-m", "-u", "HEAD", env=made.env)
     if worktree.repository.has_submodules:
         _check_out_submodules(made)
     return made
@@ -191,10 +192,21 @@ def _branch_in_the_way(worktree: Worktree) -> str | None:
     return next((name for name in shorter if is_there(f"refs/heads/{name}")), None)
 
 
-def _check_out_sparsely(worktree: Worktree, folders: Sequence[str]) -> None:
+@contextmanager
+def _alone(repository: Repository) -> Iterator[None]:
+    """Keep others of us out: git reads what it keeps of all worktrees, and fails where one of them
+    is being made or removed (`failed to read .git/worktrees/5/commondir: Success`)."""
+    handle = private.opener(repository.common_dir / _LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _restrict(worktree: Worktree, folders: Sequence[str]) -> None:
     lines = b"".join(os.fsencode(each) + b"\n" for each in folders)
     worktree.git.run("sparse-checkout", "set", "--cone", "--stdin", stdin=lines, env=worktree.env)
-    worktree.git.run("read-tree", "-m", "-u", "HEAD", env=worktree.env)
 
 
 def _check_out_submodules(worktree: Worktree) -> None:
@@ -226,15 +238,25 @@ def _forget(worktree: Worktree, admin: Path | None) -> None:
     git = worktree.repository.git
     _keep_tip(worktree)
     if admin is not None:
-        with suppress(GitRefused):  # a worktree that was never begun
-            git.run("worktree", "unlock", worktree.path)
-        try:
+        _delete(worktree.path)
+        (admin / "locked").unlink(missing_ok=True)
+    with _alone(worktree.repository):
+        if admin is not None:
             git.run("worktree", "remove", "--force", worktree.path)
-        except GitRefused:  # its `.git` is gone, or another one
-            shutil.rmtree(worktree.path, ignore_errors=True)
-            git.run("worktree", "remove", "--force", worktree.path)
-    _drop_branch(worktree)
+        _drop_branch(worktree)
     _record_path(worktree).unlink(missing_ok=True)
+
+
+def _delete(folder: Path) -> None:
+    """With what a command has made unwritable, such as a cache of modules."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        for inner, *_ in os.walk(folder):
+            Path(inner).chmod(private.FOLDER_MODE)
+        shutil.rmtree(folder)
 
 
 def _keep_tip(worktree: Worktree) -> None:
@@ -306,7 +328,9 @@ def remove(worktree: Worktree) -> str | None:
     _refuse_locked(worktree)
     _refuse_unknown(worktree)
     kept = set_aside(worktree)
-    _forget(worktree, _admin(worktree))
+    admin, emptied = _admin(worktree), replace(worktree, git_dir=None)
+    _write_record(emptied)  # who is killed now leaves files out, and has not deleted them
+    _forget(emptied, admin)
     with suppress(OSError):  # of an issue that has others
         worktree.path.parent.rmdir()
     return kept
@@ -543,11 +567,6 @@ def _read_record(repository: Repository, path: Path) -> Worktree | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return Worktree(repository, issue_id, fence, path.with_suffix(""), branch, base, git_dir)
-
-
-def _with_git_dir(worktree: Worktree, git_dir: Path) -> Worktree:
-    named = (worktree.issue_id, worktree.fence, worktree.path, worktree.branch, worktree.base)
-    return Worktree(worktree.repository, *named, git_dir)
 
 
 def _admin(worktree: Worktree) -> Path | None:

@@ -162,8 +162,9 @@ class Settling:
             self._out.report("lease lost", said, term.name)
             self._keeping.forget(term)
         elif failure_class in _UNPROVEN:
-            # It says that it is done, and has no witness of that: the attempt has failed.
-            decision = retry_decision(self._policy, [failure_class], term.tries)
+            # It says that it is done, and what it shows is not taken: the attempt has failed.
+            classes = [failure_class, "job_failed"]  # what no rule names is any failure
+            decision = retry_decision(self._policy, classes, term.tries)
             verdict = failed(FailedAttempt(term.worker, decision, said), term.labels)
             self._conclude(term, verdict, 0)
         else:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .plan import handler_command as handler_command
     from .plan import shell_command as shell_command
     from .plan import webhook_command as webhook_command
+    from .preflight import first_word as first_word
     from .preflight import problem as problem
 
 _HOMES = {
@@ -50,6 +51,7 @@ _HOMES = {
     "Wanted": "..dispatch.worklist",
     "ask": ".control",
     "end_by_force": "..otp.carriers.process",
+    "first_word": ".preflight",
     "handler_command": ".plan",
     "left_of": ".launcher",
     "listing": "..dispatch.issue_calls",
@@ -71,6 +73,7 @@ __all__ = [
     "Wanted",
     "ask",
     "end_by_force",
+    "first_word",
     "gateway",
     "handler_command",
     "left_of",

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...contracts import Exit
+from ..descent import names
 from ..dispatch import orders
 from ..dispatch.dispatcher import Dispatcher
 from ..dispatch.issue_calls import Clerk
@@ -367,6 +368,7 @@ class LeaseDispatcher(GenServer):
         terms = [
             {self.subject: term["issue"], "pid": self._pid_of(term["worker"])}
             | {name: value for name, value in term.items() if name != "issue"}
+            | self._place_of(term["issue"], term["fence"])
             for term in known["terms"]
         ]
         rests = [
@@ -375,6 +377,11 @@ class LeaseDispatcher(GenServer):
         ]
         known |= {"terms": terms, "rests": rests}
         return known | {"cells": len(self._posts), "reports": list(self._told)}
+
+    def _place_of(self, name: str, fence: int) -> dict[str, str]:
+        """The branch that is worked on, where each lease has a worktree."""
+        has_worktree = self._plan.leg and self.subject == "issue"
+        return {"branch": names.branch(name, fence)} if has_worktree else {}
 
     def _pid_of(self, name: str) -> int | None:
         """Of the command that works under this name."""

@@ -34,11 +34,16 @@ def _problem(words: tuple[str, ...], cwd: Path) -> str | None:
     return _shell_problem(words[-1], cwd) if words[:2] == SHELL else None
 
 
-def _shell_problem(text: str, cwd: Path) -> str | None:
+def first_word(text: str) -> str | None:
+    """What a shell command runs first, if that is certain."""
     match = _FIRST_WORD.match(text)
-    if match is None:
+    return None if match is None else match[1]
+
+
+def _shell_problem(text: str, cwd: Path) -> str | None:
+    word = first_word(text)
+    if word is None:
         return None
-    word = match[1]
     if "/" in word:
         path = cwd / word
         if not path.is_file():

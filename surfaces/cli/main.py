@@ -31,6 +31,7 @@ _COMMANDS = {
     "dep": ("dep", "dep", "Say which issue waits for which."),
     "sublease": ("sublease", "sublease", "Lend parts of a lease to subagents."),
     "instance": ("sublease", "instance", "Name the worktree or runtime that works under a lease."),
+    "descent": ("descent", "descent", "Bring the work of many on one repository together."),
     "fiber": ("fiber", "fiber", "Run parts of one piece of work side by side."),
     "harness": ("harness", "harness", "Say where a worker stands, what it plans and did."),
     "observe": ("observe", "observe", "See the newest, what needs attention, and the whole."),
@@ -75,7 +76,7 @@ PLUMBING = "plumbing"  # what other commands use, and scripts
 # what a person wants -> the commands for it
 GROUPS = {
     "work": ("init", "issue", "dep", "resume", "import", "export"),
-    "run": ("up", "down", "exec", "worktree", "logs", "demo"),
+    "run": ("up", "down", "exec", "worktree", "descent", "logs", "demo"),
     "agents": ("mcp", "agent-guide", "harness", "sublease", "instance", "fiber"),
     "jobs and mesh": ("job", "spec", "schedule", "limit", "route", "coordinator", "node"),
     "operate": (

@@ -87,7 +87,8 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         lease = "?" if left is None else _duration(max(0, left) // 1000)
         line = f"{name:<16.16} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
         colour = None if term["phase"] == "running" else "yellow"
-        yield f"{line}  {term['phase']:<9} {term['worker']}", colour
+        where = f"  {term['branch']}" if "branch" in term else ""
+        yield f"{line}  {term['phase']:<9} {term['worker']}{where}", colour
     resting = list(rests(picture))
     if resting:
         yield "", None

@@ -1,5 +1,6 @@
 """Options for worktrees, and what they come to in the repository that the command is called in."""
 
+import posixpath
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,12 @@ def worktree_options(flag: str) -> Callable[..., Any]:
 
 
 def leg_settings(
-    session: Session, options: dict[str, Any], *, record_on_stdin: bool = True
+    session: Session, options: dict[str, Any], word: str | None, *, record_on_stdin: bool = True
 ) -> LegSettings | None:
-    """How worktrees are made, if any are wanted; a repository that is not fit is refused."""
+    """How worktrees are made, if any are wanted; a repository that is not fit is refused.
+
+    `word` is what is run in them, as far as that is known.
+    """
     if not options["worktrees"]:
         given = [name for name in _NEEDING if options[name]]
         if given:
@@ -55,6 +59,7 @@ def leg_settings(
     try:
         repository, base = _surveyed(session, options)
         _refuse_odd_folders(repository, options["sparse"])
+        _refuse_uncommitted(repository, word or "")
     except GitRefused as error:
         session.refuse(Exit.CONFIG, "worktrees_unfit", f"{error}\nnothing was claimed")
     for each in warnings(repository):
@@ -81,6 +86,20 @@ def _surveyed(session: Session, options: dict[str, Any]) -> tuple[Repository, st
     if base is None:
         return found, None
     return found, f"refs/heads/{base}" if is_branch else found.base
+
+
+def _refuse_uncommitted(repository: Repository, word: str) -> None:
+    """A command that is named by a path in the worktree is in a commit, or it is not there."""
+    if "/" not in word or word.startswith("/"):
+        return
+    path = posixpath.normpath(word)
+    if path.startswith("../"):
+        said = f"{word} leads out of the worktree that it is run in"
+        raise GitRefused(f"{said}; name it by its whole path")
+    words = ("cat-file", "-e", f"{repository.base}:{path}")
+    if repository.git.run(*words, allowed=(0, 1, 128)).returncode:
+        said = f"{word} is not in commit {repository.base[:12]}, and so not in a worktree"
+        raise GitRefused(f"{said}; commit it, or name it by its whole path")
 
 
 def _is_branch(git: Git, name: str) -> bool:

@@ -3,9 +3,7 @@
 import os
 import secrets
 import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from ....contracts import limits
 from .. import known_ids
 from ..options import GRACE, TTL, acting, context, evidence
 from ..session import LeaveCommand, Session, common, print_json
+from ..signals import passed_signals
 from ..worktree_options import leg_settings, worktree_options
 from .spend import capped, set_budgets
 
@@ -115,7 +114,7 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
         raise click.UsageError("--lease-id and --fence belong together")
     if options["worktrees"] and family != "issue":
         raise click.UsageError("--worktree is for issues")
-    leg = leg_settings(session, options, record_on_stdin=options["record_on_stdin"])
+    leg = leg_settings(session, options, command[0], record_on_stdin=options["record_on_stdin"])
     set_budgets(session, f"{family}/{name}", options)
     task = runner.Task(
         name=name,
@@ -132,7 +131,7 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
         grace_ms=options["grace"] * 1000,
         has_worktree=leg is not None,
     )
-    with _signals() as wake, closing(runner.keeper()):
+    with passed_signals() as wake, closing(runner.keeper()):
         outcome = runner.Runner(
             task,
             _asking(session, context(options)),
@@ -188,27 +187,6 @@ def _require_command(session: Session, word: str) -> None:
     words = f"{word}: {'cannot be executed' if exists else 'no such command'}; nothing was claimed"
     code = 126 if exists else 127
     session.refuse(code, None, words, outcome="not_started", exitCode=code)
-
-
-@contextmanager
-def _signals() -> Iterator[int]:
-    """A descriptor with the numbers of signals that are to be passed on; they do nothing else."""
-    wake, sink = os.pipe()
-    for each in (wake, sink):
-        os.set_blocking(each, False)
-    before = {number: signal.getsignal(number) for number in runner.PASSED_ON}
-    older = signal.set_wakeup_fd(sink, warn_on_full_buffer=False)
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # `nohup` asked for that
-            signal.signal(number, lambda *_: None)
-    try:
-        yield wake
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(older)
-        os.close(wake)
-        os.close(sink)
 
 
 def _fill_standard_streams() -> None:

@@ -59,7 +59,8 @@ def status(session: Session) -> None:
         lines.append(f"  and {more} more: `understudy issue list --type escalation`")
     for name, term in tree_text.terms(found):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}"
-        lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}")
+        where = f", on {term['branch']}" if "branch" in term else ""
+        lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}{where}")
     lines += [f"  {line}" for line in tree_text.rests(found)]
     waits = [each["id"] for each in waiting]
     session.accept("\n".join(lines), **found, waitsForPerson=waits, pauses=pauses)

@@ -215,7 +215,8 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
     if options["job_files"] is not None and not options["specs"]:
         raise click.UsageError("--job-files is for trees with --specs")
     timeout = options["job_timeout"]
-    leg = leg_settings(session, options)
+    word = trees.first_word(options["command"] or "")
+    leg = leg_settings(session, options, word)
     if leg is not None and not argv:
         raise click.UsageError("--worktrees is for trees with --exec or --handler")
     try:

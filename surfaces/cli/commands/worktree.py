@@ -19,6 +19,9 @@ _REFUSED = "git_refused"
 _PATHS_MAX = 16  # of a worktree, for people
 
 issue_id = click.argument("issue_id", metavar="ISSUE", shell_complete=known_ids.issues)
+own_issue_id = click.argument(
+    "issue_id", metavar="[ISSUE]", envvar="UNDERSTUDY_ISSUE", shell_complete=known_ids.issues
+)
 
 
 @click.group()
@@ -88,7 +91,7 @@ def prune(session: Session, *, dry_run: bool) -> None:
 
 
 @worktree.command()
-@issue_id
+@own_issue_id
 @click.option("--fence", type=click.IntRange(min=1), help="Of the worktree.  [the newest]")
 @click.option("--left", type=click.IntRange(min=1), help="Of who left it.  [the newest but it]")
 @common
@@ -96,7 +99,8 @@ def adopt(session: Session, issue_id: str, fence: int | None, left: int | None) 
     """Bring what an earlier holder of ISSUE left into the worktree of its holder.
 
     The worktree must have no changes yet. What was left is merged into it, and not committed. Where
-    it does not merge, nothing is changed.
+    it does not merge, nothing is changed. A command that works under a lease adopts for its own
+    issue, unless another is named.
     """
     with _git_may_refuse(session):
         place = _repository(session)

@@ -50,6 +50,11 @@ class GlueWorld:
     def status(self, issue_id: str) -> str:
         return str(self.accepted("issue.show", id=issue_id)["issue"]["status"])
 
+    def handover(self, issue_id: str) -> str:
+        """What the next holder of an issue is told."""
+        shown = self.accepted("issue.show", id=issue_id)
+        return str(shown["issue"]["handover"]["checkpoint"]["summary"])
+
     def shown(self, target: str = "main") -> Answer:
         return self.accepted("descent.show", target=target)
 

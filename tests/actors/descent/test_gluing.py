@@ -112,7 +112,7 @@ def test_what_conflicts_goes_back_with_the_paths_and_the_lines(world: GlueWorld)
     assert (found["section"], found["kind"], found["end"]) == (second, "conflict", "return")
     assert (found["paths"], found["others"]) == (["a.txt"], [first])
     assert world.status("second") == "open"
-    told = world.accepted("issue.show", id="second")["issue"]["handover"]["summary"]
+    told = world.handover("second")
     for words in ("a.txt (content)", first, "UNO", f"refs/understudy/section/{second}", "Next:"):
         assert words in told
     assert world.file("a.txt") == "ONE\ntwo\nthree"
@@ -149,7 +149,7 @@ def test_sections_that_pass_alone_and_fail_together_conflict_in_meaning(world: G
     assert (found["section"], found["kind"], found["check"]) == (right, "meaning", "tests")
     assert found["others"] == [left]
     assert found["witness"].startswith("ciwitness://required/")
-    told = world.accepted("issue.show", id="right")["issue"]["handover"]["summary"]
+    told = world.handover("right")
     assert "check `tests` does not pass" in told
     assert "looked" in told
     assert not list((world.state_dir / "worktrees" / ".glue").rglob("*.txt"))

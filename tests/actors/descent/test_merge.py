@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,16 +13,16 @@ from tests.actors.descent.sandbox import WHO, Sandbox, lines
 from understudy.actors.descent.git import Git, GitRefused
 from understudy.actors.descent.merge import (
     Conflict,
-    Identity,
     Merged,
     MergeOrder,
+    Signature,
     chain,
     merge_commit,
     worded,
 )
 from understudy.actors.descent.overlap import SectionCommit
 
-WHO_GLUES = Identity("understudy", "glue@understudy.invalid")
+WHO_GLUES = Signature("understudy", "glue@understudy.invalid")
 STAMP_MS = 1_700_000_000_999
 
 
@@ -158,7 +159,7 @@ def test_an_identity_that_git_would_mend_is_refused(box: Sandbox, name: str, sta
     base = box.commit({})
     with pytest.raises(GitRefused):
         merge_commit(
-            box.git, base, base, message="m", stamp_ms=stamp_ms, author=Identity(name, "a@b")
+            box.git, base, base, message="m", stamp_ms=stamp_ms, author=Signature(name, "a@b")
         )
 
 
@@ -179,7 +180,7 @@ EDITS = st.dictionaries(
 )
 @given(st.lists(EDITS, min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_a_chain_is_what_git_merges_one_by_one(
-    tmp_path_factory: pytest.TempPathFactory, edits: list[dict], random: object
+    tmp_path_factory: pytest.TempPathFactory, edits: list[dict], random: Random
 ) -> None:
     """The same trees and the same conflicts as `git merge` in a clone; arrival does not matter."""
     folder = tmp_path_factory.mktemp("chain")
@@ -199,7 +200,7 @@ def test_a_chain_is_what_git_merges_one_by_one(
     # Sections that arrive in another order, from elsewhere, and are put in this one.
     there = Sandbox(folder / "there")
     arrived = list(range(len(sections)))
-    random.shuffle(arrived)  # type: ignore[attr-defined]
+    random.shuffle(arrived)
     for number in arrived:
         there.git.run("fetch", "-q", box.folder, f"section-{number}")
     assert glue(there.git, base, sections) == outcomes

@@ -30,7 +30,7 @@ BASE: Changes = {
     "image": b"\0\1\2",
     "module": ("160000", b"0" * 39 + b"1"),
     b"new\nline": lines((0, "newline")),
-    b"caf\xe9": lines((0, "latin")),
+    b"\xe9t\xe9": lines((0, "latin")),
 }
 CASES: dict[str, tuple[Changes, Changes, Agreement, dict[str, str]]] = {
     "nothing in common": (
@@ -94,7 +94,8 @@ CASES: dict[str, tuple[Changes, Changes, Agreement, dict[str, str]]] = {
         Agreement.CONFLICT, {'"new\\012line"': "content"},
     ),
     "a name in another encoding": (
-        {b"caf\xe9": b"l"}, {b"caf\xe9": b"r"}, Agreement.CONFLICT, {'"caf\\351"': "content"},
+        {b"\xe9t\xe9": b"l"}, {b"\xe9t\xe9": b"r"},
+        Agreement.CONFLICT, {'"\\351t\\351"': "content"},
     ),
     "an empty section": ({}, {"file": b"r"}, Agreement.AGREE, {}),
 }  # fmt: skip
@@ -178,6 +179,22 @@ def test_histories_without_a_common_commit_are_compared_all_the_same(box: Sandbo
     (clash,) = overlap(box.git, one, two).clashes
     assert clash.kind == "add/add"
     assert overlap(box.git, one, box.commit({"n": b""})).verdict == Agreement.AGREE
+
+
+def test_sections_on_several_bases_meet_in_their_order(box: Sandbox) -> None:
+    first = box.commit(BASE)
+    later = box.commit({"other": b"moved on"}, first)
+    sections = [
+        box.section(later, {"file": lines((5, "a"))}),
+        box.section(first, {"file": lines((5, "b"))}),
+        box.section(later, {"file": lines((18, "c"))}),
+        box.section(first, {"n": b""}),
+    ]
+    a, b, c, _ = (each.commit for each in sections)
+    found = [(each.left, each.right, each.verdict) for each in overlaps(box.git, sections)]
+    assert found == [
+        (a, b, Agreement.CONFLICT), (a, c, Agreement.MERGE), (b, c, Agreement.MERGE),
+    ]  # fmt: skip
 
 
 def test_a_look_leaves_nothing_behind(box: Sandbox) -> None:

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,20 @@ def test_an_odd_id_has_a_worktree_as_well(place: Place, issue_id: str) -> None:
     assert [each.issue_id for each in worktree.asides(place.survey(), issue_id)] == [issue_id]
 
 
+def test_many_worktrees_are_made_and_removed_at_once(place: Place) -> None:
+    found = place.survey()
+
+    def life(number: int) -> str | None:
+        tree = create(found, f"us-{number}", number, found.base)
+        (tree.path / f"f{number}").write_text("x")
+        return remove(tree)
+
+    with ThreadPoolExecutor(8) as pool:
+        refs = list(pool.map(life, range(1, 33)))
+    assert refs == [names.aside_ref(f"us-{number}", number) for number in range(1, 33)]
+    assert place.git("worktree", "list", "--porcelain").count("worktree ") == 1
+
+
 def test_worktrees_are_listed_by_issue_and_fence(place: Place, tmp_path: Path) -> None:
     trees = [made(place, "b", 2), made(place, "a", 10), made(place, "a", 9)]
     place.git("worktree", "add", "--quiet", "-b", "side", tmp_path / "side")
@@ -335,6 +350,26 @@ def test_a_removed_worktree_leaves_only_what_was_set_aside(place: Place) -> None
     assert place.git("branch", "--list", "understudy/*") == ""
     assert place.git("worktree", "list", "--porcelain").count("worktree ") == 1
     assert worktree.list_worktrees(place.survey()) == []
+
+
+def test_a_remover_that_is_killed_is_not_taken_for_a_command_that_deletes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = made(place)
+    (tree.path / "three").write_text("3\n")
+
+    def killed(*_: object) -> None:
+        (tree.path / "one").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(worktree, "_forget", killed)
+        with pytest.raises(KeyboardInterrupt):
+            remove(tree)
+    (half,) = worktree.list_worktrees(place.survey())
+    files = kept(place, remove(half))
+    assert (files["one"], files["three"]) == ("1", "3")
+    assert not tree.path.exists()
 
 
 def test_a_section_is_kept_by_its_own_ref(place: Place) -> None:
