@@ -1,6 +1,7 @@
 """Options for worktrees, and what they come to in the repository that the command is called in."""
 
 import posixpath
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,30 @@ import click
 from ...actors.descent.git import Git, GitRefused
 from ...actors.descent.leg import LegSettings
 from ...actors.descent.repository import Repository, locate, survey, warnings
-from ...contracts import Exit, path_problem
+from ...contracts import Exit, limits, path_problem
 from .options import stack
 from .session import Session
 
-_NEEDING = ("base", "into", "setup", "sparse", "submodules")
+_NEEDING = (
+    "base", "into", "setup", "sparse", "submodules", "speculate", "glue_exec", "on_obstruction",
+)  # fmt: skip
+
+glue_options = stack(
+    click.option(
+        "--speculate",
+        type=click.IntRange(1, limits.GLUE_SECTIONS_MAX),
+        metavar="N",
+        help="Check the next N merges side by side.  [1]",
+    ),
+    click.option(
+        "--glue-exec", metavar="CMD", help="Run this in place of moving the branch: pull requests."
+    ),
+    click.option(
+        "--on-obstruction",
+        type=click.Choice(["return", "file", "stop"]),
+        help="What does not merge goes back, is filed as an issue, or is blocked.  [return]",
+    ),
+)
 
 
 def worktree_options(flag: str) -> Callable[..., Any]:
@@ -52,7 +72,7 @@ def leg_settings(
     `word` is what is run in them, as far as that is known.
     """
     if not options["worktrees"]:
-        given = [name for name in _NEEDING if options[name]]
+        given = [name.replace("_", "-") for name in _NEEDING if options.get(name)]
         if given:
             raise click.UsageError(f"--{given[0]} is for work in worktrees, and none are asked for")
         return None
@@ -73,6 +93,17 @@ def leg_settings(
         submodules=options["submodules"],
         record_on_stdin=record_on_stdin,
     )
+
+
+def gluer_words(session: Session, leg: LegSettings, options: dict[str, Any]) -> tuple[str, ...]:
+    """The gluer that a tree looks after."""
+    words = [sys.executable, "-m", "understudy", "descent", "glue", "--follow", "--tree"]
+    words += ["--state-dir", str(session.state_dir.absolute())]
+    words += ["--cwd", leg.folder, "--into", leg.target]
+    for name in ("speculate", "glue_exec", "on_obstruction"):
+        if options[name] is not None:
+            words += [f"--{name.replace('_', '-')}", str(options[name])]
+    return tuple(words)
 
 
 def _surveyed(session: Session, options: dict[str, Any]) -> tuple[Repository, str | None]:

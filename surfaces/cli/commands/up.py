@@ -25,7 +25,7 @@ from ..options import FILE, GRACE, TTL, acting, journal, pauses, seconds
 from ..session import LeaveCommand, Session, common, print_json
 from ..tree_log import TreeLog
 from ..until_done import Outlook, is_done, tally_text
-from ..worktree_options import leg_settings, worktree_options
+from ..worktree_options import glue_options, gluer_words, leg_settings, worktree_options
 from .mcp import tree_policy, web
 from .running import list_pauses
 from .spend import capped, set_budgets
@@ -57,6 +57,7 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     help="From SIGTERM to SIGKILL; at most a third of the lease.",
 )
 @worktree_options("--worktrees")
+@glue_options
 @click.option("--job-timeout", type=seconds("1s"), help="How long one attempt may take.")
 @click.option("--attempts", type=click.IntRange(1), help="At most, for an issue.  [by the policy]")
 @click.option(
@@ -158,11 +159,12 @@ def up(session: Session, **options: Any) -> None:
 
     With --worktrees the command starts in a git worktree of its own, on a branch of its own, and
     finds both in UNDERSTUDY_WORKTREE and _BRANCH, and the commit it begins from in _BASE. When it
-    ends with 0, all that it changed is committed and checked, and waits as a *section* to be merged
-    into --into, in the order of arrival; the issue is closed when it is. After any other end what
-    it changed is kept under a ref, and the next worker on the issue is told of it as `asides` on
-    its standard input; `understudy worktree adopt` brings it in. Nothing is ever merged into your
-    working tree without a commit, and nothing that is not committed is deleted.
+    ends with 0, all that it changed is committed and checked, and waits as a *section*. The tree
+    merges sections into the branch --into, one after the other, runs the required checks on each
+    result, and closes the issue. What does not merge goes back to a worker, which is told why as
+    `obstruction` on its standard input. After any other end what was changed is kept under a ref,
+    and the next worker on the issue is told of it as `asides`; `understudy worktree adopt` brings
+    it in. Nothing that is not committed is deleted.
 
     \b
       understudy up --workers 8 --worktrees --setup 'npm ci' --exec 'my-agent'
@@ -243,7 +245,7 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             policy=_retry_policy(options),
             hooks=tuple(_hooks(options)),
             leg=leg.words() if leg else (),
-            cwd=Path(leg.folder) if leg else Path.cwd(),
+            gluer=gluer_words(session, leg, options) if leg else (),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -396,6 +398,7 @@ def _labour_of(plan: Plan) -> str:
         kinds = " ".join(kind or "*" for kind, _ in plan.kinds.handlers)
         words.append(f"{_workers(settings.slots)} for jobs as {settings.name}: {kinds}")
     words = words or ["no workers"]
+    words += ["a worktree for each"] if plan.leg else []
     words += ["agents on mcp.sock"] if plan.door else []
     words += [f"job files in {plan.job_files}"] if plan.job_files else []
     words += ["schedules"] if plan.schedules else []
