@@ -16,9 +16,7 @@ _WAYS = {SERIAL: 1, SPECULATE: 4}
 _CHECK = ("sleep", "1")
 
 
-def measure(
-    folder: Path, sections: int, rounds: int, progress: Progress
-) -> dict[str, list[float]]:
+def measure(folder: Path, sections: int, rounds: int, progress: Progress) -> dict[str, list[float]]:
     """Seconds for all sections, a figure a round."""
     found: dict[str, list[float]] = {name: [] for name in _WAYS}
     for number in range(rounds):

@@ -3,4 +3,17 @@
 Entered through its modules; git is asked through `git.py` alone.
 """
 
-__all__ = ["commit", "git", "names", "repository", "worktree"]
+__all__ = [
+    "branch",
+    "checkout",
+    "commit",
+    "git",
+    "glue_program",
+    "gluer",
+    "gluing",
+    "leg",
+    "meeting",
+    "names",
+    "repository",
+    "worktree",
+]

@@ -80,7 +80,8 @@ def _asking(state_dir: Path, boundary: str | None) -> Any:
 
 
 def _tell(words: str) -> None:
-    print(f"glue: {words}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"glue: {words}\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":

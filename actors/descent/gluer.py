@@ -60,6 +60,11 @@ class Gluer:
             return False
         return "pending" in shown["glue"] or bool(ready(shown))
 
+    def is_free(self) -> bool:
+        """Whether no other gluer holds the branch; a claim would only be refused."""
+        shown = self.ask("descent.show", {"target": self.target})
+        return bool(shown.get("glue", {}).get("lease", {}).get("state") != "active")
+
     def run(self) -> PassEnd:
         """One pass, if the branch is free."""
         with tempfile.TemporaryDirectory(prefix="understudy-glue-") as folder:

@@ -21,6 +21,7 @@ G3  A merge commit follows from the section and the commit it is merged onto. It
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,20 +29,22 @@ from typing import Any, Final
 
 import orjson
 
-from ...authority.journal.failpoint import failpoint
-from ...contracts import Exit, limits, rfc3339
+from ...authority.journal import failpoint as failpoints
+from ...contracts import Exit, Reason, limits, rfc3339
 from . import branch
 from .checkout import Checkout, Dirty
 from .git import MERGE_TREE, Git, GitRefused, version
-from .glue_desk import Answer, GlueDesk
+from .glue_desk import Answer, GlueDesk, GlueRefused
 from .meeting import Meetings, SectionView, batches
-from .merge import Conflict, Signature, Merged, merge_commit, worded
+from .merge import Conflict, Merged, Signature, merge_commit, worded
 from .obstacle import SECTION_TRAILER, End, Obstacle, obstruct
 from .rehearsal import CheckStage, FailedCheck, MergePrefix
 
 AUTHOR: Final = Signature("understudy", "understudy@localhost")
 LATER: Final = int(Exit.TRY_LATER)  # what a team's own command ends with to be asked again
 _OVER: Final = ("closed", "blocked", "cancelled")  # of issues that no section will come from
+_STALE: Final = (Reason.SECTION_NOT_OPEN.wire, Reason.GLUE_OUT_OF_ORDER.wire)
+_STALE_MAX: Final = 8  # times in a row
 _OUTPUT_MAX: Final = 600  # bytes of a command's words in a text
 
 
@@ -76,7 +79,7 @@ class GlueReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _WindowMember:
     """A section in a window, and the commit that has it and all before it."""
 
     section: SectionView
@@ -117,12 +120,16 @@ class GluePass:
         self._meetings.learn(shown["overlaps"], branch.head(self._git, self._target))
         has_policy = self._stage.has_policy()
         size = max(1, self._settings.speculate) if has_policy else limits.GLUE_SECTIONS_MAX
-        while True:
-            shown = self._desk.look()
-            queue = ready(shown)
-            if not queue:
-                break
-            self._step(shown, queue, min(size, limits.GLUE_SECTIONS_MAX))
+        tries = 0
+        while queue := ready(shown := self._desk.look()):
+            try:
+                self._step(shown, queue, min(size, limits.GLUE_SECTIONS_MAX))
+                tries = 0
+            except GlueRefused as error:
+                tries += 1
+                if error.failure not in _STALE or tries == _STALE_MAX:
+                    raise
+                # A person took a section away, or brought one, while it was merged: look again.
         self.report.head = branch.head(self._git, self._target)
         return self.report
 
@@ -168,8 +175,7 @@ class GluePass:
         is_moved = self._check_head(shown["glue"].get("head", ""), head)
         if not self._settings.command:
             self._refuse_dirty(head)
-        for each in batches(self._meetings.fresh(self._git, head, shown["sections"])):
-            self._desk.act("descent.overlap", overlaps=each)
+        self._record_overlaps(head, shown["sections"])
         members, conflict = self._window(head, queue[:size])
         if not members:
             assert conflict is not None
@@ -189,6 +195,16 @@ class GluePass:
         alone = MergePrefix(members[count].section_id, onto, members[count].merged.commit)
         self._refuse_broken(alone, failed)
         self._obstruct(Obstacle(members[count].section, onto, failed, rehearsed[count].witness))
+
+    def _record_overlaps(self, head: str, waiting: Sequence[SectionView]) -> None:
+        """For people; what is glued does not hang on it."""
+        try:
+            for each in batches(self._meetings.fresh(self._git, head, waiting)):
+                self._desk.act("descent.overlap", overlaps=each)
+        except GlueRefused as error:
+            if error.failure != Reason.OVERLAPS_FULL.wire:
+                raise
+            self._note(str(error))
 
     def _check_head(self, known: str, head: str) -> bool:
         """Whether the branch is elsewhere than the last glue left it; a rewritten one is refused
@@ -220,17 +236,17 @@ class GluePass:
 
     def _window(
         self, head: str, queue: Sequence[SectionView]
-    ) -> tuple[list[_Member], Conflict | None]:
+    ) -> tuple[list[_WindowMember], Conflict | None]:
         """The next sections merged one upon the other, up to the first that does not merge."""
-        members: list[_Member] = []
+        members: list[_WindowMember] = []
         onto = head
         for section in queue:
-            failpoint("glue.merging")
+            failpoints.failpoint("glue.merging")
             merged = self._merged(onto, section)
-            failpoint("glue.merged")
+            failpoints.failpoint("glue.merged")
             if isinstance(merged, Conflict):
                 return members, merged
-            members.append(_Member(section, merged))
+            members.append(_WindowMember(section, merged))
             onto = merged.commit
         return members, None
 
@@ -281,11 +297,13 @@ class GluePass:
 
     # --- what fits ------------------------------------------------------------------------------
 
-    def _glue(self, old: str, members: Sequence[_Member], witness: str, *, is_moved: bool) -> None:
+    def _glue(
+        self, old: str, members: Sequence[_WindowMember], witness: str, *, is_moved: bool
+    ) -> None:
         new, tree = members[-1].merged.commit, members[-1].merged.tree
         ids = [each.section_id for each in members]
         branch.keep(self._git, self._target, self._fence, new)
-        failpoint("glue.asking")
+        failpoints.failpoint("glue.asking")
         self._desk.act(
             "descent.glue",
             sections=ids,
@@ -296,7 +314,7 @@ class GluePass:
             byCommand=bool(self._settings.command),
             witness=witness,
         )
-        failpoint("glue.authorized")
+        failpoints.failpoint("glue.authorized")
         if self._settings.command:
             self._hand_over(old, new, members)
             self._sealed(ids, branch.head(self._git, self._target), old)
@@ -315,7 +333,7 @@ class GluePass:
 
     def _move(self, old: str, new: str, ids: Sequence[str]) -> None:
         """Move it, or say that it will not move and why not."""
-        failpoint("glue.moving")
+        failpoints.failpoint("glue.moving")
         try:
             branch.move(self._git, self._target, self._fence, old, new)
         except (branch.Deposed, branch.Moved):
@@ -326,7 +344,7 @@ class GluePass:
         except GitRefused as error:
             self._sealed(ids, None, old)
             raise GlueStopped(str(error)) from None
-        failpoint("glue.moved")
+        failpoints.failpoint("glue.moved")
 
     def _sealed(self, ids: Sequence[str], head: str | None, old: str) -> None:
         """Say where the branch is now; without that, that it did not move, and will not.
@@ -334,32 +352,34 @@ class GluePass:
         What is void leaves the branch at `old` in the record: if it was moved by hand meanwhile,
         that is found out, and said, like any other time.
         """
-        failpoint("glue.sealing")
+        failpoints.failpoint("glue.sealing")
         self._desk.act("descent.seal", result="void" if head is None else "moved", head=head or old)
-        failpoint("glue.sealed")
+        failpoints.failpoint("glue.sealed")
         if head is not None:
             self.report.glued += ids
             self._tell(f"{self._target} is at {head[:12]}, with {', '.join(ids)}")
 
-    def _hand_over(self, old: str, new: str, members: Sequence[_Member]) -> None:
+    def _hand_over(self, old: str, new: str, members: Sequence[_WindowMember]) -> None:
         """Have the team's own command do it; whatever it says, the glue is settled."""
         ids = [each.section_id for each in members]
         listed = orjson.dumps([dict(each.section) for each in members])
         known = {"UNDERSTUDY_OLD": old, "UNDERSTUDY_NEW": new}
         known |= {"UNDERSTUDY_SECTIONS": listed.decode(), "UNDERSTUDY_FENCE": str(self._fence)}
-        ran = subprocess.run(  # noqa: S603 - the operator's own words
-            ["/bin/sh", "-c", self._settings.command],
-            cwd=self._git.folder,
-            env=dict(os.environ) | known,
-            input=listed + b"\n",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        with tempfile.TemporaryFile() as output:
+            ran = subprocess.run(  # noqa: S603 - the operator's own words
+                ["/bin/sh", "-c", self._settings.command],
+                cwd=self._git.folder,
+                env=dict(os.environ) | known,
+                input=listed + b"\n",
+                stdout=output,
+                stderr=output,
+                check=False,
+            )
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_MAX))
+            said = output.read().decode(errors="replace").strip()
         if ran.returncode == 0:
             return
         self._sealed(ids, None, old)
-        said = ran.stdout[-_OUTPUT_MAX:].decode(errors="replace").strip()
         tail = f" The last of its output:\n{said}" if said else ""
         if ran.returncode == LATER:
             raise GlueLater(f"the glue command asks to be run later (exit {LATER}).{tail}")

@@ -27,8 +27,7 @@ from typing import Any, Final
 
 import orjson
 
-from ...authority import Unavailable
-from ...authority.service.open import open_authority
+from ...authority import Unavailable, open_authority
 from ...contracts import Exit, Reason, canonical, ends_lease, limits
 from ..leasing.work_kind import WORK, HeldLease
 from ..process.guard import descendants

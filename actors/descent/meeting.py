@@ -89,7 +89,7 @@ def _record(
         return found | ({"tree": tree} if tree else {})
     found["verdict"] = merged.verdict.value
     if merged.verdict is Agreement.CONFLICT:
-        paths = dict.fromkeys(each.path for each in merged.clashes)
+        paths = dict.fromkeys(each.path[: limits.REF_LENGTH_MAX] for each in merged.clashes)
         return found | {"paths": list(paths)[: limits.OVERLAP_PATHS_MAX]}
     return found | ({"tree": merged.tree} if merged.tree else {})
 

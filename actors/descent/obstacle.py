@@ -41,7 +41,8 @@ class Obstacle:
     def paths(self) -> tuple[str, ...]:
         if not isinstance(self.what, Conflict):
             return ()
-        return tuple(dict.fromkeys(each.path for each in self.what.clashes))
+        paths = (each.path[: limits.REF_LENGTH_MAX] for each in self.what.clashes)
+        return tuple(dict.fromkeys(paths))
 
 
 def obstruct(desk: GlueDesk, git: Git, obstacle: Obstacle, wanted: End) -> dict[str, Any]:
@@ -106,7 +107,8 @@ def summary(target: str, obstacle: Obstacle, others: Sequence[str]) -> str:
     steps += f"is now, `git merge {kept}`, settle what is named above, and finish as before."
     room = limits.SUMMARY_LENGTH_MAX - sum(map(len, head)) - len(steps) - 8
     lines = [*head, detail[: max(0, min(room, _HUNKS_LENGTH_MAX))], steps]
-    return "\n".join(line for line in lines if line)[: limits.SUMMARY_LENGTH_MAX]
+    text = "\n".join(line for line in lines if line)[: limits.SUMMARY_LENGTH_MAX]
+    return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
 
 
 def _what(target: str, obstacle: Obstacle) -> tuple[str, str]:

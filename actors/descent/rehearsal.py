@@ -61,7 +61,7 @@ class Rehearsed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PathsPart:
     """Some changed paths, and the ids of the checks that they require."""
 
     paths: tuple[str, ...]
@@ -73,7 +73,7 @@ class _Required:
     """What a prefix requires: the checks to run, and which part of its paths asks for which."""
 
     checks: tuple[Mapping[str, Any], ...] = ()
-    parts: tuple[_Part, ...] = ()
+    parts: tuple[_PathsPart, ...] = ()
 
 
 class CheckStage:
@@ -146,7 +146,7 @@ class CheckStage:
         said = self._git.run(*words, prefix.old, prefix.new).stdout
         paths = sorted(spelled(each) for each in said.split(b"\0") if each)
         found: dict[str, Mapping[str, Any]] = {}
-        parts: list[_Part] = []
+        parts: list[_PathsPart] = []
         for at in range(0, len(paths), limits.CHANGED_PATHS_MAX):
             some = tuple(paths[at : at + limits.CHANGED_PATHS_MAX])
             answer = self._desk.read("required.projection", changedPaths=list(some))
@@ -154,7 +154,7 @@ class CheckStage:
                 return _Required()
             if answer["result"] != "accepted":
                 raise GlueRefused(answer["failureClasses"][0], answer["diagnostic"])
-            parts.append(_Part(some, tuple(each["checkId"] for each in answer["checks"])))
+            parts.append(_PathsPart(some, tuple(each["checkId"] for each in answer["checks"])))
             found |= {each["checkId"]: each for each in answer["checks"]}
         return _Required(tuple(found.values()), tuple(parts))
 

@@ -110,13 +110,14 @@ def create(
     found = find(repository, issue_id, fence)
     if found is not None and found.is_whole:
         return found
-    commit = repository.git.commit(base)
-    if commit is None:
+    commit = base if base == repository.base else repository.git.commit(base)
+    if not commit:
         raise GitRefused(f"there is no commit `{base}` in {repository.top}; name another base")
     branch = names.branch(issue_id, fence)
     planned = Worktree(repository, issue_id, fence, path, branch, commit, None)
     _make_place(planned)
-    _clear(found or planned)
+    if found or path.exists() or repository.git.commit(f"refs/heads/{branch}"):
+        _clear(found or planned)
     _write_record(planned)
     made = _made(planned, sparse)
     _write_record(made)

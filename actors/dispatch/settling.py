@@ -20,6 +20,7 @@ _UNPROVEN = frozenset(
         Reason.JOB_ARTIFACT_INVALID,
         Reason.JOB_NOTHING_QUARANTINED,
         Reason.JOB_SNAPSHOT_MISSING,
+        Reason.DESCENT_PAYLOAD_INVALID,
         Reason.SECTION_OUT_OF_SCOPE,
         Reason.SECTION_TARGET_OTHER,
     )
@@ -107,7 +108,9 @@ class Settling:
         if term.steps.popleft() is EndStep.CLOSE:
             self.tally["done"] += 1
             self._breaker.works(term.lease)
-            self._tell_end(term, "done", f"attempt {term.tries}")
+            has_section = term.artifacts and term.lease.family == "issue"
+            more = ", and its section waits to be glued" if has_section else ""
+            self._tell_end(term, "done", f"attempt {term.tries}{more}")
         self._next_step(term)
 
     def _next_step(self, term: Assignment) -> None:

@@ -8,8 +8,8 @@ the glue of a branch.
     give back  issue.lease_release  job.yield     spec.release     dispatch.release   glue.release
     look       issue.show           job.show      spec.show        job.show           descent.show
 
-A dispatch is one of a job. A claim that shows a lease asks for more time. A `WorkKind` is one column of the table: it builds
-requests and reads answers, and sends nothing.
+A dispatch is one of a job. A claim that shows a lease asks for more time. A `WorkKind` is one
+column of the table: it builds requests and reads answers, and sends nothing.
 """
 
 from collections.abc import Mapping, Sequence

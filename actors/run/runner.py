@@ -38,7 +38,7 @@ from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
 from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
 from .attempts import Attempt, begun, check_logs, write_record
 from .section_file import VARIABLE as SECTION_VARIABLE
-from .section_file import read_report
+from .section_file import LegReport, read_report
 from .spending import VARIABLE as SPEND_VARIABLE
 from .spending import SpendFile, spend_members
 
@@ -62,6 +62,7 @@ _UNFIT = frozenset(
         Reason.JOB_ARTIFACT_INVALID,
         Reason.JOB_COORDINATOR_REQUIRED,
         Reason.JOB_KIND_NOT_PERMITTED,
+        Reason.DESCENT_PAYLOAD_INVALID,
         Reason.SECTION_OUT_OF_SCOPE,
         Reason.SECTION_TARGET_OTHER,
     )
@@ -384,17 +385,23 @@ class Runner:
 
     def _completed(self, ended: Ended) -> Outcome:
         """It has done its work, if what it says of its results can be read."""
+        if self._section is not None:
+            return self._completed_by(read_report(self._section), ended)
         try:
             path = self._artifacts
             produced = members(read_artifacts(path, self._holding.lease.name)) if path else []
         except ArtifactsInvalid as error:
             return self._unfit(Reason.JOB_ARTIFACT_INVALID.wire, ended, str(error))
-        if self._section is not None:
-            left = read_report(self._section)
-            if left.unsound:
-                return self._unfit(Reason.DESCENT_PAYLOAD_INVALID.wire, ended, left.unsound)
-            produced = [dict(left.section)] if left.section else []
         return self._end("completed", 0, ended, produced=produced)
+
+    def _completed_by(self, left: LegReport, ended: Ended) -> Outcome:
+        """Its leg has made a section, or nothing was changed."""
+        if left.unsound:
+            return self._unfit(Reason.DESCENT_PAYLOAD_INVALID.wire, ended, left.unsound)
+        if left.section is None:
+            return self._end("completed", 0, ended)
+        words = "its section waits for `understudy descent glue`"
+        return self._end("completed", 0, ended, words, produced=[dict(left.section)])
 
     def _unfit(self, failure: str, ended: Ended | None, words: str) -> Outcome:
         """Done, and not to be completed like that: handed back with the reason why."""

@@ -10,6 +10,7 @@
       chain_runner       makes the jobs of specs, when that is asked for
       job_dispatcher     writes the files of jobs that are free to run
       scheduler          makes what schedules say, when that is asked for
+      gluer              merges what workers leave, when each has a worktree
 
 `launcher` starts it and stops it, `control` talks to one that runs elsewhere. Names are imported
 when they are first used: the launcher takes a while, and `understudy status` does without.

@@ -14,11 +14,13 @@ import random
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...contracts import Exit
 from ..descent import names
+from ..descent.git import GitRefused
 from ..dispatch import orders
 from ..dispatch.dispatcher import Dispatcher
 from ..dispatch.issue_calls import Clerk
@@ -380,8 +382,10 @@ class LeaseDispatcher(GenServer):
 
     def _place_of(self, name: str, fence: int) -> dict[str, str]:
         """The branch that is worked on, where each lease has a worktree."""
-        has_worktree = self._plan.leg and self.subject == "issue"
-        return {"branch": names.branch(name, fence)} if has_worktree else {}
+        if self._plan.leg and self.subject == "issue":
+            with suppress(GitRefused):  # an id that no branch can be named after
+                return {"branch": names.branch(name, fence)}
+        return {}
 
     def _pid_of(self, name: str) -> int | None:
         """Of the command that works under this name."""

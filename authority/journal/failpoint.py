@@ -1,7 +1,8 @@
 """Places where a test may end the process, to prove that a crash there loses nothing.
 
 `UNDERSTUDY_FAILPOINT=append.written:3` kills the process with SIGKILL when it comes to that place
-for the third time; with `:stop` behind it the process is frozen with SIGSTOP instead. Without the variable a failpoint is one look into an empty dictionary.
+for the third time; with `:stop` behind it the process is frozen with SIGSTOP instead. Without the
+variable a failpoint is one look into an empty dictionary.
 """
 
 import os

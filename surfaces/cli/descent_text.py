@@ -1,4 +1,4 @@
-"""Sections, covers and what is in their way, as lines of text: for `descent`, `status` and `top`."""
+"""Sections, covers and what is in their way, as lines of text: for `descent` and `status`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,7 +45,9 @@ def status(shown: Shown) -> str:
         lines.append(f"{place:>3}  {_section_line(shown, each)}")
     for cover in shown["covers"]:
         members = ", ".join(_member(each) for each in cover["members"])
-        lines.append(f"cover {cover['coverId']} into {cover['target']}: {cover['state']}: {members}")
+        lines.append(
+            f"cover {cover['coverId']} into {cover['target']}: {cover['state']}: {members}"
+        )
     return "\n".join([*lines, summary(counts(shown))])
 
 
@@ -59,7 +61,9 @@ def overlaps(sections: Sequence[str], records: Sequence[Mapping[str, Any]], targ
     lines = [f"{'':>3}  {'':<{width}}  {target}  {head}"]
     for place, one in enumerate(sections, 1):
         pairs = (found.get((one, it)) or found.get((it, one)) for it in sections)
-        cells = [" \\" if it == one else _mark(each) for it, each in zip(sections, pairs, strict=True)]
+        cells = [
+            " \\" if it == one else _mark(each) for it, each in zip(sections, pairs, strict=True)
+        ]
         first = _mark(found.get((one, ""))).rjust(len(target))
         lines.append(f"{place:>3}  {one:<{width}}  {first}  {' '.join(cells)}")
     for (left, right), each in sorted(found.items()):
@@ -79,8 +83,8 @@ def obstruction_line(found: Mapping[str, Any]) -> str:
 def cover_text(answer: Mapping[str, Any]) -> str:
     """A cover that was made, and where its issues may meet."""
     cover = answer["cover"]
-    lines = [f"{cover['coverId']}: {len(cover['members'])} issues into {cover['target']}, "
-             f"by {cover['order']}"]  # fmt: skip
+    said = f"{len(cover['members'])} issues into {cover['target']}, by {cover['order']}"
+    lines = [f"{cover['coverId']}: {said}"]
     lines += [f"{place:>3}  {_member(each)}" for place, each in enumerate(cover["members"], 1)]
     for each in answer.get("meetingScopes", ()):
         lines.append(f"{each['left']} and {each['right']} may meet: {', '.join(each['scope'])}")

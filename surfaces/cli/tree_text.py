@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from . import descent_text
+
 _STATE_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow"}
 _REPORTS = 6  # newest last
 _RESTS = 8
@@ -74,6 +76,8 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     """The tree, then what is worked on; lines and their colours."""
     yield f"coord_sup  {summary(picture)}", "bold"
     yield from ((line, "yellow") for line in pause_lines(picture.get("pauses", ())))
+    if descent := picture.get("descent"):
+        yield f"descent  {descent_text.summary(descent)}", "yellow" if descent["conflict"] else None
     children = picture["tree"]
     for place, child in enumerate(children):
         last = place == len(children) - 1

@@ -2,15 +2,13 @@
 
 import posixpath
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...actors.descent.git import Git, GitRefused
-from ...actors.descent.leg import LegSettings
-from ...actors.descent.repository import Repository, locate, survey, warnings
+from ...actors.descent import branch, checkout, git, leg, repository
 from ...contracts import Exit, limits, path_problem
 from .options import stack
 from .session import Session
@@ -66,7 +64,7 @@ def worktree_options(flag: str) -> Callable[..., Any]:
 
 def leg_settings(
     session: Session, options: dict[str, Any], word: str | None, *, record_on_stdin: bool = True
-) -> LegSettings | None:
+) -> leg.LegSettings | None:
     """How worktrees are made, if any are wanted; a repository that is not fit is refused.
 
     `word` is what is run in them, as far as that is known.
@@ -77,16 +75,17 @@ def leg_settings(
             raise click.UsageError(f"--{given[0]} is for work in worktrees, and none are asked for")
         return None
     try:
-        repository, base = _surveyed(session, options)
-        _refuse_odd_folders(repository, options["sparse"])
-        _refuse_uncommitted(repository, word or "")
-    except GitRefused as error:
+        found, base = _surveyed(session, options)
+        _refuse_odd_folders(found, options["sparse"])
+        if word is not None and not options["setup"]:  # which may make the command
+            _refuse_uncommitted(found, word)
+    except git.GitRefused as error:
         session.refuse(Exit.CONFIG, "worktrees_unfit", f"{error}\nnothing was claimed")
-    for each in warnings(repository):
+    for each in (*repository.warnings(found), *_delays(found)):
         click.echo(f"warning: {each}", err=True)
-    return LegSettings(
-        folder=str(repository.top),
-        target=repository.target,
+    return leg.LegSettings(
+        folder=str(found.top),
+        target=found.target,
         base=base,
         setup=options["setup"] or None,
         sparse=tuple(options["sparse"]),
@@ -95,53 +94,66 @@ def leg_settings(
     )
 
 
-def gluer_words(session: Session, leg: LegSettings, options: dict[str, Any]) -> tuple[str, ...]:
+def gluer_words(
+    session: Session, settings: leg.LegSettings, options: dict[str, Any]
+) -> tuple[str, ...]:
     """The gluer that a tree looks after."""
     words = [sys.executable, "-m", "understudy", "descent", "glue", "--follow", "--tree"]
     words += ["--state-dir", str(session.state_dir.absolute())]
-    words += ["--cwd", leg.folder, "--into", leg.target]
+    words += ["--cwd", settings.folder, "--into", settings.target]
     for name in ("speculate", "glue_exec", "on_obstruction"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     return tuple(words)
 
 
-def _surveyed(session: Session, options: dict[str, Any]) -> tuple[Repository, str | None]:
+def _surveyed(
+    session: Session, options: dict[str, Any]
+) -> tuple[repository.Repository, str | None]:
     """The repository, and where work starts if that is not the head of the target."""
     folder, state_dir = Path.cwd(), session.state_dir.absolute()
     base, into = options["base"], options["into"]
-    is_branch = base is not None and _is_branch(locate(folder, state_dir).git, base)
+    known = repository.locate(folder, state_dir).git
+    is_branch = base is not None and known.commit(f"refs/heads/{base}") is not None
     if is_branch and into in (None, base):
         base, into = None, base
-    found = survey(folder, state_dir, target=into, base=base, submodules=options["submodules"])
+    found = repository.survey(
+        folder, state_dir, target=into, base=base, submodules=options["submodules"]
+    )
     if base is None:
         return found, None
     return found, f"refs/heads/{base}" if is_branch else found.base
 
 
-def _refuse_uncommitted(repository: Repository, word: str) -> None:
+def _delays(found: repository.Repository) -> Iterator[str]:
+    """Why nothing is merged for now: the branch is checked out, and not as it was committed."""
+    head = found.git.commit(f"refs/heads/{found.target}") or ""
+    for folder in branch.checked_out(found.git, found.target):
+        try:
+            checkout.Checkout(folder).ahead(head, head)
+        except checkout.Dirty as error:
+            yield f"until that is done, nothing is merged into {found.target}: {error}"
+
+
+def _refuse_uncommitted(found: repository.Repository, word: str) -> None:
     """A command that is named by a path in the worktree is in a commit, or it is not there."""
     if "/" not in word or word.startswith("/"):
         return
     path = posixpath.normpath(word)
     if path.startswith("../"):
         said = f"{word} leads out of the worktree that it is run in"
-        raise GitRefused(f"{said}; name it by its whole path")
-    words = ("cat-file", "-e", f"{repository.base}:{path}")
-    if repository.git.run(*words, allowed=(0, 1, 128)).returncode:
-        said = f"{word} is not in commit {repository.base[:12]}, and so not in a worktree"
-        raise GitRefused(f"{said}; commit it, or name it by its whole path")
+        raise git.GitRefused(f"{said}; name it by its whole path")
+    words = ("cat-file", "-e", f"{found.base}:{path}")
+    if found.git.run(*words, allowed=(0, 1, 128)).returncode:
+        said = f"{word} is not in commit {found.base[:12]}, and so not in a worktree"
+        raise git.GitRefused(f"{said}; commit it, or name it by its whole path")
 
 
-def _is_branch(git: Git, name: str) -> bool:
-    return git.commit(f"refs/heads/{name}") is not None
-
-
-def _refuse_odd_folders(repository: Repository, folders: tuple[str, ...]) -> None:
+def _refuse_odd_folders(found: repository.Repository, folders: tuple[str, ...]) -> None:
     """What is checked out are folders of the commit that work starts from."""
     for each in folders:
         name = each.rstrip("/")
-        ran = repository.git.run("cat-file", "-t", f"{repository.base}:{name}", allowed=(0, 1, 128))
+        ran = found.git.run("cat-file", "-t", f"{found.base}:{name}", allowed=(0, 1, 128))
         if path_problem(name) or ran.stdout != b"tree\n":
-            said = f"--sparse {each}: no folder of commit {repository.base[:12]}"
-            raise GitRefused(f"{said}; name it as seen from {repository.top}")
+            said = f"--sparse {each}: no folder of commit {found.base[:12]}"
+            raise git.GitRefused(f"{said}; name it as seen from {found.top}")

@@ -234,6 +234,7 @@ async def test_a_lease_is_broken_by_an_agent_only_where_that_was_granted(
 STEERING = frozenset(
     {"approval.give", "issue.cancel", "issue.prioritize", "issue.retry", "job.cancel", "job.retry"}
     | {"budget.clear", "budget.set", "pause.clear", "pause.set"}
+    | {"descent.abort", "descent.cover"}
 )
 
 

@@ -132,6 +132,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "required delta": (["b.py", "a.py", "b.py"], "a.py\nb.py\n2 paths  delta1_"),
     "world-registry-check": ([], "contract: accepted"),
     "doctor": ([], "0 wrong"),
+    "descent status": ([], "0 sections wait, 0 agree, 0 conflict, 0 gluing, 0 glued"),
+    "descent obstructions": ([], "nothing was in the way"),
     "cancel": (["a"], "cancel: a"),
     "pause": (["--label", "ui"], "paused  label/ui"),
     "issue prioritize": (["a", "0"], "priority 0: a"),
@@ -144,6 +146,7 @@ APART = {
     "instruction check", "instruction run", "required projection", "required gate-ref",
     "worktree list", "worktree show", "worktree prune", "worktree adopt",
     "retry", "unpause", "approve", "reject", "issue ask",
+    "descent start", "descent overlaps", "descent glue", "descent abort",
     "sql", "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
 EXIT_CODES = (

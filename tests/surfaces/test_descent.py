@@ -11,7 +11,7 @@ import pytest
 from tests.actors.descent.glue_world import MEANING, GlueWorld, issues_of
 from tests.patience import eventually
 from tests.surfaces.conftest import Run
-from tests.surfaces.process import FAILPOINT, UNDERSTUDY, Program, commanded, understudy
+from tests.surfaces.process import FAILPOINT, UNDERSTUDY, Program, Words, commanded, understudy
 from understudy.actors.descent import branch
 from understudy.authority.journal.failpoint import NAMES
 
@@ -168,7 +168,12 @@ def frozen(world: GlueWorld) -> Iterator[Program]:
     desk = world.claim("zombie", 60_000)
     order = orjson.dumps({"folder": str(world.folder), "report": str(world.folder / ".git/report"),
                           "boundary": None, "settings": {}}).decode()  # fmt: skip
-    words = [UNDERSTUDY.with_name("python"), "-m", "understudy.actors.descent.glue_program", order]
+    words: Words = [
+        UNDERSTUDY.with_name("python"),
+        "-m",
+        "understudy.actors.descent.glue_program",
+        order,
+    ]
     env = desk.held.environment(world.state_dir) | {FAILPOINT: "glue.moving:1:stop"}
     with Program(words, env=env) as program:
         eventually(lambda: "pending" in world.shown()["glue"])

@@ -464,8 +464,8 @@ def repository(tmp_path: Path) -> Path:
 def in_worktree(
     folder: Path, top: Path, script: str, *options: str, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    words = ("x", "--worktree", "--state-dir", folder, *options, "--", "sh", "-c", script)
-    return understudy("exec", *words, cwd=top, stdin=stdin)
+    words = ("exec", "x", "--worktree", *options, "--state-dir")
+    return understudy(*words, folder, "--", "sh", "-c", script, cwd=top, stdin=stdin)
 
 
 def test_a_command_in_a_worktree_leaves_a_section(folder: Path, repository: Path) -> None:

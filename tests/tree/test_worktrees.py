@@ -5,6 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import orjson
 import pytest
 
 from tests.patience import eventually
@@ -22,6 +23,7 @@ class Ground:
 
     def __init__(self, top: Path) -> None:
         self.top, self.state_dir = top, top / ".premath"
+        self.start = ""  # its first commit
 
     def git(self, *words: str) -> str:
         done = subprocess.run(["git", *words], cwd=self.top, check=True, capture_output=True)
@@ -51,6 +53,7 @@ def ground(tmp_path: Path) -> Ground:
     (made.top / "start.txt").write_text("start\n")
     made.git("add", "--all")
     made.git("commit", "--quiet", "--message=start")
+    made.start = made.git("rev-parse", "main")
     create_state_dir(made.state_dir, "local")
     return made
 
@@ -64,12 +67,22 @@ def made_by(ground: Ground) -> dict[str, list[str]]:
     return found
 
 
+def files(ground: Ground) -> list[str]:
+    """What the target has beyond its beginning."""
+    return ground.git("diff", "--name-only", "main", ground.start, "--").splitlines()
+
+
 def test_three_workers_make_six_sections(ground: Ground) -> None:
     names = add(ground.state_dir, *"abcdef")
     with ground.up("--workers", "3", "--exec", WORK, "--until-done") as up:
         assert up.wait() == 0, up.complaint()
-    assert set(statuses(ground.state_dir).values()) <= {"gluing", "closed"}
+    assert set(statuses(ground.state_dir).values()) == {"closed"}
     assert made_by(ground) == {name: [f"{name}.txt"] for name in names}
+    assert files(ground) == [f"{name}.txt" for name in names]
+    assert sorted(each.name for each in ground.top.glob("?.txt")) == files(ground)
+    for name in names:
+        found = ground.git("log", "--format=%H", "--no-merges", "main", "--", f"{name}.txt")
+        assert len(found.splitlines()) == 1
     assert (ground.worktrees(), ground.refs("aside")) == ([], {})
     assert ground.git("branch", "--list", "understudy/*") == ""
     assert ground.git("status", "--porcelain") == ""
@@ -91,6 +104,7 @@ def test_a_worker_that_is_killed_loses_nothing(ground: Ground, tmp_path: Path) -
     assert name == f"a/{term['fence']}"
     assert ground.git("show", f"{commit}:half.txt") == "half"
     assert made_by(ground) == {"a": ["a.txt"]}
+    assert files(ground) == ["a.txt"]
     prove(ground.state_dir)
 
 
@@ -116,6 +130,7 @@ def test_a_dispatcher_that_is_frozen_past_its_leases_loses_nothing(
     assert name == f"a/{term['fence']}"
     assert ground.git("show", f"{commit}:half.txt") == "half"
     assert made_by(ground) == {"a": ["a.txt"]}
+    assert files(ground) == ["a.txt"]
     prove(ground.state_dir)
 
 
@@ -153,6 +168,32 @@ def test_the_next_worker_adopts_what_was_left(ground: Ground) -> None:
     with ground.up("--exec", script, "--backoff", "1s..1s", "--until-done") as up:
         assert up.wait() == 0, up.complaint()
     assert made_by(ground) == {"a": ["half.txt"]}
+
+
+def test_what_does_not_merge_goes_back_to_a_worker_that_is_told_why(
+    ground: Ground, tmp_path: Path
+) -> None:
+    add(ground.state_dir, "a", "b")
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    script = (
+        f"cat > {tmp_path}/$UNDERSTUDY_ISSUE.$UNDERSTUDY_FENCE; touch {begun}/$UNDERSTUDY_ISSUE; "
+        f"while [ ! -e {begun}/a ] || [ ! -e {begun}/b ]; do sleep 0.01; done; "
+        "echo $UNDERSTUDY_ISSUE >> start.txt"
+    )
+    words = ("--workers", "2", "--backoff", "1s..1s", "--until-done")
+    with ground.up("--exec", script, *words) as up:
+        assert up.wait() == 0, up.complaint()
+    assert set(statuses(ground.state_dir).values()) == {"closed"}
+    assert sorted((ground.top / "start.txt").read_text().split()) == ["a", "b", "start"]
+    records = [orjson.loads(each.read_bytes()) for each in tmp_path.glob("?.*")]
+    (again,) = [each for each in records if "obstruction" in each]
+    assert len(records) == 3
+    assert again["obstruction"]["paths"] == ["start.txt"]
+    assert again["obstruction"]["kind"] == "conflict"
+    (aside,) = again["asides"]
+    assert ground.git("show", f"{aside['commit']}:start.txt") == f"start\n{again['id']}"
+    prove(ground.state_dir)
 
 
 # --- what is refused before anything is claimed ---------------------------------------------------
@@ -224,8 +265,12 @@ def test_a_dirty_tree_is_told_and_not_taken_along(ground: Ground) -> None:
     add(ground.state_dir, "a")
     (ground.top / "start.txt").write_text("dirty\n")
     with ground.up("--exec", f"{WORK}; cat start.txt >> a.txt", "--until-done") as up:
-        assert up.wait() == 0, up.complaint()
+        eventually(lambda: ground.refs("section"))
         assert "1 uncommitted change in" in up.complaint()
-    ((_, commit),) = ground.refs("section").items()
-    assert ground.git("show", f"{commit}:a.txt") == "a\nstart"
-    assert (ground.top / "start.txt").read_text() == "dirty\n"
+        assert "nothing is merged into main" in up.complaint()
+        ((_, commit),) = ground.refs("section").items()
+        assert ground.git("show", f"{commit}:a.txt") == "a\nstart"
+        assert (ground.top / "start.txt").read_text() == "dirty\n"
+        ground.git("checkout", "start.txt")
+        assert up.wait() == 0, up.complaint()
+    assert (ground.top / "a.txt").read_text() == "a\nstart\n"

@@ -2,19 +2,17 @@
 
 import secrets
 import select
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ....actors.descent import branch
-from ....actors.descent.git import Git, GitRefused
-from ....actors.descent.glue_program import READS
-from ....actors.descent.gluer import Gluer, PassEnd
-from ....actors.descent.gluing import GlueSettings
-from ....actors.descent.meeting import Meetings
+from ....actors.descent import branch, glue_program, gluer, gluing, meeting
+from ....actors.descent import git as gits
 from ....actors.run import runner
+from ....authority import Unavailable
 from ....contracts import Exit, limits
 from .. import descent_text, known_ids
 from ..options import TTL, acting, context, evidence, mutation, payload
@@ -24,10 +22,13 @@ from .instruction import FOLDER
 
 _LOOK_SECONDS = 1.0  # between looks whether something waits
 _REST_SECONDS = 30.0  # of a tree's gluer that has to wait for a person
+_SIGNALLED = 128  # and the number, as a shell has it
 _OVER = ("closed", "cancelled", "blocked")
 _SPEC_LABEL = "spec:{}"
 
-_into = click.option("--into", "target", metavar="BRANCH", help="The branch.  [what is checked out]")
+_into = click.option(
+    "--into", "target", metavar="BRANCH", help="The branch.  [what is checked out]"
+)
 _cwd = click.option("--cwd", type=FOLDER, default=".", help="The repository.  [here]")
 
 
@@ -127,7 +128,7 @@ def overlaps(session: Session, *, check: bool, **options: Any) -> None:
         if check:
             click.echo(f"asking git about {len(sections)} sections", err=True)
             shown["overlaps"] = _refusing(
-                session, lambda: Meetings().fresh(git, branch.head(git, target), sections)
+                session, lambda: meeting.Meetings().fresh(git, branch.head(git, target), sections)
             )
     ids = [each["sectionId"] for each in shown.get("sections", ())]
     session.finish(shown, lambda said: descent_text.overlaps(ids, said["overlaps"], target))
@@ -203,14 +204,14 @@ def glue(session: Session, **options: Any) -> None:
     _refusing(session, lambda: branch.branch_ref(git, target))
     if not options["in_tree"]:
         _refusing(session, lambda: branch.head(git, target))
-    settings = GlueSettings(
+    settings = gluing.GlueSettings(
         speculate=options["speculate"],
         command=options["command"],
         on_obstruction=options["on_obstruction"],
         accepts_moved=options["accept_moved"],
     )
     with passed_signals() as wake, closing(runner.keeper()):
-        gluer = Gluer(
+        hand = gluer.Gluer(
             ask=_asking(session, context(options)),
             state_dir=session.state_dir.absolute(),
             folder=git.folder,
@@ -224,24 +225,25 @@ def glue(session: Session, **options: Any) -> None:
             tell=(lambda _: None) if session.as_json else _tell,
         )
         if options["follow"]:
-            raise LeaveCommand(_follow(session, gluer, wake, in_tree=options["in_tree"]))
-        ended = gluer.run() if gluer.has_work() else PassEnd(0)
+            raise LeaveCommand(_follow(session, hand, wake, in_tree=options["in_tree"]))
+        ended = hand.run() if hand.has_work() else gluer.PassEnd(0)
     _finish(session, target, ended)
 
 
-def _follow(session: Session, gluer: Gluer, wake: int, *, in_tree: bool) -> int:
+def _follow(session: Session, hand: gluer.Gluer, wake: int, *, in_tree: bool) -> int:
     """Pass after pass; the code to leave with."""
-    said = ""
+    said, pause = "", _LOOK_SECONDS
     while True:
-        pause = _LOOK_SECONDS
-        ended = gluer.run() if gluer.has_work() else PassEnd(0)
+        ended = _next_pass(hand)
         if session.as_json and ended.report:
             print_json(ended.report)
-        if ended.code >= 128:  # a signal, passed on
+        if ended.code >= _SIGNALLED:
             return ended.code
         if ended.code and ended.diagnostic != said:
             said = ended.diagnostic
-            _tell(f"{gluer.target}: {said}")
+            _tell(f"{hand.target}: {said}")
+        # Every claim is a row of the journal: what does not get on is tried ever less often.
+        pause = min(_REST_SECONDS, 2 * pause) if ended.code else _LOOK_SECONDS
         if ended.code and not _goes_on(ended):
             if not in_tree:
                 return ended.code
@@ -250,12 +252,22 @@ def _follow(session: Session, gluer: Gluer, wake: int, *, in_tree: bool) -> int:
             return 0
 
 
-def _goes_on(ended: PassEnd) -> bool:
+def _next_pass(hand: gluer.Gluer) -> gluer.PassEnd:
+    """A pass, if something waits and the branch is free."""
+    try:
+        if hand.has_work() and hand.is_free():
+            return hand.run()
+    except (Unavailable, OSError) as error:
+        return gluer.PassEnd(int(Exit.UNREACHABLE), str(error))
+    return gluer.PassEnd(0)
+
+
+def _goes_on(ended: gluer.PassEnd) -> bool:
     """Whether it may be better by itself."""
     return ended.is_contended or ended.code in (Exit.TRY_LATER, Exit.LEASE_LOST, Exit.UNREACHABLE)
 
 
-def _finish(session: Session, target: str, ended: PassEnd) -> None:
+def _finish(session: Session, target: str, ended: gluer.PassEnd) -> None:
     report = ended.report
     code = ended.code
     if not code and report.get("obstructions"):
@@ -276,24 +288,39 @@ def _finish(session: Session, target: str, ended: PassEnd) -> None:
 # --- what they share ------------------------------------------------------------------------------
 
 
+def gluer_words(session: Session, folder: Path, target: str, *more: str) -> tuple[str, ...]:
+    """The gluer of a tree: its command, for a plan."""
+    words = [sys.executable, "-m", "understudy", "descent", "glue", "--follow", "--tree"]
+    words += [
+        "--into",
+        target,
+        "--cwd",
+        str(folder),
+        "--state-dir",
+        str(session.state_dir.absolute()),
+    ]
+    words += ["--boundary", session.boundary] if session.boundary else []
+    return (*words, *more)
+
+
 def _asking(session: Session, given: dict[str, Any]) -> runner.Ask:
     def ask(action: str, asked: dict[str, Any]) -> dict[str, Any]:
-        return session.ask(action, asked, given, writable=action not in READS)
+        return session.ask(action, asked, given, writable=action not in glue_program.READS)
 
     return ask
 
 
-def _repository(session: Session, options: dict[str, Any]) -> tuple[Git, str]:
+def _repository(session: Session, options: dict[str, Any]) -> tuple[gits.Git, str]:
     """The repository, and the branch that is meant."""
-    git = Git(Path(options["cwd"]).absolute())
+    git = gits.Git(Path(options["cwd"]).absolute())
     return git, _refusing(session, lambda: options["target"] or _checked_out(git))
 
 
-def _checked_out(git: Git) -> str:
+def _checked_out(git: gits.Git) -> str:
     git.run("rev-parse", "--git-dir")
     said = git.run("symbolic-ref", "--quiet", "--short", "HEAD", allowed=(0, 1))
     if said.returncode:
-        raise GitRefused("HEAD is detached: it is at no branch. Name the branch: --into main")
+        raise gits.GitRefused("HEAD is detached: it is at no branch. Name the branch: --into main")
     return said.stdout.decode().strip()
 
 
@@ -301,7 +328,7 @@ def _refusing(session: Session, ask: Any) -> Any:
     """What git says; its refusal is ours."""
     try:
         return ask()
-    except GitRefused as error:
+    except gits.GitRefused as error:
         session.refuse(Exit.CONFIG, "git_refused", str(error))
 
 

@@ -9,7 +9,7 @@ import click
 from ....actors import tree as trees
 from ....actors.tree import RUN_FOLDER
 from ....contracts import ESCALATION, Exit, limits
-from .. import tree_text
+from .. import descent_text, tree_text
 from ..options import milliseconds, seconds
 from ..session import LeaveCommand, Session, common, print_json
 
@@ -49,8 +49,10 @@ def status(session: Session) -> None:
     """Say in a line or two how the tree is. Exit 7 where none runs."""
     found = _ask_tree(session, {"ask": "picture"})
     waiting, pauses = _list_escalations(session), list_pauses(session)
+    descent = descent_counts(session, found)
     lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
     lines += [f"  {line}" for line in tree_text.pause_lines(pauses)]
+    lines += [f"  descent: {descent_text.summary(descent)}"] if descent else []
     lines += [
         f"  {each['id']}  waits for a person: {each['title']}" for each in waiting[:_SHOWN_MAX]
     ]
@@ -63,14 +65,14 @@ def status(session: Session) -> None:
         lines.append(f"  {name}  {term['phase']}, {attempt}, {term['worker']}{where}")
     lines += [f"  {line}" for line in tree_text.rests(found)]
     waits = [each["id"] for each in waiting]
-    session.accept("\n".join(lines), **found, waitsForPerson=waits, pauses=pauses)
+    session.accept("\n".join(lines), **found, waitsForPerson=waits, pauses=pauses, descent=descent)
 
 
 @click.command()
 @common
 def tree(session: Session) -> None:
     """Draw the tree: who runs, since when, how often restarted, and what is worked on."""
-    found = _ask_tree(session, {"ask": "picture"}) | {"pauses": list_pauses(session)}
+    found = _picture(session)
     session.accept(tree_text.painted(found), **found)
 
 
@@ -87,12 +89,29 @@ def tree(session: Session) -> None:
 def top(session: Session, every_ms: int) -> None:
     """Draw the tree again and again until Ctrl-C; with --json, a line each time."""
     while True:
-        found = _ask_tree(session, {"ask": "picture"}) | {"pauses": list_pauses(session)}
+        found = _picture(session)
         if session.as_json:
             print_json(found)
         else:
             tree_text.draw(found)
         time.sleep(every_ms / 1_000)
+
+
+def _picture(session: Session) -> dict[str, Any]:
+    """The tree, with what the authority knows beside it."""
+    found = _ask_tree(session, {"ask": "picture"})
+    more = {"pauses": list_pauses(session), "descent": descent_counts(session, found)}
+    return found | more
+
+
+def descent_counts(session: Session, picture: dict[str, Any]) -> dict[str, Any] | None:
+    """How the sections stand, where there are any or a gluer waits for them."""
+    shown = session.ask("descent.show", {}, writable=False)
+    if shown["result"] != "accepted":
+        return None
+    has_gluer = any(child["id"] == "gluer" for child in picture["tree"])
+    is_used = has_gluer or shown["targets"] or shown["sections"] or shown["obstructions"]
+    return descent_text.counts(shown) if is_used else None
 
 
 def list_pauses(session: Session) -> list[dict[str, Any]]:

@@ -40,7 +40,15 @@ class Bench:
         """A shell script under a lease on the issue, and in a worktree."""
         leg = LegSettings(folder=str(self.place.top), target="main", **settings)
         words = (*leg.words(), "/bin/sh", "-c", script)
-        task = Task(issue_id, "ada", words, ttl_seconds=60, record_on_stdin=True, has_worktree=True)
+        task = Task(
+            issue_id,
+            "ada",
+            words,
+            ttl_seconds=90,
+            grace_ms=30_000,  # a busy machine is slow to put away
+            record_on_stdin=True,
+            has_worktree=True,
+        )
         return Runner(task, self.ask, self.place.state_dir).run()
 
     def refs(self, kind: str) -> dict[str, str]:

@@ -141,16 +141,14 @@ class GlueWorld:
 
     # --- gluing ---------------------------------------------------------------------------------
 
-    def claim(self, gluer: str = "gil", ttl_ms: int = 60_000) -> GlueDesk:
+    def claim(self, gluer: str = "gil", ttl_ms: int = 3_600_000) -> GlueDesk:
         answer = self.accepted("glue.claim", target="main", gluer=gluer, leaseDurationMs=ttl_ms)
         return GlueDesk(self.ask, WORK["glue"].held(answer["glue"]))
 
     def release(self, desk: GlueDesk) -> None:
         desk.act("glue.release")
 
-    def glue(
-        self, *, tell: Callable[[str], None] = lambda _: None, **settings: Any
-    ) -> GlueReport:
+    def glue(self, *, tell: Callable[[str], None] = lambda _: None, **settings: Any) -> GlueReport:
         """A whole pass in this process, with a lease of its own."""
         desk = self.claim()
         try:

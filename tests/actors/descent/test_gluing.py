@@ -1,6 +1,7 @@
 """Gluing: real sections, a real repository, the real authority."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -319,13 +320,9 @@ def _authorised(world: GlueWorld) -> dict[str, str]:
     """A gluer that dies between the word of the authority and its deed."""
     desk = world.claim("dead")
     work = GluePass(desk, world.git, world.state_dir, GlueSettings())
-    work._move = _dies  # type: ignore[method-assign]  # in place of a kill
-    with pytest.raises(KeyboardInterrupt):
+    dies = mock.patch.object(branch, "move", side_effect=KeyboardInterrupt)
+    with dies, pytest.raises(KeyboardInterrupt):
         work.run()
     world.release(desk)
     pending: dict[str, str] = world.shown()["glue"]["pending"]
     return pending
-
-
-def _dies(*_: object) -> None:
-    raise KeyboardInterrupt

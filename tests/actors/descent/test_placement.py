@@ -6,11 +6,13 @@ from understudy.actors.descent.placement import spread
 
 
 def test_a_marked_folder_is_used_as_before(tmp_path: Path) -> None:
-    spread(tmp_path)
-    spread(tmp_path)
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below" / "file").write_text("x")
-    assert [path.name for path in tmp_path.iterdir()] == ["below"]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    spread(folder)
+    spread(folder)
+    (folder / "below").mkdir()
+    (folder / "below" / "file").write_text("x")
+    assert [path.name for path in folder.iterdir()] == ["below"]
 
 
 def test_what_cannot_be_marked_is_left_as_it_is(tmp_path: Path) -> None:
