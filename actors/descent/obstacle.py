@@ -104,7 +104,8 @@ def summary(target: str, obstacle: Obstacle, others: Sequence[str]) -> str:
     met = ", ".join(others[:_PATHS_SHOWN_MAX])
     head = [first, f"Glued since it began: {met}." if met else ""]
     steps = f"The work is kept as {kept} ({section['commit'][:12]}). Next: begin at {target} as it "
-    steps += f"is now, `git merge {kept}`, settle what is named above, and finish as before."
+    steps += f"is now, bring it in with `understudy worktree adopt` or `git merge {kept}`, settle "
+    steps += "what is named above, and finish as before."
     room = limits.SUMMARY_LENGTH_MAX - sum(map(len, head)) - len(steps) - 8
     lines = [*head, detail[: max(0, min(room, _HUNKS_LENGTH_MAX))], steps]
     text = "\n".join(line for line in lines if line)[: limits.SUMMARY_LENGTH_MAX]

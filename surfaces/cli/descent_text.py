@@ -1,7 +1,7 @@
 """Sections, covers and what is in their way, as lines of text: for `descent` and `status`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 _BAD = ("conflict", "meaning")
 _MARKS = {"agree": "=", "merge": "+", "conflict": "x", "meaning": "!"}
@@ -12,6 +12,7 @@ _ENDS = {
     "file": "an issue was filed for it",
     "stop": "its issue is blocked",
 }
+_AGREE = {"verdict": "agree"}
 Shown = Mapping[str, Any]  # the answer of `descent.show`
 
 
@@ -56,11 +57,15 @@ def overlaps(sections: Sequence[str], records: Sequence[Mapping[str, Any]], targ
     if not sections:
         return "no sections wait"
     found = {(each["left"], each.get("right", "")): each for each in records}
+    looked = {left for left, right in found if not right}  # what is left out of the pairs agrees
     width = max(len(each) for each in (*sections, target))
     head = " ".join(str(place % 100).rjust(2) for place in range(1, len(sections) + 1))
     lines = [f"{'':>3}  {'':<{width}}  {target}  {head}"]
     for place, one in enumerate(sections, 1):
-        pairs = (found.get((one, it)) or found.get((it, one)) for it in sections)
+        pairs = (
+            found.get((one, it)) or found.get((it, one)) or ({one, it} <= looked and _AGREE)
+            for it in sections
+        )
         cells = [
             " \\" if it == one else _mark(each) for it, each in zip(sections, pairs, strict=True)
         ]
@@ -137,7 +142,7 @@ def _member(member: Mapping[str, Any]) -> str:
     return f"{member['issueId']} {member['status'].replace('_', ' ')}{out}"
 
 
-def _mark(record: Mapping[str, Any] | None) -> str:
+def _mark(record: Mapping[str, Any] | Literal[False] | None) -> str:
     return (_MARKS[record["verdict"]] if record else ".").rjust(2)
 
 
