@@ -62,7 +62,7 @@ def demo(session: Session) -> None:
     with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder:
         first = Demo(Path(folder) / "state", quiet=session.as_json)
         report = first.play()
-        report["descent"] = _second_act(Path(folder) / "descent", first.say)
+        report["descent"] = second_act(Path(folder) / "descent", first.say)
     if session.as_json:
         print_json(report)
     if "rejected" in (report["result"], report["descent"]["result"]):
@@ -70,7 +70,7 @@ def demo(session: Session) -> None:
         raise LeaveCommand(Exit.FAILED)
 
 
-def _second_act(folder: Path, say: demo_descent.Say) -> dict[str, Any]:
+def second_act(folder: Path, say: demo_descent.Say) -> dict[str, Any]:
     """What came of it, or why it was left out."""
     why = demo_descent.missing()
     say("", "")

@@ -19,6 +19,8 @@ import click
 from ....actors.descent import branch
 from ....actors.descent.git import MERGE_TREE, Git, GitRefused, version
 from ....actors.descent.leg import LegSettings
+from ....actors.descent.obstacle import SECTION_TRAILER
+from ....actors.descent.overlap import Agreement, overlap
 from ....actors.tree import Plan, Tree, shell_command
 from ....authority import TRAJECTORY, Office, create_state_dir, open_authority
 from ....authority.service import client
@@ -54,6 +56,10 @@ _WHO: Final = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "demo"), ("EMAIL", "demo@localhost"))
+}
+_VERDICTS: Final = {
+    Agreement.AGREE: "agrees",
+    Agreement.MERGE: "agrees, after a merge within a file",
 }
 _PATIENCE_SECONDS: Final = 90
 
@@ -204,7 +210,7 @@ class DescentAct:
         proved = replayed.mismatch is None and problem is None and chained == replayed.rows
         kept = self._kept()
         self._say("", "")
-        for line in self._graph():
+        for line in self._graph(shown["obstructions"]):
             self._say("", line)
         self._say("", "")
         self._say("kept", ", ".join(kept))
@@ -224,10 +230,21 @@ class DescentAct:
             "kept": kept,
         }
 
-    def _graph(self) -> Iterator[str]:
-        """As git draws it: each section, and what it was merged into."""
-        words = ("log", "--graph", "--no-color", "--format=%s", _TARGET)
-        yield from self._git.text(*words).splitlines()
+    def _graph(self, obstructions: list[dict[str, Any]]) -> Iterator[str]:
+        """The branch from its first commit on: what was merged into it, and what was not."""
+        words = ("log", "--first-parent", "--reverse", "--format=%H %P", _TARGET)
+        for line in self._git.text(*words).splitlines():
+            commit, *parents = line.split()
+            yield self._merge_line(commit, *parents) if parents else "*  an empty page"
+            for each in obstructions:
+                if each["onto"] == commit:
+                    why = f"conflict in {', '.join(each['paths'])}, with {each['others'][0]}"
+                    yield f"|x {each['section']:<12} {coloured(why, 'yellow')}"
+
+    def _merge_line(self, commit: str, onto: str, section: str) -> str:
+        trailer = f"--format=%(trailers:key={SECTION_TRAILER},valueonly)"
+        name = self._git.text("log", "-1", trailer, commit).strip()
+        return f"|\\ {name:<12} {_VERDICTS[overlap(self._git, onto, section).verdict]}"
 
     def _kept(self) -> list[str]:
         words = ("for-each-ref", "--format=%(refname)", "refs/understudy/aside/")
