@@ -61,8 +61,10 @@ class Meetings:
         near = [each for each in known if each in new or any(_may_share(each, it) for it in new)]
         if not new or len(near) < 2:
             return []
-        ids = {each["commit"]: each["sectionId"] for each in near}
-        commits = [SectionCommit(it["sectionId"], it["base"], it["commit"]) for it in near]
+        # Sections of one commit agree, and one of them stands for all.
+        ids = {each["commit"]: each["sectionId"] for each in reversed(near)}
+        once = [each for each in near if ids[each["commit"]] == each["sectionId"]]
+        commits = [SectionCommit(it["sectionId"], it["base"], it["commit"]) for it in once]
         fresh = {each["sectionId"] for each in new}
         return [
             _record(ids[each.left], ids[each.right], each.right, each)
