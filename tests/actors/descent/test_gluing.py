@@ -103,6 +103,19 @@ def test_overlaps_are_recorded_with_the_target_and_between_sections(world: GlueW
     assert (pair["verdict"], pair["paths"]) == ("conflict", ["a.txt"])
 
 
+def test_a_member_that_is_taken_out_is_not_waited_for_and_comes_in_later(world: GlueWorld) -> None:
+    world.section("before", {"a.txt": "ONE\ntwo\nthree\n"}, world.base)
+    world.add("x", "y")
+    world.accepted("descent.cover", coverId="c", target="main", base=world.base, issues=["x", "y"])
+    world.section("x", {"a.txt": "UNO\ntwo\nthree\n"}, world.base)
+    world.section("y", {"y.txt": "y"}, world.base)
+    assert issues_of(world.glue().glued) == ["before", "y"]
+    assert world.status("x") == "open"
+    world.section("x", {"a.txt": "UNO E ONE\ntwo\nthree\n"})
+    assert issues_of(world.glue().glued) == ["x"]
+    assert world.file("a.txt").startswith("UNO E ONE")
+
+
 # --- what does not --------------------------------------------------------------------------------
 
 
@@ -288,6 +301,24 @@ def test_a_command_that_fails_stops_the_glue_with_its_words(world: GlueWorld) ->
         world.glue(command="echo no such remote; exit 3")
     assert "pending" not in world.shown()["glue"]
     assert world.status("a") == "gluing"
+
+
+@pytest.mark.parametrize("is_in", [True, False])
+def test_a_command_whose_gluer_died_counts_only_if_the_branch_has_its_sections(
+    world: GlueWorld, tmp_path: Path, *, is_in: bool
+) -> None:
+    section = world.section("a", {"new.txt": "a"})
+    ran = tmp_path / "ran"
+    moves = 'git update-ref refs/heads/main "$UNDERSTUDY_NEW"' if is_in else "true"
+    desk = world.claim("dead")
+    work = GluePass(desk, world.git, world.state_dir, GlueSettings(command=moves))
+    dies = mock.patch.object(work, "_sealed", side_effect=KeyboardInterrupt)
+    with dies, pytest.raises(KeyboardInterrupt):
+        work.run()
+    world.release(desk)
+    report = world.glue(command=f"echo once >> {ran}")
+    assert (report.settled, report.glued) == ([section], [section])
+    assert ran.exists() != is_in, "it is run again only where it may not have been"
 
 
 # --- gluers that come late ------------------------------------------------------------------------
