@@ -111,7 +111,7 @@ class GluePass:
         if version() < MERGE_TREE:
             needed = ".".join(map(str, MERGE_TREE))
             raise GlueStopped(f"git {'.'.join(map(str, version()))} is too old; use {needed}")
-        branch.register(self._git, self._target, self._fence)
+        self._register()
         self._stage.clear()
         shown = self._desk.look()
         self._settle(shown["glue"])
@@ -130,6 +130,21 @@ class GluePass:
                 # A person took a section away, or brought one, while it was merged: look again.
         self.report.head = branch.head(self._git, self._target)
         return self.report
+
+    def _register(self) -> None:
+        try:
+            branch.register(self._git, self._target, self._fence)
+        except branch.Deposed:
+            lease = self._desk.look()["glue"].get("lease", {})
+            if (lease.get("fence"), lease.get("state")) != (self._fence, "active"):
+                raise
+            ref = branch.fence_ref(self._git, self._target)
+            found = branch.registered_fence(self._git, self._target)
+            raise GlueStopped(
+                f"{self._target}: the repository has fence {found}, and this authority is at "
+                f"{self._fence}: another state directory glued here. If that is over, "
+                f"`git update-ref -d {ref}` lets this one go on. Nothing was moved"
+            ) from None
 
     # --- what an earlier gluer left -------------------------------------------------------------
 

@@ -366,6 +366,15 @@ def test_a_gluer_whose_lease_is_over_moves_nothing(world: GlueWorld) -> None:
     assert world.head == world.base
 
 
+def test_a_repository_that_another_state_directory_glued_says_so(world: GlueWorld) -> None:
+    world.section("a", {"new.txt": "a"})
+    branch.register(world.git, "main", 5_000)
+    with pytest.raises(GlueStopped, match="git update-ref -d refs/understudy/fence/main"):
+        world.glue()
+    world.git.run("update-ref", "-d", "refs/understudy/fence/main")
+    assert issues_of(world.glue().glued) == ["a"]
+
+
 def _authorised(world: GlueWorld) -> dict[str, str]:
     """A gluer that dies between the word of the authority and its deed."""
     desk = world.claim("dead")
