@@ -29,6 +29,7 @@ _SETTINGS: Final = (
     "gc.auto=0",
 )
 _WORDS: Final = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
+_USERS_WORDS: Final = _WORDS[:3]
 # What points at another repository than the one that is named; a hook or an alias leaves it behind.
 ELSEWHERE: Final = (
     "GIT_DIR",
@@ -48,10 +49,12 @@ class GitRefused(Exception):
 
 
 class Git:
-    """One repository, or one worktree of it, by a folder in it."""
+    """One repository, or one worktree of it, by a folder in it; asked as the user would ask, what
+    is set there counts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, as_user: bool = False) -> None:
         self.folder = folder
+        self._words = _USERS_WORDS if as_user else _WORDS
 
     def run(
         self,
@@ -67,7 +70,7 @@ class Git:
         """
         try:
             ran = subprocess.run(  # noqa: S603 - no shell, and options end before a caller's words
-                [*_WORDS, *words],
+                [*self._words, *words],
                 cwd=self.folder,
                 input=stdin,
                 env=_around(env),
@@ -88,7 +91,7 @@ class Git:
     def asked(self, *words: str | os.PathLike[str]) -> Iterator[subprocess.Popen[bytes]]:
         """A git that is talked to line by line, set apart; it ends when its standard input does."""
         with subprocess.Popen(  # noqa: S603 - no shell, and options end before a caller's words
-            [*_WORDS, *words],
+            [*self._words, *words],
             cwd=self.folder,
             env=_around(None),
             stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@ variable a failpoint is one look into an empty dictionary.
 import os
 import signal
 
-NAMES = (
+NAMES = (  # on the way of a commit
     "append.begun",
     "append.written",
     "append.committed",
@@ -17,6 +17,8 @@ NAMES = (
     "answer.ready",
     "snapshot.begun",
     "tables.written",
+)
+GLUE_NAMES = (  # on the way of a glue
     "glue.merging",
     "glue.merged",
     "glue.asking",
@@ -30,7 +32,7 @@ NAMES = (
 
 def _armed() -> dict[str, int]:
     name, count, *_ = [*os.environ.get("UNDERSTUDY_FAILPOINT", "").split(":"), "1"]
-    return {name: int(count)} if name in NAMES else {}
+    return {name: int(count)} if name in NAMES + GLUE_NAMES else {}
 
 
 _countdown = _armed()

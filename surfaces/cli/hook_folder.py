@@ -77,7 +77,7 @@ class FoundHook:
 
 def find(folder: Path) -> HookFolder:
     """The hooks of the repository that a folder is in; raise `GitRefused` where there is none."""
-    here = git.Git(folder)
+    here = git.Git(folder, as_user=True)
     try:
         is_bare = here.text("rev-parse", "--is-bare-repository") == "true"
         top = "--absolute-git-dir" if is_bare else "--show-toplevel"
@@ -85,7 +85,7 @@ def find(folder: Path) -> HookFolder:
     except git.GitRefused as error:
         raise git.GitRefused(_advised(folder, str(error))) from None
     # A relative core.hooksPath counts from there.
-    asked = git.Git(root)
+    asked = git.Git(root, as_user=True)
     places = ("--git-path", "hooks"), ("--git-common-dir",)
     hooks, common = (
         Path(asked.text("rev-parse", "--path-format=absolute", *words)) for words in places
@@ -95,7 +95,7 @@ def find(folder: Path) -> HookFolder:
 
 def target(place: HookFolder) -> str | None:
     """The branch that others build on: the remote's, or else the one of the main worktree."""
-    asked = git.Git(place.common_dir)
+    asked = git.Git(place.common_dir, as_user=True)
     for name, prefix in (
         ("refs/remotes/origin/HEAD", "refs/remotes/origin/"),
         ("HEAD", "refs/heads/"),
@@ -110,7 +110,10 @@ def target(place: HookFolder) -> str | None:
 def is_branch(place: HookFolder, name: str) -> bool:
     """Whether git would take it as the name of a branch."""
     words = ("check-ref-format", f"refs/heads/{name}")
-    return "\0" not in name and git.Git(place.root).run(*words, allowed=(0, 1)).returncode == 0
+    return (
+        "\0" not in name
+        and git.Git(place.root, as_user=True).run(*words, allowed=(0, 1)).returncode == 0
+    )
 
 
 def look(place: HookFolder, name: str) -> FoundHook:

@@ -204,7 +204,7 @@ class Pair:
         term = self.model.pieces[issue].term if issue in self.model.pieces else None
         if term is not None:
             payload = {"id": issue, "assignee": term.owner, "leaseId": term.lease_id}
-            payload |= {"fence": term.fence, "tokens": tokens}
+            payload |= {"fence": term.fence, "tokens": tokens, "milliseconds": pick((0, 5))}
             self.both("spend.report", payload, named=pick(BOTH))
 
     def spend_late(self, pick: Pick) -> None:

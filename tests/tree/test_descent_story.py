@@ -108,7 +108,9 @@ class Play:
         self.trees += 1
         command = f"exec {sys.executable} -I -S {_COMMAND} {self._trace}"
         words = ("--workers", str(self._told.workers), "--exec", command, *_LEASE, *_PATIENT)
-        return self._ground.up(*words, *self._told.words, "--on-obstruction", "stop", "--until-done").ready()
+        return self._ground.up(
+            *words, *self._told.words, "--on-obstruction", "stop", "--until-done"
+        ).ready()
 
     def _turn(self, up: Up) -> None:
         found = statuses(self._ground.state_dir)
@@ -300,7 +302,9 @@ def _prove_no_zombie(ground: Ground, play: Play) -> None:
     for name in play.woken:
         late = ground.git("rev-parse", f"refs/heads/late-{name}")
         assert ground.git("merge-base", "main", late) != late, name
-    merged = ground.git("log", "--format=%(trailers:key=Understudy-Fence,valueonly)", "main").split()
+    merged = ground.git(
+        "log", "--format=%(trailers:key=Understudy-Fence,valueonly)", "main"
+    ).split()
     assert set(merged) <= {fence for _, fence in _glued(ground)}
 
 

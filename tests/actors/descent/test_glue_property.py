@@ -37,7 +37,9 @@ def edits() -> st.SearchStrategy[Edits]:
     """One or two changes: a line, the end of a file, a new file, a name, or no file any more."""
     name = st.sampled_from(sorted(START))
     line = st.builds(_line, name, st.integers(0, LINES - 1), st.sampled_from("pq"))
-    tail = st.builds(lambda name, text: {name: f"{START[name]}{text}\n"}, name, st.sampled_from("pq"))
+    tail = st.builds(
+        lambda name, text: {name: f"{START[name]}{text}\n"}, name, st.sampled_from("pq")
+    )
     fresh = st.builds(lambda text: {"new": f"{text}\n"}, st.sampled_from("pq"))
     named = st.builds(lambda name: {name: None, f"{name}-moved": START[name]}, name)
     gone = st.builds(lambda name: {name: None}, name)
@@ -153,7 +155,9 @@ def _merged(world: GlueWorld, folder: Path) -> Ended:
     glued: list[str] = []
     paths: dict[str, tuple[str, ...]] = {}
     for name in _names(world):
-        commit = git.text("for-each-ref", "--format=%(objectname)", f"refs/understudy/section/{name}/")
+        commit = git.text(
+            "for-each-ref", "--format=%(objectname)", f"refs/understudy/section/{name}/"
+        )
         if git.run("merge", "-q", "--no-edit", commit, env=WHO, allowed=(0, 1)).returncode:
             unmerged = git.text("diff", "--name-only", "--diff-filter=U").splitlines()
             paths[name] = tuple(sorted(set(unmerged)))
