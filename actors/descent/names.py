@@ -3,7 +3,6 @@
     branch      understudy/<issue>/<fence>
     left work   refs/understudy/aside/<issue>/<fence>
     section     refs/understudy/section/<issue>/<fence>
-    gluer       refs/understudy/fence/<target branch>
     folder      <state directory>/worktrees/<issue>/<fence>, with <fence>.json beside it
 
 I1  Two ids never have one name, and `decoded` gives back what `encoded` was given.
@@ -20,7 +19,6 @@ from .git import GitRefused
 WORKTREES = "worktrees"
 ASIDES = "refs/understudy/aside"
 SECTIONS = "refs/understudy/section"
-FENCES = "refs/understudy/fence"
 PART_BYTES_MAX = 240  # a file name has 255, of which git takes some while it writes
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 _DOT = "%d"  # no number: those are in capitals; a name of dots would grow too long with `%2E`
@@ -56,11 +54,6 @@ def aside_ref(issue_id: str, fence: int) -> str:
 
 def section_ref(issue_id: str, fence: int) -> str:
     return f"{SECTIONS}/{encoded(issue_id)}/{fence}"
-
-
-def fence_ref(target: str) -> str:
-    """Where a gluer writes its fence; one part, so that `a` and `a/b` may follow each other."""
-    return f"{FENCES}/{encoded(target)}"
 
 
 def lease_of(ref: str) -> tuple[str, int] | None:

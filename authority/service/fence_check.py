@@ -81,7 +81,8 @@ def is_resource(text: str) -> bool:
 
 def own_resources() -> list[str]:
     """What this process was started for, as its environment says; more than one is a doubt."""
-    named = ((each, os.environ.get(f"UNDERSTUDY_{each.upper()}")) for each in ("issue", "job"))
+    families = ("issue", "job", "glue")
+    named = ((each, os.environ.get(f"UNDERSTUDY_{each.upper()}")) for each in families)
     return [f"{family}/{name}" for family, name in named if name]
 
 

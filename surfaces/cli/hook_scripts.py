@@ -111,7 +111,8 @@ refuse() {{
 # --- in a working repository ----------------------------------------------------------------------
 
 _WORK: Final = """\
-fence=${UNDERSTUDY_FENCE:-} work=${UNDERSTUDY_ISSUE:-${UNDERSTUDY_JOB:-}}
+fence=${UNDERSTUDY_FENCE:-}
+work=${UNDERSTUDY_ISSUE:-${UNDERSTUDY_JOB:-${UNDERSTUDY_GLUE:-}}}
 """
 
 _PRE_COMMIT: Final = "".join((

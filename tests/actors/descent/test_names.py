@@ -26,11 +26,9 @@ def test_git_takes_the_name_of_every_id_for_one_part_of_a_ref(name: str) -> None
         f"refs/heads/{names.branch(name, 7)}",
         names.aside_ref(name, 7),
         names.section_ref(name, 7),
-        names.fence_ref(name),
     ):
         assert subprocess.run(["git", "check-ref-format", ref], check=False).returncode == 0
-        if not ref.startswith(names.FENCES):
-            assert names.lease_of(ref) == (name, 7)
+        assert names.lease_of(ref) == (name, 7)
 
 
 @given(st.one_of(st.from_regex(ID_PATTERN, fullmatch=True), st.text(min_size=1, max_size=70)))
@@ -53,11 +51,6 @@ def test_an_id_that_is_too_long_for_a_file_name_is_refused(length: int) -> None:
         return
     with pytest.raises(GitRefused, match="file the work under another one"):
         names.encoded("x" * length)
-
-
-def test_a_branch_of_a_branch_has_a_fence_of_its_own() -> None:
-    assert names.fence_ref("release/1.0") == "refs/understudy/fence/release%2F1.0"
-    assert names.fence_ref("main") == "refs/understudy/fence/main"
 
 
 @pytest.mark.parametrize("ref", ["main", "understudy/x/y", "refs/heads/understudy/x/²", ""])
