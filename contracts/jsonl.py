@@ -48,10 +48,9 @@ def parse_text(text: str) -> Any:
 def is_scope(value: object) -> bool:
     """Whether a member of this name is ours: globs of the paths that an issue means to touch."""
     try:
-        msgspec.convert(value, Globs)
+        return bool(msgspec.convert(value, Globs))
     except msgspec.ValidationError:
         return False
-    return True
 
 
 def record_problem(record: RecordedIssue) -> str | None:

@@ -32,6 +32,10 @@ class LeaseOver(GlueRefused):
     """The lease on the branch is over, or another gluer's: this one has to stop."""
 
 
+class GlueStopped(Exception):
+    """Nothing can be glued until a person has looked; the text says at what."""
+
+
 class GlueDesk:
     """One gluer's door to the authority."""
 

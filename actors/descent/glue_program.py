@@ -19,8 +19,8 @@ from ...contracts import Exit
 from ..leasing.work_kind import HeldLease
 from .branch import Deposed
 from .git import Git, GitRefused
-from .glue_desk import GlueDesk, GlueRefused, LeaseOver
-from .gluing import GlueLater, GluePass, GlueSettings, GlueStopped
+from .glue_desk import GlueDesk, GlueRefused, GlueStopped, LeaseOver
+from .gluing import GlueLater, GluePass, GlueSettings
 
 READS = frozenset({"descent.show", "issue.show", "required.projection"})
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -25,6 +25,8 @@ from .gluing import GlueSettings, ready
 TTL_SECONDS: Final = 60
 _PROGRAM: Final = "understudy.actors.descent.glue_program"
 _CONTENDED: Final = int(Exit.CONFLICT)
+
+WorkFound = Literal["nothing", "something", "taken"]  # the last: another gluer is at it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +55,13 @@ class Gluer:
     echo: tuple[int, int] | None = None
     tell: Callable[[str], None] = lambda _: None
 
-    def has_work(self) -> bool:
+    def look(self) -> WorkFound:
         """Whether something may be glued, or an earlier gluer has left something to settle."""
         shown = self.ask("descent.show", {"target": self.target})
-        if shown["result"] != "accepted":
-            return False
-        return "pending" in shown["glue"] or bool(ready(shown))
-
-    def is_free(self) -> bool:
-        """Whether no other gluer holds the branch; a claim would only be refused."""
-        shown = self.ask("descent.show", {"target": self.target})
-        return bool(shown.get("glue", {}).get("lease", {}).get("state") != "active")
+        glue = shown.get("glue", {})
+        if "pending" not in glue and not (glue and ready(shown)):
+            return "nothing"
+        return "taken" if glue.get("lease", {}).get("state") == "active" else "something"
 
     def run(self) -> PassEnd:
         """One pass, if the branch is free."""

@@ -34,10 +34,10 @@ from ...contracts import Exit, Reason, limits, rfc3339
 from . import branch
 from .checkout import Checkout, Dirty
 from .git import MERGE_TREE, Git, GitRefused, version
-from .glue_desk import Answer, GlueDesk, GlueRefused
+from .glue_desk import Answer, GlueDesk, GlueRefused, GlueStopped
 from .meeting import Meetings, SectionView, batches
 from .merge import Conflict, Merged, Signature, merge_commit, worded
-from .obstacle import SECTION_TRAILER, End, Obstacle, obstruct
+from .obstacle import SECTION_TRAILER, End, EndRule, Obstacle, obstruct
 from .rehearsal import CheckStage, FailedCheck, MergePrefix
 
 AUTHOR: Final = Signature("understudy", "understudy@localhost")
@@ -46,10 +46,6 @@ _OVER: Final = ("closed", "blocked", "cancelled")  # of issues that no section w
 _STALE: Final = (Reason.SECTION_NOT_OPEN.wire, Reason.GLUE_OUT_OF_ORDER.wire)
 _STALE_MAX: Final = 8  # times in a row
 _OUTPUT_MAX: Final = 600  # bytes of a command's words in a text
-
-
-class GlueStopped(Exception):
-    """Nothing can be glued until a person has looked; the text says at what."""
 
 
 class GlueLater(Exception):
@@ -64,6 +60,8 @@ class GlueSettings:
     command: str = ""  # is run in place of a move
     on_obstruction: End = "return"
     accepts_moved: bool = False  # a branch that was rewritten by hand
+    setup: str = ""  # is run in every worktree before its checks
+    attempts: int | None = None  # of an issue that goes back; None: as the retry policy says
 
 
 @dataclass(slots=True)
@@ -104,7 +102,7 @@ class GluePass:
         self.report = GlueReport(desk.target)
         self._desk, self._git, self._settings, self._tell = desk, git, settings, tell
         self._target, self._fence = desk.target, desk.held.fence
-        self._stage = CheckStage(desk, git, state_dir)
+        self._stage = CheckStage(desk, git, state_dir, settings.setup)
         self._meetings = Meetings()
         self._said: set[str] = set()
 
@@ -113,7 +111,7 @@ class GluePass:
         if version() < MERGE_TREE:
             needed = ".".join(map(str, MERGE_TREE))
             raise GlueStopped(f"git {'.'.join(map(str, version()))} is too old; use {needed}")
-        branch.register(self._git, self._target, self._fence)
+        self._register()
         self._stage.clear()
         shown = self._desk.look()
         self._settle(shown["glue"])
@@ -132,6 +130,21 @@ class GluePass:
                 # A person took a section away, or brought one, while it was merged: look again.
         self.report.head = branch.head(self._git, self._target)
         return self.report
+
+    def _register(self) -> None:
+        try:
+            branch.register(self._git, self._target, self._fence)
+        except branch.Deposed:
+            lease = self._desk.look()["glue"].get("lease", {})
+            if (lease.get("fence"), lease.get("state")) != (self._fence, "active"):
+                raise
+            ref = branch.fence_ref(self._git, self._target)
+            found = branch.registered_fence(self._git, self._target)
+            raise GlueStopped(
+                f"{self._target}: the repository has fence {found}, and this authority is at "
+                f"{self._fence}: another state directory glued here. If that is over, "
+                f"`git update-ref -d {ref}` lets this one go on. Nothing was moved"
+            ) from None
 
     # --- what an earlier gluer left -------------------------------------------------------------
 
@@ -391,7 +404,8 @@ class GluePass:
     # --- what does not --------------------------------------------------------------------------
 
     def _obstruct(self, obstacle: Obstacle) -> None:
-        found = obstruct(self._desk, self._git, obstacle, self._settings.on_obstruction)
+        wanted = EndRule(self._settings.on_obstruction, self._settings.attempts)
+        found = obstruct(self._desk, self._git, obstacle, wanted)
         self.report.obstructions.append(found)
         what = found.get("check") or ", ".join(found["paths"][:3]) or "no common history"
         self._tell(f"{found['section']}: {found['kind']}: {what}; {found['end']}")

@@ -25,6 +25,14 @@ _HUNKS_LENGTH_MAX: Final = 1_800
 
 
 @dataclass(frozen=True, slots=True)
+class EndRule:
+    """What becomes of an issue; one that goes back does so at most so often."""
+
+    end: End = "return"
+    attempts: int | None = None  # None: as the retry policy says
+
+
+@dataclass(frozen=True, slots=True)
 class Obstacle:
     """A section and what it does not fit to: paths of a merge, or a check on its result."""
 
@@ -45,7 +53,7 @@ class Obstacle:
         return tuple(dict.fromkeys(paths))
 
 
-def obstruct(desk: GlueDesk, git: Git, obstacle: Obstacle, wanted: End) -> dict[str, Any]:
+def obstruct(desk: GlueDesk, git: Git, obstacle: Obstacle, wanted: EndRule) -> dict[str, Any]:
     """Record it; the issue goes back, or waits for a person or another issue. The record."""
     section = obstacle.section
     others = [each for each in glued_since(git, obstacle) if each != section["sectionId"]]
@@ -72,12 +80,14 @@ def obstruct(desk: GlueDesk, git: Git, obstacle: Obstacle, wanted: End) -> dict[
     return found
 
 
-def end_of(desk: GlueDesk, obstacle: Obstacle, wanted: End) -> End:
-    """What was asked for; an issue goes back as often as the retry policy lets it be tried."""
-    if wanted != "return":
-        return wanted
+def end_of(desk: GlueDesk, obstacle: Obstacle, wanted: EndRule) -> End:
+    """What was asked for; an issue goes back as often as it may be tried."""
+    if wanted.end != "return":
+        return wanted.end
     issue = desk.read("issue.show", id=obstacle.section["issueId"]).get("issue", {})
     attempt = max(1, issue.get("attempts", 1) - issue.get("excused", 0))
+    if wanted.attempts is not None:
+        return "return" if attempt < wanted.attempts else "stop"
     classes = (_CLASSES[obstacle.kind], _FAILED)
     return "return" if retry_decision(retry_policy(), classes, attempt).retry else "stop"
 

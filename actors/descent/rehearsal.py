@@ -24,11 +24,13 @@ from ..leasing.work_kind import for_worker
 from ..process.transcript import Transcript
 from ..run import checks
 from .git import Git, GitRefused, spelled
-from .glue_desk import GlueDesk, GlueRefused
+from .glue_desk import GlueDesk, GlueRefused, GlueStopped
 
 FOLDER: Final = ".glue"  # below the worktrees of the state directory; no id of an issue
 TAIL_BYTES_MAX: Final = 1_500  # of a failed check's output
 _LEASE: Final = ("UNDERSTUDY_LEASE", "UNDERSTUDY_FENCE")  # what a check has no business with
+_SETUP: Final = "setup"
+_SETUP_SECONDS: Final = 3_600
 _NO_POLICY: Final = Reason.REQUIRED_POLICY_MISSING.wire
 
 
@@ -79,8 +81,8 @@ class _Required:
 class CheckStage:
     """Where the checks of one gluer run."""
 
-    def __init__(self, desk: GlueDesk, git: Git, state_dir: Path) -> None:
-        self._desk, self._git, self._state_dir = desk, git, state_dir
+    def __init__(self, desk: GlueDesk, git: Git, state_dir: Path, setup: str = "") -> None:
+        self._desk, self._git, self._state_dir, self._setup = desk, git, state_dir, setup
         branch = quote(desk.target, safe="")
         self._above = state_dir.resolve() / "worktrees" / FOLDER / branch
         self._folder = self._above / str(desk.held.fence)
@@ -173,12 +175,26 @@ class CheckStage:
                 logs = checks.log_folder(self._state_dir, "glue", name)
                 self._logs[prefix] = logs
                 self._add(folder, prefix.new)
+            if self._setup:
+                self._set_up(folder, logs, env)
             return checks.run_checks(
                 required.checks, folder, logs=logs, env=env, cancelled=is_called_off
             )
         finally:
             with self._one_by_one:
                 self._remove(folder)
+
+    def _set_up(self, folder: Path, logs: Path, env: Mapping[str, str]) -> None:
+        """What the checks need and git does not have; where that fails, no section is at fault."""
+        command = ["/bin/sh", "-c", self._setup]
+        step = {"checkId": _SETUP, "command": command, "timeoutSeconds": _SETUP_SECONDS}
+        (ended,) = checks.run_checks([step], folder, logs=logs, env=env)
+        if ended["status"] != "passed":
+            said = _tail(logs / f"{_SETUP}.log")
+            raise GlueStopped(
+                f"the setup of a worktree for checks ended with {ended['status']}. Nothing was "
+                f"moved; mend it, then glue again. The last of its output:\n{said}"
+            )
 
     def _add(self, folder: Path, commit: str) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

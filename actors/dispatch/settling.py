@@ -106,9 +106,9 @@ class Settling:
 
     def step_done(self, term: Assignment) -> None:
         if term.steps.popleft() is EndStep.CLOSE:
-            self.tally["done"] += 1
-            self._breaker.works(term.lease)
             has_section = term.artifacts and term.lease.family == "issue"
+            self.tally["sections" if has_section else "done"] += 1  # done when they are glued
+            self._breaker.works(term.lease)
             more = ", and its section waits to be glued" if has_section else ""
             self._tell_end(term, "done", f"attempt {term.tries}{more}")
         self._next_step(term)

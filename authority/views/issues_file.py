@@ -128,8 +128,9 @@ def _record(text: bytes, now_text: str) -> tuple[dict[str, Any], str | None]:
         raise BadLine("the line is not an object")
     record = {key: value[key] for key in value.keys() & jsonl.KNOWN if value[key] is not None}
     extra = {key: value[key] for key in value.keys() - jsonl.KNOWN}
-    if "scope" in record and not jsonl.is_scope(record["scope"]):  # another tool's word
-        extra["scope"] = record.pop("scope")
+    if "scope" in value and not jsonl.is_scope(value["scope"]):  # another tool's word
+        record.pop("scope", None)
+        extra["scope"] = value["scope"]
     if "metadata" in record:
         record["metadata"] = jsonl.json_text(record["metadata"])
     if isinstance(record.get("issue_type"), str):

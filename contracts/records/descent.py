@@ -10,7 +10,8 @@ A section is what one term of an issue made of a branch: the commit, its base, a
 touched. An issue has one at a time, the newest. What a person takes away is withdrawn, at once or,
 where its glue is authorised, when it turns out that the branch did not move. A branch that is glued
 to is a target; the gluer holds the lease on `glue/<target>`. Commits and trees are git's; nothing
-here looks into them.
+here looks into them. What a worktree instance holds when its term ends, and no section has, is set
+aside by those who run it.
 """
 
 from enum import StrEnum

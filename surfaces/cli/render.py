@@ -10,6 +10,7 @@ from ...contracts import BLOCKING_TYPES
 _COLOURS = {
     "open": "green",
     "in_progress": "yellow",
+    "gluing": "cyan",
     "blocked": "red",
     "closed": "bright_black",
     "cancelled": "bright_black",

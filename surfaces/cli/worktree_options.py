@@ -101,8 +101,8 @@ def gluer_words(
     words = [sys.executable, "-m", "understudy", "descent", "glue", "--follow", "--tree"]
     words += ["--state-dir", str(session.state_dir.absolute())]
     words += ["--cwd", settings.folder, "--into", settings.target]
-    for name in ("speculate", "glue_exec", "on_obstruction"):
-        if options[name] is not None:
+    for name in ("speculate", "glue_exec", "on_obstruction", "attempts", "setup"):
+        if options[name]:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     return tuple(words)
 
@@ -114,7 +114,8 @@ def _surveyed(
     folder, state_dir = Path.cwd(), session.state_dir.absolute()
     base, into = options["base"], options["into"]
     known = repository.locate(folder, state_dir).git
-    is_branch = base is not None and known.commit(f"refs/heads/{base}") is not None
+    words = ("show-ref", "--verify", "--quiet", "--", f"refs/heads/{base}")
+    is_branch = base is not None and not known.run(*words, allowed=(0, 1, 128)).returncode
     if is_branch and into in (None, base):
         base, into = None, base
     found = repository.survey(

@@ -38,6 +38,7 @@ class Walk:
         self.witness: dict[str, Any] = {}
         self.said: list[tuple[str, dict[str, Any]]] = []  # what operators will take back
         self.gluer: dict[str, Any] = {"target": "main", "gluer": "gil"}
+        self.newest = ""  # the issue of the last lease that was heard of
         self.sections: list[str] = []  # that were recorded, oldest first
 
     def lines(self, count: int) -> Iterator[tuple[bytes, Door]]:
@@ -53,7 +54,7 @@ class Walk:
         lease = value.get("issue", {}).get("lease")
         if value["result"] != "accepted" or lease is None:
             return
-        issue_id = value["issue"]["id"]
+        issue_id = self.newest = value["issue"]["id"]
         self.held[issue_id] = {
             "id": issue_id,
             "assignee": lease["owner"],
@@ -207,8 +208,8 @@ class Walk:
             return self._line("policy.set", {"checks": rng.choice(DEMANDS)}, "cli")
         if rng.random() < 0.06:
             return self._steered(one)
-        if rng.random() < 0.12:
-            return self._glued(one, other, held)
+        if rng.random() < 0.25:
+            return self._glued(one, other, self.held.get(self.newest, held))
         if rng.random() < 0.1:
             results = {"changedPaths": ["a.txt"], "results": passed("lint")}
             return self._line("required.witness", held | results, "cli")
@@ -230,14 +231,14 @@ class Walk:
         named = {"coverId": rng.choice(("c1", "c2")), "target": "main", "base": old}
         action, payload = rng.choice((
             *(("descent.section", {**held, **made}),) * 4,
-            ("glue.claim", {**self.gluer, "leaseDurationMs": 3_600_000}),
-            ("glue.claim", {"target": "main", "gluer": "gil"}),
+            ("glue.claim", {**self.gluer, "leaseDurationMs": 86_400_000}),
+            ("glue.claim", {"target": "main", "gluer": "gil", "leaseDurationMs": 86_400_000}),
             ("descent.cover", {**named, "issues": [one, other]}),
             ("descent.abort", {"coverId": named["coverId"]}),
-            ("descent.glue", {
+            *(("descent.glue", {
                 **self.gluer, "sections": first, "old": old, "new": new, "tree": tree,
                 "moved": True,
-            }),
+            }),) * 3,
             ("descent.seal", {**self.gluer, "result": "moved", "head": new}),
             ("descent.seal", {**self.gluer, "result": "void", "head": old}),
             ("descent.obstruct", {**self.gluer, **found, **end}),

@@ -21,7 +21,10 @@ from understudy.surfaces.cli.main import cli
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "init": ([], "exists: "),
     "where": ([], "the option --state-dir names it"),
-    "issue add": (["new", "--type", "epic", "--label", "x", "--owner", "o"], "added us-"),
+    "issue add": (
+        ["new", "--type", "epic", "--label", "x", "--owner", "o", "--scope", "src/**"],
+        "added us-",
+    ),
     "issue list": ([], "a  P1  open"),
     "issue ready": ([], "a  P1  open"),
     "issue blocked": ([], "waits for a"),

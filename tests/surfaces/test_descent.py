@@ -134,6 +134,8 @@ def test_a_rewritten_branch_stops_the_command_with_the_way_on(world: GlueWorld) 
     world.section("b", {"b2.txt": "b"}, world.base)
     done = understudy(*glue_words(world))
     assert (done.returncode, b"--accept-moved" in done.stderr) == (1, True)
+    done = understudy(*glue_words(world, "--follow"))
+    assert (done.returncode, b"was rewritten" in done.stderr) == (1, True), "nothing to wait for"
     assert understudy(*glue_words(world, "--accept-moved")).returncode == 0
 
 

@@ -17,12 +17,10 @@ TREE = """
 import sys
 from pathlib import Path
 from understudy.actors.tree import Plan, Tree
-from understudy.surfaces.cli.commands.descent import gluer_words
-from understudy.surfaces.cli.session import Session
-from understudy.surfaces.cli.state_place import chosen
 
 state_dir, folder = map(Path, sys.argv[1:])
-words = gluer_words(Session(chosen(str(state_dir)), None, as_json=False), folder, "main")
+words = (sys.executable, "-m", "understudy", "descent", "glue", "--follow", "--tree")
+words += ("--into", "main", "--cwd", str(folder), "--state-dir", str(state_dir))
 with Tree(Plan(state_dir, (), gluer=words, cwd=folder)) as tree:
     while tree.wait(200) is None and not tree.is_told_to_stop:
         pass

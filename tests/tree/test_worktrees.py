@@ -134,6 +134,21 @@ def test_a_dispatcher_that_is_frozen_past_its_leases_loses_nothing(
     prove(ground.state_dir)
 
 
+def test_a_tree_leaves_no_worktree_behind_and_finds_what_another_left(ground: Ground) -> None:
+    add(ground.state_dir, "a")
+    with ground.up("--exec", "echo half > half.txt; sleep 600") as up:
+        eventually(lambda: any((each / "half.txt").exists() for each in ground.worktrees()))
+        system = up.picture()["system"]
+        up.kill()
+        eventually(lambda: not up.left(system))
+    words = ("--attempts", "1", "--until-done")
+    with ground.up("--exec", "echo more > more.txt; kill -9 $PPID; sleep 600", *words) as up:
+        assert up.wait() == 11, up.complaint()
+    assert ground.worktrees() == []
+    kept = [ground.git("ls-tree", "--name-only", each) for each in ground.refs("aside").values()]
+    assert any("half.txt" in each for each in kept)
+
+
 def test_a_setup_that_fails_stops_the_tree_and_burns_nothing(ground: Ground) -> None:
     add(ground.state_dir, "a", "b")
     words = ("--workers", "2", "--setup", "echo no network >&2; exit 3", "--until-done")
@@ -168,6 +183,43 @@ def test_the_next_worker_adopts_what_was_left(ground: Ground) -> None:
     with ground.up("--exec", script, "--backoff", "1s..1s", "--until-done") as up:
         assert up.wait() == 0, up.complaint()
     assert made_by(ground) == {"a": ["half.txt"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "changed", "seen"),
+    [
+        (("--base", "dev"), "dev", "dev"),
+        (("--base", "dev", "--into", "main"), "main", "dev"),
+        (("--into", "dev"), "dev", "dev"),
+        (("--base", "dev~1"), "main", "start"),
+    ],
+)
+def test_work_starts_at_its_base_and_goes_into_its_branch(
+    ground: Ground, words: tuple[str, ...], changed: str, seen: str
+) -> None:
+    ground.git("checkout", "--quiet", "-b", "dev")
+    (ground.top / "start.txt").write_text("dev\n")
+    ground.git("commit", "--quiet", "--all", "--message=dev")
+    ground.git("checkout", "--quiet", "main")
+    heads = {name: ground.git("rev-parse", name) for name in ("main", "dev")}
+    add(ground.state_dir, "a")
+    with ground.up("--exec", "cp start.txt a.txt", *words, "--until-done") as up:
+        assert up.wait() == 0, up.complaint()
+    moved = {name for name, head in heads.items() if ground.git("rev-parse", name) != head}
+    assert moved == {changed}
+    assert ground.git("show", f"{changed}:a.txt") == seen
+
+
+def test_a_handler_works_in_its_worktree(ground: Ground) -> None:
+    text = "from pathlib import Path\ndef handle(work):\n    Path('a.txt').write_text('by hand')\n"
+    (ground.top / "trade.py").write_text(text)
+    (ground.top / ".gitignore").write_text("/.premath/\n__pycache__/\n")
+    ground.git("add", "--all")
+    ground.git("commit", "--quiet", "--message=trade")
+    add(ground.state_dir, "a")
+    with ground.up("--handler", "trade:handle", "--until-done") as up:
+        assert up.wait() == 0, up.complaint()
+    assert (ground.top / "a.txt").read_text() == "by hand"
 
 
 def test_what_does_not_merge_goes_back_to_a_worker_that_is_told_why(

@@ -294,7 +294,7 @@ def _import(turn: Turn, record: RecordedIssue) -> list[Change] | Refused:
             detail = f"issue {record.id}: {text} is no RFC 3339 moment"
             return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, record.id)
     members = {name: getattr(record, name) for name in _RECORDED}
-    members["scope"] = tuple(dict.fromkeys(record.scope or ())) or UNSET
+    members["scope"] = record.scope or UNSET
     issue = Issue(**members, attempts=1 if record.lease else 0)
     changes: list[Change] = [IssueAdded(issue)]
     for each in record.dependencies:

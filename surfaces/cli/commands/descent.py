@@ -2,7 +2,6 @@
 
 import secrets
 import select
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -173,6 +172,17 @@ def obstructions(session: Session, **options: Any) -> None:
     show_default=True,
     help="Give the issue back, file another for it, or block it.",
 )
+@click.option(
+    "--attempts",
+    type=click.IntRange(1),
+    help="Block an issue that was tried so often, instead of giving it back.  [by the policy]",
+)
+@click.option(
+    "--setup",
+    metavar="CMD",
+    default="",
+    help="Run this in each worktree before its checks: dependencies, caches.",
+)
 @click.option("--accept-moved", is_flag=True, help="Go on though the branch was rewritten by hand.")
 @click.option("--ttl", type=TTL, default="60s", show_default=True, help="Of the lease, renewed.")
 @click.option("--tree", "in_tree", is_flag=True, hidden=True, help="It is the gluer of a tree.")
@@ -209,6 +219,8 @@ def glue(session: Session, **options: Any) -> None:
         command=options["command"],
         on_obstruction=options["on_obstruction"],
         accepts_moved=options["accept_moved"],
+        setup=options["setup"],
+        attempts=options["attempts"],
     )
     with passed_signals() as wake, closing(runner.keeper()):
         hand = gluer.Gluer(
@@ -226,7 +238,7 @@ def glue(session: Session, **options: Any) -> None:
         )
         if options["follow"]:
             raise LeaveCommand(_follow(session, hand, wake, in_tree=options["in_tree"]))
-        ended = hand.run() if hand.has_work() else gluer.PassEnd(0)
+        ended = hand.run() if hand.look() != "nothing" else gluer.PassEnd(0)
     _finish(session, target, ended)
 
 
@@ -255,7 +267,7 @@ def _follow(session: Session, hand: gluer.Gluer, wake: int, *, in_tree: bool) ->
 def _next_pass(hand: gluer.Gluer) -> gluer.PassEnd:
     """A pass, if something waits and the branch is free."""
     try:
-        if hand.has_work() and hand.is_free():
+        if hand.look() == "something":  # a claim of what is taken would only be refused
             return hand.run()
     except (Unavailable, OSError) as error:
         return gluer.PassEnd(int(Exit.UNREACHABLE), str(error))
@@ -286,21 +298,6 @@ def _finish(session: Session, target: str, ended: gluer.PassEnd) -> None:
 
 
 # --- what they share ------------------------------------------------------------------------------
-
-
-def gluer_words(session: Session, folder: Path, target: str, *more: str) -> tuple[str, ...]:
-    """The gluer of a tree: its command, for a plan."""
-    words = [sys.executable, "-m", "understudy", "descent", "glue", "--follow", "--tree"]
-    words += [
-        "--into",
-        target,
-        "--cwd",
-        str(folder),
-        "--state-dir",
-        str(session.state_dir.absolute()),
-    ]
-    words += ["--boundary", session.boundary] if session.boundary else []
-    return (*words, *more)
 
 
 def _asking(session: Session, given: dict[str, Any]) -> runner.Ask:

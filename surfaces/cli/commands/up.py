@@ -29,6 +29,7 @@ from ..worktree_options import glue_options, gluer_words, leg_settings, worktree
 from .mcp import tree_policy, web
 from .running import list_pauses
 from .spend import capped, set_budgets
+from .worktree import put_away
 
 _TURN_MS = 200
 _DETACH_SECONDS = 90.0
@@ -343,6 +344,7 @@ def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> No
     if problem is not None:
         session.refuse(Exit.CONFIG, "tree_cannot_run", f"{problem}\nnothing was claimed")
     _make_room(plan)
+    _put_away(session, plan)
     running = trees.Tree(plan)
     with _catch_signals() as signals:
         try:
@@ -362,6 +364,7 @@ def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> No
         finally:
             running.stop()
             log.end([row for row in running.news() if row["what"] not in _ENDS])
+            _put_away(session, plan)
     if reason is not None:
         said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
         session.refuse(Exit.FAILED, "tree_gave_up", said)
@@ -376,6 +379,12 @@ def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> No
         print_json(answer | {"ended": "done" if over else "told to", "tally": total})
     if is_blocked:
         raise LeaveCommand(Exit.WORK_BLOCKED)
+
+
+def _put_away(session: Session, plan: Plan) -> None:
+    """Worktrees of workers that were killed, and that no other worker has found."""
+    for line in put_away(session, plan.cwd) if plan.leg else ():
+        click.echo(f"worktree {line}", err=True)
 
 
 def _faulty(session: Session, fault: dict[str, Any], total: dict[str, int]) -> NoReturn:

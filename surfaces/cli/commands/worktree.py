@@ -72,18 +72,7 @@ def prune(session: Session, *, dry_run: bool) -> None:
     """
     with _git_may_refuse(session):
         known = trees.list_worktrees(_repository(session))
-    done: dict[str, list[dict[str, Any]]] = {"removed": [], "current": [], "refused": []}
-    for each in known:
-        row: dict[str, Any] = _named(each) | {"path": str(each.path)}
-        if _is_current(session, each):
-            done["current"].append(row)
-            continue
-        try:
-            kept = None if dry_run else trees.remove(each)
-        except (git.GitRefused, OSError) as error:
-            done["refused"].append(row | {"diagnostic": str(error)})
-        else:
-            done["removed"].append(row | {"aside": kept})
+    done = _prune(session, known, dry_run=dry_run)
     text = "\n".join(_pruned(done, dry_run=dry_run)) or "no worktrees"
     if done["refused"]:
         session.refuse(Exit.FAILED, _REFUSED, text, dryRun=dry_run, **done)
@@ -110,6 +99,34 @@ def adopt(session: Session, issue_id: str, fence: int | None, left: int | None) 
     count = f"{len(paths)} path{'s' * (len(paths) != 1)}"
     text = f"adopted {count} of fence {found.fence} into {into.path}"
     session.accept(text, **_named(into), path=str(into.path), aside=found.ref, paths=paths)
+
+
+def put_away(session: Session, folder: Path) -> list[str]:
+    """Remove the worktrees whose lease is over, as `prune` does; what there is to say about it."""
+    try:
+        known = trees.list_worktrees(repository.locate(folder, session.state_dir))
+    except git.GitRefused as error:
+        return [str(error)]
+    done = _prune(session, known, dry_run=False)
+    return [*_pruned(done | {"current": []}, dry_run=False)]
+
+
+def _prune(
+    session: Session, known: list[trees.Worktree], *, dry_run: bool
+) -> dict[str, list[dict[str, Any]]]:
+    done: dict[str, list[dict[str, Any]]] = {"removed": [], "current": [], "refused": []}
+    for each in known:
+        row: dict[str, Any] = _named(each) | {"path": str(each.path)}
+        if _is_current(session, each):
+            done["current"].append(row)
+            continue
+        try:
+            kept = None if dry_run else trees.remove(each)
+        except (git.GitRefused, OSError) as error:
+            done["refused"].append(row | {"diagnostic": str(error)})
+        else:
+            done["removed"].append(row | {"aside": kept})
+    return done
 
 
 # --- which ones -----------------------------------------------------------------------------------

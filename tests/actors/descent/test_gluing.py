@@ -4,12 +4,15 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from tests.actors.descent.glue_world import MEANING, GlueWorld, issues_of
+from tests.actors.descent.glue_world import MEANING, WHO, GlueWorld, issues_of
+from tests.long import IS_LONG
 from understudy.actors.descent import branch
 from understudy.actors.descent.git import GitRefused
-from understudy.actors.descent.glue_desk import LeaseOver
-from understudy.actors.descent.gluing import GlueLater, GluePass, GlueSettings, GlueStopped
+from understudy.actors.descent.glue_desk import GlueStopped, LeaseOver
+from understudy.actors.descent.gluing import GlueLater, GluePass, GlueSettings
 
 
 @pytest.fixture
@@ -100,6 +103,19 @@ def test_overlaps_are_recorded_with_the_target_and_between_sections(world: GlueW
     assert (pair["verdict"], pair["paths"]) == ("conflict", ["a.txt"])
 
 
+def test_a_member_that_is_taken_out_is_not_waited_for_and_comes_in_later(world: GlueWorld) -> None:
+    world.section("before", {"a.txt": "ONE\ntwo\nthree\n"}, world.base)
+    world.add("x", "y")
+    world.accepted("descent.cover", coverId="c", target="main", base=world.base, issues=["x", "y"])
+    world.section("x", {"a.txt": "UNO\ntwo\nthree\n"}, world.base)
+    world.section("y", {"y.txt": "y"}, world.base)
+    assert issues_of(world.glue().glued) == ["before", "y"]
+    assert world.status("x") == "open"
+    world.section("x", {"a.txt": "UNO E ONE\ntwo\nthree\n"})
+    assert issues_of(world.glue().glued) == ["x"]
+    assert world.file("a.txt").startswith("UNO E ONE")
+
+
 # --- what does not --------------------------------------------------------------------------------
 
 
@@ -180,6 +196,22 @@ def test_a_check_that_cannot_be_run_obstructs_nothing(world: GlueWorld) -> None:
     with pytest.raises(GlueStopped, match="cannot be run here"):
         world.glue()
     assert world.status("a") == "gluing"
+
+
+def test_checks_run_after_the_setup_of_their_worktree(world: GlueWorld) -> None:
+    world.require("test", "-e", "made")
+    world.section("a", {"new.txt": "a"})
+    with pytest.raises(GlueStopped, match=r"(?s)setup of a worktree.*no network"):
+        world.glue(setup="echo no network; false")
+    assert issues_of(world.glue(setup="touch made").glued) == ["a"]
+    assert "made" not in world.files()
+
+
+def test_an_operator_says_how_often_an_issue_goes_back(world: GlueWorld) -> None:
+    world.section("first", {"a.txt": "ONE\ntwo\nthree\n"}, world.base)
+    world.section("second", {"a.txt": "UNO\ntwo\nthree\n"}, world.base)
+    (found,) = world.glue(attempts=1).obstructions
+    assert (found["end"], world.status("second")) == ("stop", "blocked")
 
 
 # --- a branch that is not as it was left ----------------------------------------------------------
@@ -271,6 +303,24 @@ def test_a_command_that_fails_stops_the_glue_with_its_words(world: GlueWorld) ->
     assert world.status("a") == "gluing"
 
 
+@pytest.mark.parametrize("is_in", [True, False])
+def test_a_command_whose_gluer_died_counts_only_if_the_branch_has_its_sections(
+    world: GlueWorld, tmp_path: Path, *, is_in: bool
+) -> None:
+    section = world.section("a", {"new.txt": "a"})
+    ran = tmp_path / "ran"
+    moves = 'git update-ref refs/heads/main "$UNDERSTUDY_NEW"' if is_in else "true"
+    desk = world.claim("dead")
+    work = GluePass(desk, world.git, world.state_dir, GlueSettings(command=moves))
+    dies = mock.patch.object(work, "_sealed", side_effect=KeyboardInterrupt)
+    with dies, pytest.raises(KeyboardInterrupt):
+        work.run()
+    world.release(desk)
+    report = world.glue(command=f"echo once >> {ran}")
+    assert (report.settled, report.glued) == ([section], [section])
+    assert ran.exists() != is_in, "it is run again only where it may not have been"
+
+
 # --- gluers that come late ------------------------------------------------------------------------
 
 
@@ -316,6 +366,15 @@ def test_a_gluer_whose_lease_is_over_moves_nothing(world: GlueWorld) -> None:
     assert world.head == world.base
 
 
+def test_a_repository_that_another_state_directory_glued_says_so(world: GlueWorld) -> None:
+    world.section("a", {"new.txt": "a"})
+    branch.register(world.git, "main", 5_000)
+    with pytest.raises(GlueStopped, match="git update-ref -d refs/understudy/fence/main"):
+        world.glue()
+    world.git.run("update-ref", "-d", "refs/understudy/fence/main")
+    assert issues_of(world.glue().glued) == ["a"]
+
+
 def _authorised(world: GlueWorld) -> dict[str, str]:
     """A gluer that dies between the word of the authority and its deed."""
     desk = world.claim("dead")
@@ -326,3 +385,50 @@ def _authorised(world: GlueWorld) -> dict[str, str]:
     world.release(desk)
     pending: dict[str, str] = world.shown()["glue"]["pending"]
     return pending
+
+
+# --- in any order ---------------------------------------------------------------------------------
+
+NAMES = ("s0", "s1", "s2", "s3")
+EDIT = st.tuples(st.sampled_from(["a.txt", "b.txt", "c.txt"]), st.integers(0, 5))
+
+
+@settings(
+    max_examples=12 if IS_LONG else 3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(edits=st.lists(EDIT, min_size=4, max_size=4), order=st.permutations(NAMES))
+def test_a_cover_gives_the_tree_of_merges_by_hand_in_its_order_whatever_came_first(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, int]], order: list[str]
+) -> None:
+    trees, out = [], []
+    for arrival in (NAMES, tuple(order)):
+        world = GlueWorld(tmp_path_factory.mktemp("world"))
+        rows = [f"line {number}" for number in range(6)]
+        base = world.commit({f"{name}.txt": "\n".join(rows) for name in "abc"}, world.base)
+        world.git.run("update-ref", "refs/heads/main", base)
+        world.add(*NAMES)
+        world.accepted("descent.cover", coverId="c", target="main", base=base, issues=list(NAMES))
+        commits = {}
+        for name in arrival:
+            path, line = edits[NAMES.index(name)]
+            body = "\n".join([*rows[:line], f"by {name}", *rows[line + 1 :]])
+            world.section(name, {path: body}, base)
+            commits[name] = world.git.text("rev-parse", "HEAD")
+        report = world.glue()
+        out.append([each["obstructionId"] for each in report.obstructions])
+        trees.append(world.git.text("rev-parse", "main^{tree}"))
+    assert trees[0] == trees[1]
+    assert out[0] == out[1], "an obstruction is named by its content"
+    assert trees[1] == _by_hand(world, base, [commits[name] for name in NAMES])
+
+
+def _by_hand(world: GlueWorld, base: str, commits: list[str]) -> str:
+    """One `git merge` after the other in a working tree; what conflicts is left out."""
+    world.git.run("checkout", "-q", "--detach", base)
+    for commit in commits:
+        words = ("merge", "-q", "--no-edit", "--no-ff", commit)
+        if world.git.run(*words, env=WHO, allowed=(0, 1)).returncode:
+            world.git.run("merge", "--abort")
+    return world.git.text("rev-parse", "HEAD^{tree}")
