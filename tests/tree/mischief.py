@@ -69,11 +69,12 @@ class Mischief:
 
 
 class Sleeper(Program):
-    """`understudy exec` in a worktree, which sleeps with all that it started from where it hangs."""
+    """`understudy exec` in a worktree, which is frozen with all that it started where it hangs."""
 
     def __init__(self, issue: str, command: str, state_dir: Path, cwd: Path) -> None:
-        words = ["exec", "--worktree", "--ttl", "30s", "--grace", "1s", "--state-dir", state_dir]
-        super().__init__([UNDERSTUDY, *words, issue, "--", "/bin/sh", "-c", command], cwd=cwd)
+        lease = ("--ttl", "30s", "--grace", "1s", "--state-dir", state_dir)
+        words = (issue, "--", "/bin/sh", "-c", command)
+        super().__init__([UNDERSTUDY, "exec", "--worktree", *lease, *words], cwd=cwd)
         self.issue = issue
         self._asleep: list[Identity] = []
 
@@ -114,7 +115,7 @@ def _victims(kind: str, program: int, workers: list[int]) -> Iterator[Identity]:
 
 def _tasks(pid: int) -> list[str]:
     with suppress(OSError):
-        return os.listdir(f"/proc/{pid}/task")
+        return [each.name for each in Path(f"/proc/{pid}/task").iterdir()]
     return []
 
 

@@ -296,7 +296,9 @@ def _prove_no_zombie(ground: Ground, play: Play) -> None:
     for name in play.woken:
         late = ground.git("rev-parse", f"refs/heads/late-{name}")
         assert ground.git("merge-base", "main", late) != late, name
-    merged = ground.git("log", "--format=%(trailers:key=Understudy-Fence,valueonly)", "main").split()
+    merged = ground.git(
+        "log", "--format=%(trailers:key=Understudy-Fence,valueonly)", "main"
+    ).split()
     assert set(merged) <= {fence for _, fence in _glued(ground)}
 
 

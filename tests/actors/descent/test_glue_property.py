@@ -37,7 +37,9 @@ def edits() -> st.SearchStrategy[Edits]:
     """One or two changes: a line, the end of a file, a new file, a name, or no file any more."""
     name = st.sampled_from(sorted(START))
     line = st.builds(_line, name, st.integers(0, LINES - 1), st.sampled_from("pq"))
-    tail = st.builds(lambda name, text: {name: f"{START[name]}{text}\n"}, name, st.sampled_from("pq"))
+    tail = st.builds(
+        lambda name, text: {name: f"{START[name]}{text}\n"}, name, st.sampled_from("pq")
+    )
     fresh = st.builds(lambda text: {"new": f"{text}\n"}, st.sampled_from("pq"))
     named = st.builds(lambda name: {name: None, f"{name}-moved": START[name]}, name)
     gone = st.builds(lambda name: {name: None}, name)
@@ -57,7 +59,7 @@ def _together(changes: Sequence[Edits]) -> Edits:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Sections in the order of their cover; places in it as they arrive; after which a pass runs."""
+    """Sections in the order of a cover; places in it as they arrive; after which a pass runs."""
 
     sections: tuple[Edits, ...]
     arrival: tuple[int, ...]
@@ -78,7 +80,7 @@ _numbers = count()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """In memory where there is a place for that: most of the time would go into waiting for disks."""
+    """In memory where there is a place for that: else most of it would be waiting for disks."""
     place = MEMORY if MEMORY.is_dir() else tmp_path_factory.mktemp("glue")
     with tempfile.TemporaryDirectory(prefix="understudy-glue-", dir=place) as name:
         yield Path(name)
@@ -153,7 +155,9 @@ def _merged(world: GlueWorld, folder: Path) -> Ended:
     glued: list[str] = []
     paths: dict[str, tuple[str, ...]] = {}
     for name in _names(world):
-        commit = git.text("for-each-ref", "--format=%(objectname)", f"refs/understudy/section/{name}/")
+        commit = git.text(
+            "for-each-ref", "--format=%(objectname)", f"refs/understudy/section/{name}/"
+        )
         if git.run("merge", "-q", "--no-edit", commit, env=WHO, allowed=(0, 1)).returncode:
             unmerged = git.text("diff", "--name-only", "--diff-filter=U").splitlines()
             paths[name] = tuple(sorted(set(unmerged)))
