@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from tests.surfaces.process import UNDERSTUDY, Program
 from understudy.actors.otp.identity import Identity, identity
 
-# By what their command line says.
+# By a word of their command line.
 KINDS = {
+    "command": os.fsencode(Path(__file__).with_name("stitch.py")),
     "leg": b"understudy.actors.descent.leg",
-    "command": b"stitch.py",
     "gluer": b"--follow",
-    "pass": b"glue_program",
+    "pass": b"understudy.actors.descent.glue_program",
 }
 WORKER = "worker"  # a cell, of which the picture knows the number
 _FREEZE_EVERY = 3  # hits; the others kill
@@ -32,17 +33,21 @@ class Mischief:
         self._thawing: list[tuple[float, Identity]] = []
         self.hits: Counter[str] = Counter()
 
-    def turn(self, program: int, workers: list[int], spared: frozenset[str]) -> None:
-        """Hit once, if it is time, and let go on what was frozen long enough. `spared` are issues."""
+    def turn(self, program: int, workers: list[int]) -> None:
+        """Hit once, if it is time, and let go on what was frozen long enough."""
         now = time.monotonic()
         self._thaw(now)
-        if now < self._due or sum(self.hits.values()) >= self._most:
+        if now < self._due or self.is_over:
             return
         kind = self._dice.choices(list(self._kinds), list(self._kinds.values()))[0]
-        found = list(_victims(kind, program, workers, spared))
+        found = list(_victims(kind, program, workers))
+        self._due = now + self._dice.uniform(0.3, 1.5) / (1 if found else 5)
         if found:
-            self._due = now + self._dice.uniform(0.3, 1.5)
             self._hit(kind, self._dice.choice(found))
+
+    @property
+    def is_over(self) -> bool:
+        return sum(self.hits.values()) >= self._most
 
     def _hit(self, kind: str, victim: Identity) -> None:
         is_frozen = sum(self.hits.values()) % _FREEZE_EVERY == 1
@@ -63,35 +68,35 @@ class Mischief:
                 self._thawing.remove((due, victim))
 
 
-class Frozen:
-    """A whole worker with all that it runs, from its cell down to the command."""
+class Sleeper(Program):
+    """`understudy exec` in a worktree, which is frozen with all that it started where it hangs."""
 
-    def __init__(self, issue: str, program: int, workers: list[int]) -> None:
-        (command,) = [pid for pid in of_kind("command", program) if issue_of(pid) == issue]
-        chain = [command]
-        while chain[-1] not in workers:
-            chain.append(_parent(chain[-1]))
-        self.issue, self.cell = issue, chain[-1]
-        self._chain = [identity(pid) for pid in chain]
-        for each in reversed(self._chain):  # who watches, first
+    def __init__(self, issue: str, command: str, state_dir: Path, cwd: Path) -> None:
+        lease = ("--ttl", "30s", "--grace", "1s", "--state-dir", state_dir)
+        words = (issue, "--", "/bin/sh", "-c", command)
+        super().__init__([UNDERSTUDY, "exec", "--worktree", *lease, *words], cwd=cwd)
+        self.issue = issue
+        self._asleep: list[Identity] = []
+
+    def sleep(self) -> None:
+        """Who watches, first."""
+        for pid in below(self.pid):
+            each = identity(pid)
             each.kill(signal.SIGSTOP)
+            self._asleep.append(each)
 
     def wake_command(self) -> None:
-        self._chain[0].kill(signal.SIGCONT)
+        for pid in of_kind("command", self.pid):
+            os.kill(pid, signal.SIGCONT)
 
     def wake(self) -> None:
-        for each in self._chain:
+        for each in self._asleep:
             each.kill(signal.SIGCONT)
 
 
 def of_kind(kind: str, program: int) -> list[int]:
     """Processes below the tree's program that run such a program."""
-    return [pid for pid in below(program) if _kind_of(_read(pid, "cmdline")) == kind]
-
-
-def _kind_of(words: bytes) -> str:
-    """The first that fits: the words of a leg end with those of its command."""
-    return next((kind for kind, mark in KINDS.items() if mark in words), "")
+    return [pid for pid in below(program) if KINDS[kind] in _read(pid, "cmdline").split(b"\0")]
 
 
 def below(pid: int) -> Iterator[int]:
@@ -102,31 +107,16 @@ def below(pid: int) -> Iterator[int]:
             yield from below(int(child))
 
 
-def issue_of(pid: int) -> str:
-    for each in _read(pid, "environ").split(b"\0"):
-        if each.startswith(b"UNDERSTUDY_ISSUE="):
-            return os.fsdecode(each.partition(b"=")[2])
-    return ""
-
-
-def _victims(
-    kind: str, program: int, workers: list[int], spared: frozenset[str]
-) -> Iterator[Identity]:
-    pids = workers if kind == WORKER else of_kind(kind, program)
-    for pid in pids:
-        if not spared & set(map(issue_of, below(pid))):
-            with suppress(OSError):
-                yield identity(pid)
+def _victims(kind: str, program: int, workers: list[int]) -> Iterator[Identity]:
+    for pid in workers if kind == WORKER else of_kind(kind, program):
+        with suppress(OSError):
+            yield identity(pid)
 
 
 def _tasks(pid: int) -> list[str]:
     with suppress(OSError):
-        return os.listdir(f"/proc/{pid}/task")
+        return [each.name for each in Path(f"/proc/{pid}/task").iterdir()]
     return []
-
-
-def _parent(pid: int) -> int:
-    return int(_read(pid, "stat").rpartition(b")")[2].split()[1])
 
 
 def _read(pid: int, name: str) -> bytes:

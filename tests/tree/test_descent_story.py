@@ -19,18 +19,19 @@ import random
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from tests.long import LONG
-from tests.surfaces.process import journal_rows, report_of, understudy
+from tests.patience import eventually
+from tests.surfaces.process import report_of, understudy
 from tests.tree.house import Up, prove, statuses
-from tests.tree.mischief import Frozen, Mischief, issue_of, of_kind
+from tests.tree.mischief import Mischief, Sleeper
 from tests.tree.patchwork import Patchwork, patchwork, prepare
 from tests.tree.storm import _pause
 from tests.tree.test_worktrees import Ground, ground
@@ -55,8 +56,8 @@ class Told:
     workers: int
     kinds: dict[str, int]  # what is hit, and how often in comparison
     hits: int  # in all
-    words: tuple[str, ...]  # more for `understudy up`
     seconds: float  # at most
+    is_certain: bool  # the work does not end before all hits are made
 
 
 SHORT = Told(
@@ -64,16 +65,16 @@ SHORT = Told(
     workers=3,
     kinds={"command": 1},
     hits=2,
-    words=(),
     seconds=60,
+    is_certain=True,
 )
 FULL = Told(
     patchwork(pairs=7, chains=4, links=4, singles=8, hanging=2),
     workers=8,
-    kinds={"command": 4, "leg": 4, "worker": 3, "gluer": 2, "pass": 3},
-    hits=80,
-    words=("--job-timeout", "20s"),  # then the lease of a frozen worker is not renewed any more
+    kinds={"command": 4, "leg": 4, "worker": 3, "gluer": 1, "pass": 4},
+    hits=40,
     seconds=420,
+    is_certain=False,
 )
 
 
@@ -83,13 +84,32 @@ class Play:
     def __init__(self, ground: Ground, trace: Path, told: Told, dice: random.Random) -> None:
         self._ground, self._trace, self._told = ground, trace, told
         self.mischief = Mischief(dice, told.kinds, told.hits)
-        self.frozen: dict[str, Frozen] = {}
+        self.sleepers = [
+            Sleeper(each.name, self._command, ground.state_dir, ground.top)
+            for each in told.work.pieces
+            if each.hangs
+        ]
         self.woken: list[str] = []
         self.trees = 0
         self.refusals: dict[str, str] = {}  # by issue, of who held it before
         self._terms: dict[str, dict[str, Any]] = {}  # by issue, the first that was seen
 
+    @property
+    def _command(self) -> str:
+        return f"exec {sys.executable} -I -S {_COMMAND} {self._trace}"
+
     def run(self) -> None:
+        with ExitStack() as stack:
+            for each in self.sleepers:
+                stack.enter_context(each)
+                eventually((self._trace / f"hung-{each.issue}").exists)
+                each.sleep()
+            self._work()
+            for each in self.sleepers:
+                assert each.issue in self.woken
+                assert each.wait() != 0, each.complaint()
+
+    def _work(self) -> None:
         end = time.monotonic() + self._told.seconds
         while time.monotonic() < end:
             with self._start() as up:
@@ -98,7 +118,7 @@ class Play:
                         self._turn(up)
                         _pause(0.05)
                 finally:
-                    self._thaw()
+                    self.mischief.end()
                 if up.process.poll() in (0, BLOCKED):
                     return
                 print(f"tree {self.trees}: {up.complaint()[-2000:]}")
@@ -106,15 +126,13 @@ class Play:
 
     def _start(self) -> Up:
         self.trees += 1
-        command = f"exec {sys.executable} -I -S {_COMMAND} {self._trace}"
-        words = ("--workers", str(self._told.workers), "--exec", command, *_LEASE, *_PATIENT)
-        return self._ground.up(
-            *words, *self._told.words, "--on-obstruction", "stop", "--until-done"
-        ).ready()
+        words = ("--workers", str(self._told.workers), "--exec", self._command, *_LEASE, *_PATIENT)
+        return self._ground.up(*words, "--on-obstruction", "stop", "--until-done").ready()
 
     def _turn(self, up: Up) -> None:
         found = statuses(self._ground.state_dir)
         self._open_gates(found)
+        self._wake_late(found)
         picture = up.look()
         if picture is None:
             return
@@ -124,9 +142,8 @@ class Play:
             for each in child.get("children", ())
             if each["pid"] is not None
         ]
-        self._freeze_and_wake(up, workers, found)
         self._write_late(picture["dispatcher"].get("terms", ()))
-        self.mischief.turn(up.pid, workers, frozenset(self._hanging()))
+        self.mischief.turn(up.pid, workers)
 
     def _write_late(self, terms: Iterable[dict[str, Any]]) -> None:
         """Where an issue has a new holder, the one before says that its work is done."""
@@ -140,44 +157,21 @@ class Play:
 
     def _open_gates(self, found: dict[str, str]) -> None:
         """The first of a pair ends when the section of the second waits, behind it in a cover."""
+        if self._told.is_certain and not self.mischief.is_over:
+            return
         for each in self._told.work.pieces:
             if each.partner and found[each.partner] == "gluing":
                 (self._trace / f"gate-{each.name}").touch()
 
-    def _hanging(self) -> Iterator[str]:
-        """What no mischief meets: the frozen have to wake up."""
-        for each in self._told.work.pieces:
-            if each.hangs and each.name not in self.woken:
-                yield each.name
-
-    def _freeze_and_wake(self, up: Up, workers: list[int], found: dict[str, str]) -> None:
-        for name in self._hanging():
-            if name not in self.frozen:
-                if (self._trace / f"hung-{name}").exists() and _works_on(name, up.pid):
-                    self.frozen[name] = Frozen(name, up.pid, workers)
-            elif found[name] in _OVER:
-                self._wake(name)
-
-    def _wake(self, name: str) -> None:
-        """The command first, so that it acts before those who would end it."""
-        (self._trace / f"wake-{name}").touch()
-        frozen = self.frozen[name]
-        frozen.wake_command()
-        acted, end = self._trace / f"acted-{name}", time.monotonic() + 20
-        while not acted.exists() and time.monotonic() < end:
-            _pause(0.05)
-        frozen.wake()
-        self.woken.append(name)
-
-    def _thaw(self) -> None:
-        self.mischief.end()
-        for name, each in self.frozen.items():
-            if name not in self.woken:
+    def _wake_late(self, found: dict[str, str]) -> None:
+        """When others have done their work; the command first, to act before it is ended."""
+        for each in self.sleepers:
+            if found[each.issue] in _OVER and each.issue not in self.woken:
+                self.woken.append(each.issue)
+                (self._trace / f"wake-{each.issue}").touch()
+                each.wake_command()
+                eventually((self._trace / f"acted-{each.issue}").exists)
                 each.wake()
-
-
-def _works_on(name: str, program: int) -> bool:
-    return name in map(issue_of, of_kind("command", program))
 
 
 @pytest.mark.timeout(150)
@@ -207,7 +201,7 @@ def _tell(ground: Ground, trace: Path, told: Told) -> Play:
         seconds = time.monotonic() - begun
         said = f"seed {SEED}: {dict(play.mischief.hits)}, {play.trees} trees, {seconds:.0f} s"
         print(said)  # pytest shows it where the test fails
-    _prove_refused(ground, told.work)
+    _prove_refused(ground)
     pruned = understudy("worktree", "prune", "--state-dir", ground.state_dir, cwd=ground.top)
     assert pruned.returncode == 0, pruned.stderr
     _prove_once(ground, told.work)
@@ -308,15 +302,14 @@ def _prove_no_zombie(ground: Ground, play: Play) -> None:
     assert set(merged) <= {fence for _, fence in _glued(ground)}
 
 
-def _prove_refused(ground: Ground, work: Patchwork) -> None:
-    """Whoever held an issue before says now that its work is done, and moves its old refs."""
-    name, fence, lease = _first_lease(ground, work)
-    tree = ground.git("rev-parse", "main^{tree}")
+def _prove_refused(ground: Ground) -> None:
+    """Whoever held an issue that is done moves its refs, and says that there is more."""
+    name, fence = _glued(ground)[0]
     base = ground.git("rev-parse", "main")
-    commit = ground.git("commit-tree", "-p", base, "-m", "too late", tree)
+    commit = ground.git("commit-tree", "-p", base, "-m", "too late", f"{base}^{{tree}}")
     for ref in (f"refs/heads/understudy/{name}/{fence}", f"refs/understudy/section/{name}/{fence}"):
         ground.git("push", "--quiet", "--force", ".", f"{commit}:{ref}")
-    answer = _section_late(ground, name, lease["owner"], int(fence), commit)
+    answer = _section_late(ground, name, "whoever", int(fence), commit)
     assert answer["failureClasses"][0] in _LATE, answer
     glued = understudy("descent", "glue", "--into", "main", "--state-dir", ground.state_dir,
                        cwd=ground.top)  # fmt: skip
@@ -333,19 +326,6 @@ def _section_late(ground: Ground, name: str, owner: str, fence: int, commit: str
     }  # fmt: skip
     with open_authority(ground.state_dir, "cli") as authority:
         return authority.ask("descent.section", payload)
-
-
-def _first_lease(ground: Ground, work: Patchwork) -> tuple[str, str, dict[str, Any]]:
-    """Of an issue that was claimed more than once, if there is one."""
-    names = {each.name for each in work.fitting}
-    leases: dict[str, list[dict[str, Any]]] = {}
-    for _, _, asked, answered in journal_rows(ground.state_dir):
-        request, answer = orjson.loads(asked), orjson.loads(answered)
-        if request["action"] == "issue.claim" and answer["result"] == "accepted":
-            leases.setdefault(answer["issue"]["id"], []).append(answer["issue"]["lease"])
-    name = max(names, key=lambda name: len({each["fence"] for each in leases[name]}))
-    first = leases[name][0]
-    return name, str(first["fence"]), first
 
 
 # --- 4: what was written --------------------------------------------------------------------------

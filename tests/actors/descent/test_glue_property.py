@@ -59,7 +59,7 @@ def _together(changes: Sequence[Edits]) -> Edits:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Sections in the order of their cover; places in it as they arrive; after which a pass runs."""
+    """Sections in the order of a cover; places in it as they arrive; after which a pass runs."""
 
     sections: tuple[Edits, ...]
     arrival: tuple[int, ...]
@@ -80,7 +80,7 @@ _numbers = count()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """In memory where there is a place for that: most of the time would go into waiting for disks."""
+    """In memory where there is a place for that: else most of it would be waiting for disks."""
     place = MEMORY if MEMORY.is_dir() else tmp_path_factory.mktemp("glue")
     with tempfile.TemporaryDirectory(prefix="understudy-glue-", dir=place) as name:
         yield Path(name)

@@ -290,8 +290,12 @@ def test_a_worktree_that_is_worked_in_is_not_taken_away(bench: Bench, tmp_path: 
     assert bench.file(commit, "new") == "fresh\nlate"
 
 
-def test_what_a_command_leaves_running_is_ended_before_its_commit(bench: Bench) -> None:
-    bench.run("(trap 'echo last > one; exit' TERM; while :; do sleep 0.01; done) & echo a > two")
+def test_what_a_command_leaves_running_is_ended_before_its_commit(
+    bench: Bench, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    left = f"(trap 'echo last > one; exit' TERM; touch {ready}; while :; do sleep 0.01; done) &"
+    bench.run(f"{left} while [ ! -e {ready} ]; do sleep 0.01; done; echo a > two")
     (section,) = bench.sections()
     assert section["paths"] == ["one", "two"]
     assert bench.file(section["commit"], "one") == "last"
