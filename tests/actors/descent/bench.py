@@ -8,7 +8,10 @@ import orjson
 import pytest
 
 from tests.actors.descent.conftest import Place
+from understudy.actors.descent import worktree
 from understudy.actors.descent.leg import LegSettings
+from understudy.actors.descent.repository import locate
+from understudy.actors.descent.worktree import Worktree
 from understudy.actors.run.runner import Outcome, Runner, Task
 from understudy.authority.journal.state_dir import create_state_dir
 from understudy.authority.service.open import open_authority
@@ -57,6 +60,15 @@ class Bench:
         said = self.place.git("for-each-ref", "--format=%(refname) %(objectname)", below)
         rows = (line.split(" ") for line in said.splitlines())
         return {name.removeprefix(below): commit for name, commit in rows}
+
+    def kept(self) -> dict[str, str]:
+        """What is left of all holders, once worktrees of legs that were killed are set aside."""
+        for each in self.worktrees():
+            worktree.remove(each)
+        return self.refs("section") | self.refs("aside")
+
+    def worktrees(self) -> list[Worktree]:
+        return worktree.list_worktrees(locate(self.place.top, self.place.state_dir))
 
     def file(self, commit: str, path: str) -> str:
         return self.place.git("show", f"{commit}:{path}")

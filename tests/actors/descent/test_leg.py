@@ -2,7 +2,6 @@
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,9 @@ import pytest
 from tests.actors.descent.bench import Bench, record, said
 from tests.actors.descent.bench import bench as bench  # noqa: PLC0414 - a fixture
 from tests.fakes.policy import policy
-from tests.patience import eventually
 from understudy.actors.descent.leg import LegSettings
 from understudy.actors.descent.workspace import _short
+from understudy.actors.descent.worktree import occupied
 from understudy.contracts import limits
 
 CHANGE = "echo changed > one; echo fresh > new; rm two"
@@ -248,7 +247,7 @@ def test_a_section_of_a_lease_that_is_over_is_refused_and_kept(bench: Bench, als
     assert (outcome.result, outcome.code) == ("lost", 6), said(outcome)
     assert bench.sections() == []
     assert bench.place.git("rev-parse", "main") == head
-    ((_, commit),) = (bench.refs("section") | bench.refs("aside")).items()
+    (commit,) = bench.kept().values()
     assert bench.file(commit, "new") == "fresh"
     assert bench.issue()["status"] == ("open" if also == ":" else "in_progress")
 
@@ -275,19 +274,15 @@ def test_what_a_killed_leg_left_is_set_aside_by_the_next_one(bench: Bench, tmp_p
 
 
 def test_a_worktree_that_is_worked_in_is_not_taken_away(bench: Bench, tmp_path: Path) -> None:
-    """Its lease was broken, and its command does not know that yet."""
-    ready, done = tmp_path / "ready", tmp_path / "done"
-    script = f"{CHANGE}; {BREAK}; touch {ready}; while [ ! -e {done} ]; do sleep 0.01; done"
-    with ThreadPoolExecutor() as pool:
-        first = pool.submit(bench.run, f"trap '' TERM; {script}; echo late >> new")
-        eventually(ready.exists)
+    """As long as what its leg started lives, its lock is held, whatever became of the lease."""
+    bench.run(f"{CHANGE}; kill -9 $PPID; sleep 60")
+    (left,) = bench.worktrees()
+    with occupied(left):
         second = bench.run(f"cat > {tmp_path / 'record'}")
-        done.touch()
-        assert first.result().result == "lost"
+        assert (left.path / "new").read_text() == "fresh\n"
     assert "a process is still at work" in said(second)
-    kept = bench.refs("section") | bench.refs("aside")
-    (commit,) = kept.values()
-    assert bench.file(commit, "new") == "fresh\nlate"
+    (commit,) = bench.kept().values()
+    assert bench.file(commit, "new") == "fresh"
 
 
 def test_what_a_command_leaves_running_is_ended_before_its_commit(
