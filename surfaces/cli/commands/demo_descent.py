@@ -106,6 +106,8 @@ class DescentAct:
         with Tree(plan) as tree:
             self._say("tree", "up again: 4 workers with a worktree each, and a gluer for `main`")
             self._watch(tree)
+            if "section" not in self._refusals:  # its successor was too fast to be seen at work
+                self._finish_late(_KILLED, "whoever", self._fences[_KILLED])
         self._move_late(old_fence)
         return self._review()
 
