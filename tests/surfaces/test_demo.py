@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from understudy.actors.descent.git import GitRefused
+from understudy.actors.descent import git
 from understudy.surfaces.cli.commands import demo, demo_descent
 
 
 def _no_git() -> tuple[int, ...]:
-    raise GitRefused("there is no git here; install git 2.38 or newer")
+    raise git.GitRefused("there is no git here; install git 2.38 or newer")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def _no_git() -> tuple[int, ...]:
 def test_without_a_git_that_can_do_it_the_second_act_says_so_and_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: object, why: str
 ) -> None:
-    monkeypatch.setattr(demo_descent, "version", version)
+    monkeypatch.setattr(git, "version", version)
     told: list[str] = []
     report = demo.second_act(tmp_path / "act", lambda _, text: told.append(text))
     assert report == {"result": "skipped", "why": why}
@@ -32,5 +32,5 @@ def test_without_a_git_that_can_do_it_the_second_act_says_so_and_is_left_out(
 
 
 def test_git_2_38_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_descent, "version", lambda: (2, 38))
+    monkeypatch.setattr(git, "version", lambda: (2, 38))
     assert demo_descent.missing() == ""

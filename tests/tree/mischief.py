@@ -34,10 +34,10 @@ class Mischief:
         self.hits: Counter[str] = Counter()
 
     def turn(self, program: int, workers: list[int]) -> None:
-        """Hit once, if it is time, and let go on what was frozen long enough."""
+        """Hit once, if it is time and work goes on, and thaw what was frozen long enough."""
         now = time.monotonic()
         self._thaw(now)
-        if now < self._due or self.is_over:
+        if now < self._due or self.is_over or not of_kind("command", program):
             return
         kind = self._dice.choices(list(self._kinds), list(self._kinds.values()))[0]
         found = list(_victims(kind, program, workers))

@@ -16,11 +16,8 @@ from typing import Any, Final
 
 import click
 
-from ....actors.descent import branch
-from ....actors.descent.git import MERGE_TREE, Git, GitRefused, version
-from ....actors.descent.leg import LegSettings
-from ....actors.descent.obstacle import SECTION_TRAILER
-from ....actors.descent.overlap import Agreement, overlap
+from ....actors.descent import branch, leg, meeting
+from ....actors.descent import git as gits
 from ....actors.tree import Plan, Tree, shell_command
 from ....authority import TRAJECTORY, Office, create_state_dir, open_authority
 from ....authority.service import client
@@ -57,21 +54,20 @@ _WHO: Final = {
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "demo"), ("EMAIL", "demo@localhost"))
 }
-_VERDICTS: Final = {
-    Agreement.AGREE: "agrees",
-    Agreement.MERGE: "agrees, after a merge within a file",
-}
+_VERDICTS: Final = {"agree": "agrees", "merge": "agrees, after a merge within a file"}
 _PATIENCE_SECONDS: Final = 90
 
 
 def missing() -> str:
     """Why the act cannot be played; nothing where it can."""
     try:
-        found = version()
-    except GitRefused as error:
+        found = gits.version()
+    except gits.GitRefused as error:
         return str(error)
-    needed = ".".join(map(str, MERGE_TREE))
-    return "" if found >= MERGE_TREE else f"git {'.'.join(map(str, found))}; {needed} is needed"
+    needed = ".".join(map(str, gits.MERGE_TREE))
+    return (
+        "" if found >= gits.MERGE_TREE else f"git {'.'.join(map(str, found))}; {needed} is needed"
+    )
 
 
 class DescentAct:
@@ -80,7 +76,7 @@ class DescentAct:
     def __init__(self, folder: Path, say: Say) -> None:
         self._say = say
         self._state_dir, self._side = folder / "state", folder / "side"
-        self._git = Git(folder / "repository")
+        self._git = gits.Git(folder / "repository")
         self._begun = time.monotonic()
         self._fences: dict[str, int] = {}  # of those that were claimed, the first
         self._told: set[str] = set()
@@ -99,13 +95,15 @@ class DescentAct:
             argv=shell_command(_command(self._side)),
             slots=4,
             grace_ms=500,
-            leg=LegSettings(folder=str(folder), target=_TARGET).words(),
+            leg=leg.LegSettings(folder=str(folder), target=_TARGET).words(),
             gluer=(*gluer, "--state-dir", str(self._state_dir), "--cwd", str(folder)),
             cwd=folder,
         )
         with Tree(plan) as tree:
             self._say("tree", "up again: 4 workers with a worktree each, and a gluer for `main`")
             self._watch(tree)
+            if "section" not in self._refusals:  # its successor was too fast to be seen at work
+                self._finish_late(_KILLED, "whoever", self._fences[_KILLED])
         self._move_late(old_fence)
         return self._review()
 
@@ -242,9 +240,20 @@ class DescentAct:
                     yield f"|x {each['section']:<12} {coloured(why, 'yellow')}"
 
     def _merge_line(self, commit: str, onto: str, section: str) -> str:
-        trailer = f"--format=%(trailers:key={SECTION_TRAILER},valueonly)"
-        name = self._git.text("log", "-1", trailer, commit).strip()
-        return f"|\\ {name:<12} {_VERDICTS[overlap(self._git, onto, section).verdict]}"
+        git = self._git
+        words = ("log", "-1", "--format=%(trailers:key=Understudy-Section,valueonly)", commit)
+        base = git.text("merge-base", onto, section)
+        paths = git.text("diff", "--name-only", base, section).splitlines()
+        view = {
+            "sectionId": git.text(*words).strip(),
+            "base": base,
+            "commit": section,
+            "tree": git.text("rev-parse", f"{section}^{{tree}}"),
+            "paths": paths,
+            "pathCount": len(paths),
+        }
+        (met,) = meeting.Meetings().fresh(git, onto, [view])
+        return f"|\\ {view['sectionId']:<12} {_VERDICTS[met['verdict']]}"
 
     def _kept(self) -> list[str]:
         words = ("for-each-ref", "--format=%(refname)", "refs/understudy/aside/")
