@@ -25,10 +25,10 @@ _FREEZE_SECONDS = (0.1, 3.0)
 
 
 class Mischief:
-    """Hits at moments that its dice choose, so often at most."""
+    """Hits at moments that its dice choose: each kind as often as `left` says, and no more."""
 
-    def __init__(self, dice: random.Random, kinds: dict[str, int], most: int) -> None:
-        self._dice, self._kinds, self._most = dice, kinds, most
+    def __init__(self, dice: random.Random, left: dict[str, int]) -> None:
+        self._dice, self._left = dice, dict(left)
         self._due = time.monotonic() + 1
         self._thawing: list[tuple[float, Identity]] = []
         self.hits: Counter[str] = Counter()
@@ -39,20 +39,21 @@ class Mischief:
         self._thaw(now)
         if now < self._due or self.is_over or not of_kind("command", program):
             return
-        kind = self._dice.choices(list(self._kinds), list(self._kinds.values()))[0]
+        kind = self._dice.choices(list(self._left), list(self._left.values()))[0]
         found = list(_victims(kind, program, workers))
-        self._due = now + self._dice.uniform(0.3, 1.5) / (1 if found else 5)
+        self._due = now + self._dice.uniform(0.1, 0.8) / (1 if found else 5)
         if found:
             self._hit(kind, self._dice.choice(found))
 
     @property
     def is_over(self) -> bool:
-        return sum(self.hits.values()) >= self._most
+        return not any(self._left.values())
 
     def _hit(self, kind: str, victim: Identity) -> None:
         is_frozen = sum(self.hits.values()) % _FREEZE_EVERY == 1
         if not victim.kill(signal.SIGSTOP if is_frozen else signal.SIGKILL):
             return
+        self._left[kind] -= 1
         self.hits[f"{kind} {'frozen' if is_frozen else 'killed'}"] += 1
         if is_frozen:
             thaw = time.monotonic() + self._dice.uniform(*_FREEZE_SECONDS)

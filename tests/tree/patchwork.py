@@ -45,7 +45,7 @@ class Piece:
     hangs: bool = False  # whoever is first
 
     def ordered(self, dice: random.Random) -> dict[str, Any]:
-        seconds = 0 if self.partner else round(dice.uniform(0, 0.4), 2)
+        seconds = 0 if self.partner else round(dice.uniform(0, 0.6), 2)
         return {
             "step": self.step,
             "gate": bool(self.partner),

@@ -54,8 +54,7 @@ class Told:
 
     work: Patchwork
     workers: int
-    kinds: dict[str, int]  # what is hit, and how often in comparison
-    hits: int  # in all
+    hits: dict[str, int]  # what is hit, and how often at most
     seconds: float  # at most
     is_certain: bool  # the work does not end before all hits are made
 
@@ -63,17 +62,16 @@ class Told:
 SHORT = Told(
     patchwork(pairs=2, chains=1, links=2, singles=2, hanging=0),
     workers=3,
-    kinds={"command": 1},
-    hits=2,
+    hits={"command": 2},
     seconds=60,
     is_certain=True,
 )
 FULL = Told(
     patchwork(pairs=7, chains=4, links=4, singles=8, hanging=2),
     workers=8,
-    kinds={"command": 4, "leg": 4, "worker": 3, "gluer": 1, "pass": 4},
-    hits=40,
-    seconds=420,
+    # The lease of a gluer that was killed lasts another minute, in which nothing is glued.
+    hits={"command": 10, "leg": 10, "worker": 8, "gluer": 1, "pass": 8},
+    seconds=165,
     is_certain=False,
 )
 
@@ -83,7 +81,7 @@ class Play:
 
     def __init__(self, ground: Ground, trace: Path, told: Told, dice: random.Random) -> None:
         self._ground, self._trace, self._told = ground, trace, told
-        self.mischief = Mischief(dice, told.kinds, told.hits)
+        self.mischief = Mischief(dice, told.hits)
         self.sleepers = [
             Sleeper(each.name, self._command, ground.state_dir, ground.top)
             for each in told.work.pieces

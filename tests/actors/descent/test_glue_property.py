@@ -87,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @SCALED
-@tried(20)
+@tried(16)
 @example(Story(_SAME_LINE, (2, 1, 0), frozenset({1})))
 @example(Story((*_SAME_LINE[:2], {"x": None, "moved": START["x"]}), (1, 2, 0), frozenset()))
 @given(stories())
