@@ -101,6 +101,7 @@ def gluer_words(
     words = [sys.executable, "-m", "understudy", "descent", "glue", "--follow", "--tree"]
     words += ["--state-dir", str(session.state_dir.absolute())]
     words += ["--cwd", settings.folder, "--into", settings.target]
+    words += ["--ttl", "30s"]  # the next one waits for the lease of one that was killed
     for name in ("speculate", "glue_exec", "on_obstruction", "attempts", "setup"):
         if options[name]:
             words += [f"--{name.replace('_', '-')}", str(options[name])]

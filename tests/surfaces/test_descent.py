@@ -13,9 +13,7 @@ from tests.patience import eventually
 from tests.surfaces.conftest import Run
 from tests.surfaces.process import FAILPOINT, UNDERSTUDY, Program, Words, commanded, understudy
 from understudy.actors.descent import branch
-from understudy.authority.journal.failpoint import NAMES
-
-POINTS = [name for name in NAMES if name.startswith("glue.")]
+from understudy.authority.journal.failpoint import GLUE_NAMES
 
 
 @pytest.fixture
@@ -139,7 +137,7 @@ def test_a_rewritten_branch_stops_the_command_with_the_way_on(world: GlueWorld) 
     assert understudy(*glue_words(world, "--accept-moved")).returncode == 0
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", GLUE_NAMES)
 def test_a_gluer_killed_at_any_step_is_followed_by_one_that_ends_alike(
     world: GlueWorld, point: str
 ) -> None:

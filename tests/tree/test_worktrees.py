@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.long import LONG
 from tests.patience import eventually
 from tests.surfaces.process import UNDERSTUDY, report_of, understudy
 from tests.tree.house import Up, add, issues, kill, prove, statuses
@@ -108,6 +109,7 @@ def test_a_worker_that_is_killed_loses_nothing(ground: Ground, tmp_path: Path) -
     prove(ground.state_dir)
 
 
+@LONG
 def test_a_dispatcher_that_is_frozen_past_its_leases_loses_nothing(
     ground: Ground, tmp_path: Path
 ) -> None:

@@ -4,11 +4,8 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from tests.actors.descent.glue_world import MEANING, WHO, GlueWorld, issues_of
-from tests.long import IS_LONG
+from tests.actors.descent.glue_world import MEANING, GlueWorld, issues_of
 from understudy.actors.descent import branch
 from understudy.actors.descent.git import GitRefused
 from understudy.actors.descent.glue_desk import GlueStopped, LeaseOver
@@ -385,50 +382,3 @@ def _authorised(world: GlueWorld) -> dict[str, str]:
     world.release(desk)
     pending: dict[str, str] = world.shown()["glue"]["pending"]
     return pending
-
-
-# --- in any order ---------------------------------------------------------------------------------
-
-NAMES = ("s0", "s1", "s2", "s3")
-EDIT = st.tuples(st.sampled_from(["a.txt", "b.txt", "c.txt"]), st.integers(0, 5))
-
-
-@settings(
-    max_examples=12 if IS_LONG else 3,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(edits=st.lists(EDIT, min_size=4, max_size=4), order=st.permutations(NAMES))
-def test_a_cover_gives_the_tree_of_merges_by_hand_in_its_order_whatever_came_first(
-    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, int]], order: list[str]
-) -> None:
-    trees, out = [], []
-    for arrival in (NAMES, tuple(order)):
-        world = GlueWorld(tmp_path_factory.mktemp("world"))
-        rows = [f"line {number}" for number in range(6)]
-        base = world.commit({f"{name}.txt": "\n".join(rows) for name in "abc"}, world.base)
-        world.git.run("update-ref", "refs/heads/main", base)
-        world.add(*NAMES)
-        world.accepted("descent.cover", coverId="c", target="main", base=base, issues=list(NAMES))
-        commits = {}
-        for name in arrival:
-            path, line = edits[NAMES.index(name)]
-            body = "\n".join([*rows[:line], f"by {name}", *rows[line + 1 :]])
-            world.section(name, {path: body}, base)
-            commits[name] = world.git.text("rev-parse", "HEAD")
-        report = world.glue()
-        out.append([each["obstructionId"] for each in report.obstructions])
-        trees.append(world.git.text("rev-parse", "main^{tree}"))
-    assert trees[0] == trees[1]
-    assert out[0] == out[1], "an obstruction is named by its content"
-    assert trees[1] == _by_hand(world, base, [commits[name] for name in NAMES])
-
-
-def _by_hand(world: GlueWorld, base: str, commits: list[str]) -> str:
-    """One `git merge` after the other in a working tree; what conflicts is left out."""
-    world.git.run("checkout", "-q", "--detach", base)
-    for commit in commits:
-        words = ("merge", "-q", "--no-edit", "--no-ff", commit)
-        if world.git.run(*words, env=WHO, allowed=(0, 1)).returncode:
-            world.git.run("merge", "--abort")
-    return world.git.text("rev-parse", "HEAD^{tree}")
