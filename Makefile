@@ -59,7 +59,7 @@ help: ## list the targets
 
 setup: $(READY) ## prepare .venv from requirements.lock
 
-demo: $(READY) ## watch a tree of workers, one killed and one frozen
+demo: $(READY) ## watch a tree of workers, one killed and one frozen, and their work merged
 	@$(BIN)/understudy demo $(ARGS)
 
 test: $(READY) ## run the tests; ARGS="-k fence" is handed to pytest

@@ -10,12 +10,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import jobs, mcp
+from benchmarks import descent_glue, descent_overlaps, descent_worktrees, jobs, mcp
 from benchmarks.cycles import EIGHT, IN_FLIGHT, MANY, OURS, SHARED
 from benchmarks.load import Shape
 from benchmarks.results import Results
 
 REFERENCE, BATCH = "reference", "native batch 256"
+_WORKTREE_SECONDS = 0.2
 _FLAT_AT_MOST = 2.0  # what caches may cost, where the rule is "flat"
 
 
@@ -99,6 +100,24 @@ def bars(results: Results) -> list[Bar]:
         ),
         *(_agents(results.mcp) if results.mcp is not None else ()),
         *(_jobs(results.jobs) if results.jobs else ()),
+        *(_overlaps(results.overlaps) if results.overlaps else ()),
+        *(_worktrees(results.worktrees) if results.worktrees else ()),
+        *(_glue(results.glue) if results.glue else ()),
+    ]
+
+
+def _glue(found: dict[str, list[float]]) -> list[Bar]:
+    """How many times as long a queue takes that checks one section after the other."""
+    serial, side_by_side = found[descent_glue.SERIAL], found[descent_glue.SPECULATE]
+    return [Bar("glue of 50 sections, --speculate 4", 2.5, serial, side_by_side, "one by one")]
+
+
+def _overlaps(found: dict[str, list[float]]) -> list[Bar]:
+    """How many times as long a merge for each pair takes."""
+    naive = found[descent_overlaps.NAIVE]
+    return [
+        Bar(f"overlaps of 100 sections, {name}", 5, naive, found[name], "a git for each pair")
+        for name in descent_overlaps.CROWDS
     ]
 
 
@@ -114,6 +133,18 @@ def _jobs(found: dict[str, list[float]]) -> list[Bar]:
             at_most=True,
         ),
         Bar("the next of 100,000 pending jobs", 1.5, *looks, "of 1,000", at_most=True),
+    ]
+
+
+def _worktrees(found: dict[str, list[float]]) -> list[Bar]:
+    """A worktree for each claim, beside what git itself takes for one."""
+    ours, after = descent_worktrees.OURS, descent_worktrees.AFTER
+    limit, added = [_WORKTREE_SECONDS] * len(found[ours]), descent_worktrees.ADDED
+    again = (found[ours + after], found[added + after])
+    return [
+        Bar("a worktree of 10,000 files", 1, found[ours], limit, "200 ms", at_most=True),
+        Bar("the same", 1.2, found[ours], found[added], added, at_most=True),
+        Bar("the same, after a removal", 1.2, *again, added, at_most=True),
     ]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from benchmarks import descent_worktrees
 from benchmarks.bars import REFERENCE, Bar, bars, ratio
 from benchmarks.cycles import OURS, SHAPES, Figures
 from benchmarks.load import Shape
@@ -46,6 +47,17 @@ def as_text(results: Results) -> str:
     if results.jobs:
         rows = [[name, f"{statistics.median(each):,.1f}"] for name, each in results.jobs.items()]
         parts.append(_table(["10. jobs, in memory", "us"], rows))
+    if results.overlaps:
+        found = results.overlaps.items()
+        rows = [[name, f"{statistics.median(each):,.2f}"] for name, each in found]
+        parts.append(_table(["11. overlaps of 100 sections", "s"], rows))
+    if results.worktrees:
+        head = ["12. a worktree of 10,000 files", "ms", "of ours"]
+        parts.append(_table(head, descent_worktrees.as_rows(results.worktrees)))
+    if results.glue:
+        glued = results.glue.items()
+        rows = [[name, f"{statistics.median(each):,.1f}"] for name, each in glued]
+        parts.append(_table(["13. glue with checks of 1 s", "s"], rows))
     parts.append(_checklist(results))
     return "\n\n".join(parts)
 

@@ -32,6 +32,9 @@ class Results:
     failover: dict[str, list[float]] = field(default_factory=dict)
     relay: dict[str, list[float]] = field(default_factory=dict)
     jobs: dict[str, list[float]] = field(default_factory=dict)
+    overlaps: dict[str, list[float]] = field(default_factory=dict)
+    worktrees: dict[str, list[float]] = field(default_factory=dict)
+    glue: dict[str, list[float]] = field(default_factory=dict)
 
 
 def machine(folder: Path) -> dict[str, Any]:

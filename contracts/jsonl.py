@@ -9,8 +9,11 @@ import json
 import re
 from typing import Any
 
+import msgspec
+
 from . import limits
 from .requests.shapes import RecordedDependency, RecordedIssue, RecordedLease
+from .requests.shapes.atoms import Globs
 
 KNOWN = frozenset(RecordedIssue.__struct_fields__) - {"extra", "comments"}
 KNOWN_LEASE = frozenset(RecordedLease.__struct_fields__)
@@ -19,6 +22,8 @@ KNOWN_DEPENDENCY = (frozenset(RecordedDependency.__struct_fields__) - {"extra"})
     "dep_type",
 }
 
+# What a lease has beside ours, and a scope that is none of ours, are kept as they are.
+_LOOSE = {"lease", "scope"}
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKETS = re.compile(r"[\[\]{}]")
 
@@ -40,6 +45,14 @@ def parse_text(text: str) -> Any:
     return value
 
 
+def is_scope(value: object) -> bool:
+    """Whether a member of this name is ours: globs of the paths that an issue means to touch."""
+    try:
+        return bool(msgspec.convert(value, Globs))
+    except msgspec.ValidationError:
+        return False
+
+
 def record_problem(record: RecordedIssue) -> str | None:
     """What is wrong with the parts of a record that its shape does not see."""
     try:
@@ -49,7 +62,7 @@ def record_problem(record: RecordedIssue) -> str | None:
         links = [parse_text(link.extra) for link in record.dependencies if link.extra]
     except ValueError as error:
         return f"a text that should be JSON is not: {error}"
-    if not isinstance(extra, dict) or extra.keys() & (KNOWN - {"lease"}):
+    if not isinstance(extra, dict) or extra.keys() & (KNOWN - _LOOSE):
         return "`extra` is not an object of unknown members"
     lease = extra.get("lease", {})
     if not isinstance(lease, dict) or lease.keys() & KNOWN_LEASE:

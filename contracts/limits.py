@@ -121,6 +121,23 @@ HOOK_SECONDS_MAX = 30  # that one hook of a tree may take
 HOOKS_WAITING_MAX = 256  # reports that wait for their hook
 SPEND_FILE_BYTES_MAX = 1_048_576  # of one attempt; what a command adds behind that is not read
 
+# --- descent -----------------------------------------------------------------------------------
+BRANCH_LENGTH_MAX = 200  # a file system takes 255 bytes for each part of it
+COVERS_MAX = 256  # that are open
+COVERS_KEPT_MAX = 1_024  # with those that are over
+COVER_ISSUES_MAX = 1_024
+SCOPE_GLOBS_MAX = 64  # that one issue means to touch
+SCOPES_COMPARED_MAX = 65_536  # pairs of globs that are compared when a cover begins
+SECTION_PATHS_MAX = 1_024  # paths that a section names; it may have touched more
+OVERLAP_PATHS_MAX = 64  # paths that an overlap or an obstruction names
+OVERLAP_BATCH_MAX = 256  # overlaps recorded in one row
+OVERLAPS_MAX = 65_536  # of sections that wait
+GLUE_SECTIONS_MAX = 64  # that one move of a branch takes along
+TARGETS_MAX = 1_024
+OBSTRUCTIONS_MAX = 4_096  # the newest ones
+DESCENT_SHOWN_MAX = 256  # sections, overlaps and obstructions in one answer
+DESCENT_PATHS_SHOWN_MAX = 16  # of each of them
+
 # --- specs -------------------------------------------------------------------------------------
 SPECS_MAX = 1_048_576
 SPEC_STEPS_MAX = 1_024  # of one spec

@@ -333,6 +333,24 @@ class Reason(IntEnum):
     BUDGET_INVALID = 535
     BUDGET_NOT_FOUND = 536
     BUDGETS_FULL = 537
+    # Covers, sections and their glue.
+    DESCENT_PAYLOAD_INVALID = 540
+    ISSUE_GLUING = 541
+    SECTION_EMPTY = 542
+    SECTION_OUT_OF_SCOPE = 543
+    SECTION_NOT_OPEN = 544
+    SECTION_TARGET_OTHER = 545
+    COVER_NOT_FOUND = 546
+    COVER_EXISTS = 547
+    COVER_NOT_OPEN = 548
+    COVER_ISSUE_TAKEN = 549
+    COVERS_FULL = 550
+    GLUE_PENDING = 551
+    GLUE_NOT_PENDING = 552
+    GLUE_OUT_OF_ORDER = 553
+    GLUE_TARGET_MOVED = 554
+    OVERLAPS_FULL = 555
+    TARGETS_FULL = 556
 
     @property
     def wire(self) -> str:
@@ -1182,6 +1200,57 @@ _ROWS: tuple[tuple[Reason, str, Blame, Retry, Exit, int | None, bool, str, str],
     (Reason.BUDGETS_FULL, "budget_store_full", _CALLER, _NEVER, Exit.CONFLICT, None, False,
      "as many budgets are set as can be",
      "clear one first, or use a wider scope"),
+    (Reason.DESCENT_PAYLOAD_INVALID, "descent_invalid_payload", _CALLER, _NEVER, Exit.USAGE, None,
+     False, "the payload of a descent or glue action has a wrong, missing or unknown member",
+     "correct the member that is named; commits and trees are whole object ids of git"),
+    (Reason.ISSUE_GLUING, "issue_gluing", _PEER, _LATER, Exit.TRY_LATER, None, False,
+     "the work is done, and its section waits to be glued",
+     "take other work; `understudy descent status` shows what it waits for"),
+    (Reason.SECTION_EMPTY, "section_empty", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "the section changes nothing",
+     "close the issue instead: there is nothing to glue"),
+    (Reason.SECTION_OUT_OF_SCOPE, "section_out_of_scope", _CALLER, _NEVER, Exit.DENIED, None, False,
+     "the section touches paths that the issue did not say it would",
+     "leave them as they were, or give the issue a wider scope: `understudy issue update --scope`"),
+    (Reason.SECTION_NOT_OPEN, "section_not_open", _PEER, _NEVER, Exit.CONFLICT, None, False,
+     "there is no such section, or it is glued, obstructed or withdrawn",
+     "`understudy descent status` shows the sections that wait"),
+    (Reason.SECTION_TARGET_OTHER, "section_target_mismatch", _CALLER, _NEVER, Exit.CONFLICT, None,
+     False, "the section is for another branch",
+     "name the branch that the section or its cover is for"),
+    (Reason.COVER_NOT_FOUND, "cover_not_found", _CALLER, _NEVER, Exit.NOT_FOUND, None, False,
+     "no such cover",
+     "`understudy descent status` shows what there is"),
+    (Reason.COVER_EXISTS, "cover_exists", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "there is a cover of this id",
+     "choose another id, or leave it out"),
+    (Reason.COVER_NOT_OPEN, "cover_not_open", _PEER, _NEVER, Exit.CONFLICT, None, False,
+     "the cover is glued or was aborted",
+     "start another one: `understudy descent start`"),
+    (Reason.COVER_ISSUE_TAKEN, "cover_issue_taken", _PEER, _NEVER, Exit.CONFLICT, None, False,
+     "an issue is named twice, is over, or is in another open cover",
+     "leave it out, or abort the other cover: `understudy descent abort`"),
+    (Reason.COVERS_FULL, "covers_full", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "as many covers are open as may be",
+     "wait until one is glued, or abort one"),
+    (Reason.GLUE_PENDING, "glue_pending", _PEER, _LATER, Exit.CONFLICT, None, False,
+     "a move of the branch is authorised, and not known to have happened",
+     "look where the branch is, and seal that first"),
+    (Reason.GLUE_NOT_PENDING, "glue_not_pending", _CALLER, _NEVER, Exit.CONFLICT, None, False,
+     "no move of the branch is authorised",
+     "ask for one first, with the sections in it"),
+    (Reason.GLUE_OUT_OF_ORDER, "glue_out_of_order", _PEER, _LATER, Exit.TRY_LATER, None, False,
+     "a section that comes before it waits",
+     "glue that one first, or say what obstructs it"),
+    (Reason.GLUE_TARGET_MOVED, "glue_target_moved", _PEER, _NEVER, Exit.CONFLICT, None, False,
+     "the branch is not where the last glue left it, or where the seal says it is",
+     "look at what moved it; `understudy descent glue --accept-moved` goes on from where it is"),
+    (Reason.OVERLAPS_FULL, "overlaps_full", _US, _NEVER, Exit.CONFLICT, None, False,
+     "as many overlaps are known as can be",
+     "glue some sections first"),
+    (Reason.TARGETS_FULL, "targets_full", _US, _NEVER, Exit.CONFLICT, None, False,
+     "sections were glued to as many branches as the authority knows",
+     "use one of those branches"),
 )
 # fmt: on
 

@@ -22,7 +22,8 @@ _CHARACTER, _LINE = 7.4, 16
 # What stands out, as on a terminal: a pattern, and the class that the style sheet has a colour for.
 _MARKS = re.compile(
     r"(?P<who>(?<= s  )\w+)|(?P<bad>its worker is killed \(SIGKILL\)|REFUSED \w+)"
-    r"|(?P<cold>its worker is frozen \(SIGSTOP\))|(?P<good>the same bytes again)"
+    r"|(?P<cold>its worker is frozen \(SIGSTOP\)|does not fit|conflict in \S+, with \S+)"
+    r"|(?P<good>the same bytes again)"
 )
 # What is drawn, and its colour on a light and on a dark screen.
 _COLOURS = {

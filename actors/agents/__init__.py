@@ -16,6 +16,7 @@ from .http_callers import SESSION_HEADER, HttpCallers
 from .keeper import KeptCaller, LeaseKeeper
 from .sidecar_owner import SidecarOwner
 from .task_runner import LongTask, TaskAnswered, TaskAsking, TaskFailed, TaskReply, TaskRunner
+from .worktrees import AgentWorktrees, WorktreeWish
 
 __all__ = [
     "LISTED",
@@ -23,6 +24,7 @@ __all__ = [
     "SESSION_HEADER",
     "AgentCaller",
     "AgentDoor",
+    "AgentWorktrees",
     "AuthorityLink",
     "Changes",
     "HttpCallers",
@@ -36,6 +38,7 @@ __all__ = [
     "TaskFailed",
     "TaskReply",
     "TaskRunner",
+    "WorktreeWish",
     "gateway_lock",
     "now_ms",
     "refusal",

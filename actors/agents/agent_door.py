@@ -16,6 +16,7 @@ from ...contracts import Reason
 from .authority_link import AuthorityLink, refusal
 from .caller import AgentCaller
 from .changes import Changes
+from .worktrees import AgentWorktrees
 
 _PROOFS = frozenset(
     {"leaseId", "parentLeaseId", "subleaseId", "revokedSubleaseId", "newSubleaseId"}
@@ -42,6 +43,10 @@ class AgentDoor:
     @property
     def changes(self) -> Changes:
         return self._link.changes
+
+    @property
+    def worktrees(self) -> AgentWorktrees:
+        return self._link.worktrees
 
     async def ask(self, action: str, payload: dict[str, Any]) -> dict[str, Any]:
         """The answer to a read; `Unavailable` is raised while no authority serves."""

@@ -8,6 +8,7 @@ from ...authority import Unavailable
 from ...authority.service import client
 from ...contracts import Reason, Transport, host_actions
 from .changes import Changes
+from .worktrees import AgentWorktrees
 
 
 class AuthorityLink:
@@ -21,6 +22,7 @@ class AuthorityLink:
         self.state_dir = state_dir
         self._transport = transport
         self.changes = Changes(state_dir, self.ask)
+        self.worktrees = AgentWorktrees(state_dir)
         self._client: client.AsyncClient | None = None
         self._opening = asyncio.Lock()
 

@@ -9,6 +9,7 @@ lease before the answer to its claim, and say it again when they come back.
 """
 
 import asyncio
+import itertools
 import logging
 import random
 import secrets
@@ -25,6 +26,7 @@ from .authority_link import AuthorityLink
 from .holds import AgentHold, AgentHolds, KeepPolicy
 
 TICK_SECONDS: Final = 1.0  # what falls due within it is renewed together
+_LOOK_TICKS = 15  # between two looks whether worktrees are still held
 _NAME_MAX = 64  # of what a client calls itself; the rest makes it the only one of that name
 _LEFT = "the agent that held it has left"
 
@@ -160,16 +162,18 @@ class LeaseKeeper:
                 self.callers.pop(caller.id, None)
 
     async def run(self) -> None:
-        while True:
+        for count in itertools.count(1):
             await asyncio.sleep(TICK_SECONDS)
             self.tick(now_ms())
+            if count % _LOOK_TICKS == 0:
+                self._do(self.look_after_worktrees())
 
     def tick(self, now: int) -> None:
         """Do what is due by then."""
         holds: list[AgentHold] = []
         for caller in list(self.callers.values()):
             for hold in caller.holds.lapsed(now):
-                caller.lose(hold.lease, Reason.LEASE_STALE.wire)
+                self._lose(caller, hold, Reason.LEASE_STALE.wire)
             if caller.holds.is_over(now):
                 del self.callers[caller.id]
                 if caller.holds.policy.on_leave == "release":
@@ -179,6 +183,16 @@ class LeaseKeeper:
         for hold in due(holds, now):  # all in one commit of the authority
             hold.is_out = True
             self._do(self._renew(self.callers[hold.agent], hold))
+
+    async def look_after_worktrees(self) -> None:
+        """Put away those whose leases ended where nobody here was told of it."""
+        worktrees = self._link.worktrees
+        for issue_id, fence in list(worktrees.known):
+            shown = await self._link.answer("issue.show", {"id": issue_id})
+            lease = shown.get("issue", {}).get("lease", {})
+            is_held = lease.get("fence") == fence and lease.get("state") == "active"
+            if "issue" in shown and not is_held:
+                worktrees.end(f"issue/{issue_id}", fence)
 
     def _do(self, errand: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(errand)
@@ -193,13 +207,21 @@ class LeaseKeeper:
         if answer["result"] == "accepted":
             hold.extend(asked_ms, _moment())
         elif ends_lease(answer["failureClasses"][0]):
-            caller.lose(hold.lease, answer["failureClasses"][0])
+            self._lose(caller, hold, answer["failureClasses"][0])
         else:
             words = (caller.name, hold.lease.resource, answer["diagnostic"])
             _log.warning("%s: %s is not renewed: %s", *words)
             hold.put_off(_moment())
 
+    def _lose(self, caller: KeptCaller, hold: AgentHold, failure: str) -> None:
+        caller.lose(hold.lease, failure)
+        self._link.worktrees.end(hold.lease.resource, hold.lease.fence)
+
     async def _release(self, caller: KeptCaller) -> None:
+        """Worktrees first: the next holder is to find them put away."""
+        end = self._link.worktrees.end
+        leaving = [end(hold.lease.resource, hold.lease.fence) for hold in caller.holds]
+        await asyncio.gather(*filter(None, leaving))
         for hold in caller.holds:
             answer = await self._ask(hold, WORK[hold.lease.family].release(hold.lease, _LEFT))
             words = answer.get("diagnostic", "it is given back")
@@ -220,6 +242,7 @@ class LeaseKeeper:
     async def settle(self) -> None:
         """Wait for what is on its way."""
         await asyncio.gather(*self._errands)
+        await self._link.worktrees.settle()
 
 
 def _noted(hold: AgentHold) -> bytes:

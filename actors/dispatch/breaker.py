@@ -30,6 +30,11 @@ class Breaker:
         self._proven.add(lease.kind)
         self._names.clear()
 
+    def blame(self, lease: HeldLease, detail: str) -> None:
+        """The tree is at fault, as the worker itself knows."""
+        if self.fault is None:
+            self.fault = {"cannotRun": True, "failed": 1, "name": lease.name, "detail": detail}
+
     def trips(self, lease: HeldLease, failure: FailedAttempt | None, code: int | None) -> bool:
         """Whether this end is the tree's fault."""
         if failure is None or matched(failure.decision) in LOST:

@@ -107,8 +107,8 @@ class Issues(Dialect):
                 return [Call("issue.ready", {})]
             case orders.AskHeld():
                 return [Call("issue.list", {"status": "in_progress"})]
-            case orders.CloseWork(token, holder):
-                return [named(token, *self.kind.completion(holder))]
+            case orders.CloseWork(token, holder, artifacts):
+                return [named(token, *self.kind.completion(holder, artifacts))]
             case orders.Discover(token, holder, new_id, title, description, labels):
                 filed = {"newId": new_id, "title": title, "description": description}
                 filed |= self.kind.proof(holder) | {"labels": list(labels)}

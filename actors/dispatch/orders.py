@@ -79,7 +79,7 @@ class CloseWork:
 
     token: str
     holder: HeldLease
-    artifacts: tuple[Mapping[str, Any], ...] = ()  # that it produced; only jobs have some
+    artifacts: tuple[Mapping[str, Any], ...] = ()  # of a job; of an issue, the section it made
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +377,7 @@ class WorkerExited:
     was_stopped: bool = False
     artifacts: tuple[Mapping[str, Any], ...] = ()  # that it leaves
     unsound: str = ""  # what is wrong with those: then it has failed, however it ended
+    fault: str = ""  # what is wrong with the tree, where that and not the work is why it ended
 
 
 @dataclass(frozen=True, slots=True)

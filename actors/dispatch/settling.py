@@ -20,6 +20,9 @@ _UNPROVEN = frozenset(
         Reason.JOB_ARTIFACT_INVALID,
         Reason.JOB_NOTHING_QUARANTINED,
         Reason.JOB_SNAPSHOT_MISSING,
+        Reason.DESCENT_PAYLOAD_INVALID,
+        Reason.SECTION_OUT_OF_SCOPE,
+        Reason.SECTION_TARGET_OTHER,
     )
 )
 _DETAIL_LENGTH_MAX = 500  # of what a person is told at once
@@ -46,6 +49,10 @@ class Settling:
     def ended(self, term: Assignment, event: orders.WorkerExited) -> None:
         """Its worker is gone, with all its descendants."""
         term.artifacts = event.artifacts
+        if event.fault and term.why is None:
+            self._breaker.blame(term.lease, event.fault)
+            self._excuse(term, event.fault)
+            return
         known = (term.tries, term.labels, self._policy)
         verdict = judge(term.why, event, *known, excused=term.excused)
         self._conclude(term, verdict, event.code)
@@ -53,9 +60,13 @@ class Settling:
     def _conclude(self, term: Assignment, verdict: Verdict, code: int | None) -> None:
         """As it was judged, unless the tree is at fault."""
         if self._breaker.trips(term.lease, verdict.failure, code):
-            self._out.report("no fault of the work", verdict.said, term.name)
-            verdict = Verdict((EndStep.RELEASE,), reason=verdict.said, handed_back=True)
-        self.carry_out(term, verdict)
+            self._excuse(term, verdict.said)
+        else:
+            self.carry_out(term, verdict)
+
+    def _excuse(self, term: Assignment, said: str) -> None:
+        self._out.report("no fault of the work", said, term.name)
+        self.carry_out(term, Verdict((EndStep.RELEASE,), reason=said, handed_back=True))
 
     def lay_down(self, term: Assignment, detail: str, attempt: int) -> None:
         """No worker is under this lease, and none will be: that attempt has failed.
@@ -95,9 +106,11 @@ class Settling:
 
     def step_done(self, term: Assignment) -> None:
         if term.steps.popleft() is EndStep.CLOSE:
-            self.tally["done"] += 1
+            has_section = term.artifacts and term.lease.family == "issue"
+            self.tally["sections" if has_section else "done"] += 1  # done when they are glued
             self._breaker.works(term.lease)
-            self._tell_end(term, "done", f"attempt {term.tries}")
+            more = ", and its section waits to be glued" if has_section else ""
+            self._tell_end(term, "done", f"attempt {term.tries}{more}")
         self._next_step(term)
 
     def _next_step(self, term: Assignment) -> None:
@@ -152,8 +165,9 @@ class Settling:
             self._out.report("lease lost", said, term.name)
             self._keeping.forget(term)
         elif failure_class in _UNPROVEN:
-            # It says that it is done, and has no witness of that: the attempt has failed.
-            decision = retry_decision(self._policy, [failure_class], term.tries)
+            # It says that it is done, and what it shows is not taken: the attempt has failed.
+            classes = [failure_class, "job_failed"]  # what no rule names is any failure
+            decision = retry_decision(self._policy, classes, term.tries)
             verdict = failed(FailedAttempt(term.worker, decision, said), term.labels)
             self._conclude(term, verdict, 0)
         else:

@@ -4,7 +4,7 @@
     outstanding  what was asked of the authority and is not answered yet
     holding      one lease, and until when it is ours by our own clock
     renewing     more time for all that are due, in one batch
-    work_kind    how each kind of work is spelled: issue, job, spec, dispatch
+    work_kind    how each kind of work is spelled: issue, job, spec, dispatch, glue
 
 Nothing here has a clock, dice or a connection: the time and the dice come with every step. Whether
 a refusal ends a lease is `contracts.ends_lease` alone.

@@ -1,14 +1,15 @@
-"""What can be held, and how each kind of work is spelled: an issue, a job, a spec, a dispatch.
+"""What can be held, and how each kind of work is spelled: an issue, a job, a spec, a dispatch, and
+the glue of a branch.
 
-                 issue                  job            spec               dispatch (of a job)
-    take         issue.claim            job.claim      spec.claim         dispatch.claim
-    more time    issue.lease_renew      job.claim      spec.claim         dispatch.claim
-    done         issue.close            job.complete   (its last step)    dispatch.complete
-    give back    issue.lease_release    job.yield      spec.release       dispatch.release
-    look         issue.show             job.show       spec.show          job.show
+               issue                job           spec             dispatch           glue
+    take       issue.claim          job.claim     spec.claim       dispatch.claim     glue.claim
+    more time  issue.lease_renew    job.claim     spec.claim       dispatch.claim     glue.claim
+    done       issue.close          job.complete  (its last step)  dispatch.complete  glue.release
+    give back  issue.lease_release  job.yield     spec.release     dispatch.release   glue.release
+    look       issue.show           job.show      spec.show        job.show           descent.show
 
-A claim that shows a lease asks for more time. A `WorkKind` is one column of the table: it builds
-requests and reads answers, and sends nothing.
+A dispatch is one of a job. A claim that shows a lease asks for more time. A `WorkKind` is one
+column of the table: it builds requests and reads answers, and sends nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +20,15 @@ from typing import Any, Final, Literal
 from ...authority import SOCKET
 from ...contracts import Reason, limits, rfc3339
 
-Family = Literal["issue", "job", "spec", "dispatch"]
+Family = Literal["issue", "job", "spec", "dispatch", "glue"]
 Ask = tuple[str, dict[str, Any]]  # an action and its payload
-Record = dict[str, Any]  # an issue, a job or a spec, as answers show it
+Record = dict[str, Any]  # an issue, a job, a spec or a branch, as answers show it
 
-_OWN = ("ISSUE", "ASSIGNEE", "JOB", "KIND", "WORKER", "ARTIFACTS", "SPEND_FILE")
+_OWN = (
+    "ISSUE", "ASSIGNEE", "JOB", "KIND", "WORKER", "GLUE", "GLUER", "ARTIFACTS", "SPEND_FILE",
+    "SECTION_FILE", "WORKTREE", "BRANCH", "BASE",
+)  # fmt: skip
+_REASONED = ("job", "spec", "dispatch")  # what remembers why it was given back
 _SECRETS = ("HTTP_TOKEN", "JOURNAL")  # what opens the gateway, and the database with its password
 
 
@@ -31,7 +36,7 @@ _SECRETS = ("HTTP_TOKEN", "JOURNAL")  # what opens the gateway, and the database
 class HeldLease:
     """Who holds what, as every request under the lease shows it."""
 
-    name: str  # of the issue, job or spec
+    name: str  # of the issue, job, spec or branch
     owner: str
     lease_id: str
     fence: int
@@ -102,16 +107,19 @@ class WorkKind:
     def completion(
         self, held: HeldLease, artifacts: Sequence[Mapping[str, Any]] | None = None
     ) -> Ask:
-        """With what was produced, where there is something to say of that; only jobs have any."""
-        if artifacts is None:
+        """With what was produced, where there is something to say of that: the artefacts of a job,
+        or the section of an issue, which is closed when it is glued."""
+        if self.family == "issue" and artifacts:
+            return "descent.section", self.proof(held) | dict(artifacts[0])
+        if artifacts is None or self.family == "issue":
             return self.completes, self.proof(held)
         produced = {"outputArtifacts": [dict(each) for each in artifacts]}
         return self.completes, self.proof(held) | produced
 
     def release(self, held: HeldLease, reason: str, *, handed_back: bool = False) -> Ask:
-        """An issue has notes; all others remember the reason. Issues and jobs have attempts."""
+        """An issue has notes, and others remember the reason. Issues and jobs have attempts."""
         said: Record = {}
-        if self.family != "issue":
+        if self.family in _REASONED:
             said["reason"] = reason[: limits.REASON_LENGTH_MAX]
         if handed_back and self.family in ("issue", "job"):
             said["handedBack"] = True
@@ -142,7 +150,8 @@ class WorkKind:
         """The lease that a record shows."""
         lease = record[self.lease]
         proof = (lease["owner"], lease["leaseId"], lease["fence"])
-        attempt, kind = max(1, record["attempts"]), record.get("kind", "")
+        # What has no attempts is told apart by its fences, which grow as well.
+        attempt, kind = max(1, record.get("attempts", lease["fence"])), record.get("kind", "")
         timeout_ms = record.get("timeoutMs", 0)
         return HeldLease(record[self.subject], *proof, attempt, self.family, kind, timeout_ms)
 
@@ -184,6 +193,11 @@ WORK: Final[dict[Family, WorkKind]] = {each.family: each for each in (
         "dispatch", "jobId", "dispatcher", "job", "dispatchLease",
         "dispatch.claim", "dispatch.claim", "dispatch.complete", "dispatch.release", "job.show",
         _wires(Reason.JOB_DISPATCHED, Reason.JOB_COMPLETED, Reason.JOB_NOT_DISPATCHABLE),
+    ),
+    WorkKind(
+        "glue", "target", "gluer", "glue", "lease",
+        "glue.claim", "glue.claim", "glue.release", "glue.release", "descent.show",
+        _wires(),
     ),
 )}
 # fmt: on

@@ -1,4 +1,4 @@
-"""One command under one lease, on an issue or a job: claim, run, renew, complete or hand back.
+"""One command under one lease, on an issue, job or branch: claim, run, renew, complete, hand back.
 
     claim --> run --exit 0--> complete            renewed at a third of its time, with jitter
                |---exit 75--> hand back           the journal is heard for who takes it
@@ -38,6 +38,8 @@ from ..process.port import GRACE_MS, Command, Ended, ProcessGroup, keeper
 from .artifacts import VARIABLE, ArtifactsInvalid, artifacts_file, members, read_artifacts
 from .attempts import Attempt, begun, check_logs, write_record
 from .evidence_process import taken
+from .section_file import VARIABLE as SECTION_VARIABLE
+from .section_file import LegReport, read_report
 from .spending import VARIABLE as SPEND_VARIABLE
 from .spending import SpendFile, spend_members
 
@@ -78,6 +80,9 @@ _UNFIT = frozenset(
         Reason.JOB_ARTIFACT_INVALID,
         Reason.JOB_COORDINATOR_REQUIRED,
         Reason.JOB_KIND_NOT_PERMITTED,
+        Reason.DESCENT_PAYLOAD_INVALID,
+        Reason.SECTION_OUT_OF_SCOPE,
+        Reason.SECTION_TARGET_OTHER,
     )
 )
 
@@ -125,6 +130,7 @@ class Task:
     echo: tuple[int, int] | None = None
     keep_log: bool = True
     grace_ms: int = GRACE_MS
+    has_worktree: bool = False  # it runs under a leg, and leaves a section
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +175,7 @@ class Runner:
         self._signal: int | None = None
         self._attempt: Attempt | None = None
         self._artifacts: Path | None = None  # where the command says what it has produced
+        self._section: Path | None = None  # where its leg says what it has made
         self._spending: SpendFile  # and what it spends; from the claim on
 
     def run(self) -> Outcome:
@@ -189,6 +196,7 @@ class Runner:
                 self._attempt = opened.enter_context(fresh)
             left = opened.enter_context(artifacts_file())
             self._artifacts = left if self._task.family == "job" else None
+            self._section = left.with_name("section") if self._task.has_worktree else None
             self._spending = SpendFile(left.with_name("spend"))
             self._journal = self._opened_journal(opened)
             group = opened.enter_context(ProcessGroup(self._command(held)))
@@ -342,6 +350,8 @@ class Runner:
         env = for_worker(os.environ if task.env is None else task.env)
         if self._artifacts is not None:
             env[VARIABLE] = str(self._artifacts)
+        if self._section is not None:
+            env[SECTION_VARIABLE] = str(self._section)
         env[SPEND_VARIABLE] = str(self._spending.path)
         return Command(
             task.argv,
@@ -419,18 +429,31 @@ class Runner:
         assert ended is not None
         if not ended.began:
             return self._end("not_started", ended.code, ended, ended.reason.detail)
+        if self._section is not None and (fault := read_report(self._section).fault):
+            return self._end("not_started", Exit.CONFIG, ended, fault)
         if ended.code == 0:
             return self._completed(ended)
         return self._end("handed_back" if ended.code == HAND_BACK else "failed", ended.code, ended)
 
     def _completed(self, ended: Ended) -> Outcome:
         """It has done its work, if what it says of its results can be read."""
+        if self._section is not None:
+            return self._completed_by(read_report(self._section), ended)
         try:
             path = self._artifacts
             produced = members(read_artifacts(path, self._holding.lease.name)) if path else []
         except ArtifactsInvalid as error:
             return self._unfit(Reason.JOB_ARTIFACT_INVALID.wire, ended, str(error))
         return self._end("completed", 0, ended, produced=produced)
+
+    def _completed_by(self, left: LegReport, ended: Ended) -> Outcome:
+        """Its leg has made a section, or nothing was changed."""
+        if left.unsound:
+            return self._unfit(Reason.DESCENT_PAYLOAD_INVALID.wire, ended, left.unsound)
+        if left.section is None:
+            return self._end("completed", 0, ended)
+        words = "its section waits for `understudy descent glue`"
+        return self._end("completed", 0, ended, words, produced=[dict(left.section)])
 
     def _unfit(self, failure: str, ended: Ended | None, words: str) -> Outcome:
         """Done, and not to be completed like that: handed back with the reason why."""
@@ -527,8 +550,9 @@ def report(outcome: Outcome) -> dict[str, Any]:
         found["diagnostic"] = outcome.diagnostic
     if outcome.held is not None:
         held = outcome.held
-        named = ("issueId", "assignee") if held.family == "issue" else ("jobId", "worker")
-        found |= dict(zip(named, (held.name, held.owner), strict=True))
+        kind = WORK[held.family]
+        subject = "issueId" if held.family == "issue" else kind.subject
+        found |= {subject: held.name, kind.role: held.owner}
         found |= {"leaseId": held.lease_id, "fence": held.fence, "attempt": held.attempt}
     if outcome.log is not None:
         found["log"] = str(outcome.log)

@@ -10,6 +10,7 @@
       chain_runner       makes the jobs of specs, when that is asked for
       job_dispatcher     writes the files of jobs that are free to run
       scheduler          makes what schedules say, when that is asked for
+      gluer              merges what workers leave, when each has a worktree
 
 `launcher` starts it and stops it, `control` talks to one that runs elsewhere. Names are imported
 when they are first used: the launcher takes a while, and `understudy status` does without.
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .plan import handler_command as handler_command
     from .plan import shell_command as shell_command
     from .plan import webhook_command as webhook_command
+    from .preflight import first_word as first_word
     from .preflight import problem as problem
 
 _HOMES = {
@@ -50,6 +52,7 @@ _HOMES = {
     "Wanted": "..dispatch.worklist",
     "ask": ".control",
     "end_by_force": "..otp.carriers.process",
+    "first_word": ".preflight",
     "handler_command": ".plan",
     "left_of": ".launcher",
     "listing": "..dispatch.issue_calls",
@@ -71,6 +74,7 @@ __all__ = [
     "Wanted",
     "ask",
     "end_by_force",
+    "first_word",
     "gateway",
     "handler_command",
     "left_of",

@@ -36,6 +36,7 @@ from . import (
     control,
     evidence_writer,
     gateway,
+    gluer,
     job_dispatcher,
     job_loop,
     lease_dispatcher,
@@ -221,6 +222,7 @@ _ORDER = {
             chain_runner.NAME,
             job_dispatcher.NAME,
             scheduler.NAME,
+            gluer.NAME,
         )
     )
 }

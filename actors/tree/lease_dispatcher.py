@@ -14,10 +14,13 @@ import random
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...contracts import Exit
+from ..descent import names
+from ..descent.git import GitRefused
 from ..dispatch import orders
 from ..dispatch.dispatcher import Dispatcher
 from ..dispatch.issue_calls import Clerk
@@ -367,6 +370,7 @@ class LeaseDispatcher(GenServer):
         terms = [
             {self.subject: term["issue"], "pid": self._pid_of(term["worker"])}
             | {name: value for name, value in term.items() if name != "issue"}
+            | self._place_of(term["issue"], term["fence"])
             for term in known["terms"]
         ]
         rests = [
@@ -375,6 +379,13 @@ class LeaseDispatcher(GenServer):
         ]
         known |= {"terms": terms, "rests": rests}
         return known | {"cells": len(self._posts), "reports": list(self._told)}
+
+    def _place_of(self, name: str, fence: int) -> dict[str, str]:
+        """The branch that is worked on, where each lease has a worktree."""
+        if self._plan.leg and self.subject == "issue":
+            with suppress(GitRefused):  # an id that no branch can be named after
+                return {"branch": names.branch(name, fence)}
+        return {}
 
     def _pid_of(self, name: str) -> int | None:
         """Of the command that works under this name."""

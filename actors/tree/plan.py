@@ -35,10 +35,12 @@ class Plan:
     schedules: bool = False  # what is due is made
     stop_after: int = STOP_AFTER_DEFAULT  # pieces of work that fail in one way, in a row
     policy: RetryPolicy = field(default_factory=retry_policy)
+    leg: tuple[str, ...] = ()  # what `argv` runs under, where each lease has a worktree
     hooks: tuple[tuple[str, tuple[str, ...]], ...] = ()  # `escalation` or `done`, and what is run
+    gluer: tuple[str, ...] = ()  # what merges the sections that legs make, if the tree does that
 
     def __post_init__(self) -> None:
-        runs = self.argv or self.door or self.kinds or self.job_files or self.schedules
+        runs = self._commands or self.kinds or self.job_files or self.schedules
         if not runs or not all(words[0] for words in self._commands):
             raise ValueError("there is nothing to run")
         paths = [self.state_dir, self.cwd, *([self.job_files] if self.job_files else [])]
@@ -49,7 +51,7 @@ class Plan:
 
     @property
     def _commands(self) -> list[tuple[str, ...]]:
-        return [words for words in (self.argv, self.door) if words]
+        return [words for words in (self.argv, self.door, self.gluer) if words]
 
     @property
     def run_dir(self) -> Path:

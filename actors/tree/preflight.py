@@ -2,6 +2,7 @@
 
 Only what is certain is refused: a shell command whose first word is a plain word that neither the
 shell nor its path knows, a handler that cannot be imported or called, a folder that is not there.
+What is run in a worktree and named from there is not looked for here.
 """
 
 import os
@@ -22,7 +23,8 @@ def problem(plan: Plan) -> str | None:
     """Why nothing can be run; None where it may be possible."""
     if not os.access(plan.cwd, os.X_OK) or not plan.cwd.is_dir():
         return f"{plan.cwd}: no folder to work in"
-    commands = [plan.argv, *(words for _, words in plan.kinds.handlers)]
+    commands = [words for _, words in plan.kinds.handlers]
+    commands += [] if plan.leg and _is_relative(plan.argv) else [plan.argv]
     found = (_problem(words, plan.cwd) for words in dict.fromkeys(filter(None, commands)))
     return next(filter(None, found), None)
 
@@ -34,11 +36,22 @@ def _problem(words: tuple[str, ...], cwd: Path) -> str | None:
     return _shell_problem(words[-1], cwd) if words[:2] == SHELL else None
 
 
-def _shell_problem(text: str, cwd: Path) -> str | None:
+def _is_relative(words: tuple[str, ...]) -> bool:
+    """Whether it is found from where it is run."""
+    word = first_word(words[-1]) if words[:2] == SHELL else None
+    return word is not None and "/" in word and not word.startswith("/")
+
+
+def first_word(text: str) -> str | None:
+    """What a shell command runs first, if that is certain."""
     match = _FIRST_WORD.match(text)
-    if match is None:
+    return None if match is None else match[1]
+
+
+def _shell_problem(text: str, cwd: Path) -> str | None:
+    word = first_word(text)
+    if word is None:
         return None
-    word = match[1]
     if "/" in word:
         path = cwd / word
         if not path.is_file():

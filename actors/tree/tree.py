@@ -10,6 +10,7 @@ from . import (
     chain_runner,
     evidence_writer,
     gateway,
+    gluer,
     job_dispatcher,
     job_loop,
     lease_dispatcher,
@@ -58,6 +59,7 @@ def children(plan: Plan) -> tuple[ChildSpec, ...]:
         *((gateway.child(plan),) if plan.door else ()),
         *((chain_runner.child(plan), job_dispatcher.child(plan)) if plan.job_files else ()),
         *((scheduler.child(plan),) if plan.schedules else ()),
+        *((gluer.child(plan),) if plan.gluer else ()),
     )
 
 

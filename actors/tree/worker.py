@@ -9,7 +9,7 @@ I3  A cell that dies takes its command along.
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,8 @@ from ..leasing.work_kind import HeldLease, for_worker
 from ..otp import Caller, Exited, ExitReason, GenServer, Next, Readable, Word
 from ..process.port import Command, Ended, ProcessGroup, keeper
 from ..run.attempts import Attempt, begun, write_record
+from ..run.section_file import VARIABLE as SECTION_VARIABLE
+from ..run.section_file import read_report
 from ..run.spending import VARIABLE as SPEND_VARIABLE
 from ..run.spending import SpendFile, spend_members
 from .plan import Plan
@@ -182,11 +184,12 @@ class Worker(GenServer):
 
     def _words(self, order: StartWorker) -> tuple[str, ...]:  # noqa: ARG002 - for subclasses
         """What is run for it."""
-        return self._plan.argv
+        return (*self._plan.leg, *self._plan.argv)
 
-    def _environment(self, order: StartWorker, attempt: Attempt) -> dict[str, str]:  # noqa: ARG002 - as above
+    def _environment(self, order: StartWorker, attempt: Attempt) -> dict[str, str]:
         """How it is told what it works on."""
-        return order.holder.environment(self._plan.state_dir)
+        own = {SECTION_VARIABLE: str(_made(attempt))} if self._plan.leg else {}
+        return order.holder.environment(self._plan.state_dir) | own
 
     def _command(self, order: StartWorker, attempt: Attempt) -> Command:
         plan = self._plan
@@ -234,13 +237,22 @@ class Worker(GenServer):
     def _exit_of(self, job: WorkerJob, ended: Ended) -> WorkerExited:
         kind, code = ended.reason.kind, ended.reason.code
         signal = code if kind == "signal" else None
-        return WorkerExited(
+        exited = WorkerExited(
             job.worker,
             code=None if kind == "signal" else code or 0,
             signal=signal,
             detail=ended.reason.detail if not ended.began else _tail(job.attempt),
             was_stopped=job.is_halted or ended.late,
         )
+        return self._with_section(job, exited) if self._plan.leg else exited
+
+    def _with_section(self, job: WorkerJob, exited: WorkerExited) -> WorkerExited:
+        """What its leg left: a section, where it ended well, or a fault of the tree."""
+        left = read_report(_made(job.attempt))
+        if exited.was_stopped or (exited.code != 0 and not left.fault):
+            return exited
+        made = (left.section,) if left.section and not left.fault else ()
+        return replace(exited, artifacts=made, unsound=left.unsound, fault=left.fault)
 
     def _write_down(self, job: WorkerJob, ended: Ended, exited: WorkerExited) -> None:
         holder = job.order.holder
@@ -291,6 +303,11 @@ class Worker(GenServer):
 def _spent(attempt: Attempt) -> Path:
     """Where the command says what it spends; it goes when the log goes."""
     return attempt.path.with_name(f"{attempt.path.name}.spend")
+
+
+def _made(attempt: Attempt) -> Path:
+    """Where the leg says what came of the command; it goes when the log goes."""
+    return attempt.path.with_name(f"{attempt.path.name}.section")
 
 
 def _tail(attempt: Attempt) -> str:

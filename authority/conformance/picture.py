@@ -9,9 +9,13 @@ from ...contracts import (
     BLOCKING_TYPES,
     Amount,
     Budget,
+    Cover,
+    GlueTarget,
     JobRecord,
     JobState,
     Lease,
+    Obstruction,
+    Section,
     Spec,
     Tally,
     WorkSpend,
@@ -49,6 +53,10 @@ def painted(state: State) -> dict[str, Rows]:
         "budget": (_budget(one) for each in state.budgets.values() for one in each.values()),
         "spec_lease": (_term("spec_id", one) for one in leases if is_spec(one.resource)),
         "pause": map(_members, state.pauses.values()),
+        "cover": map(_cover, state.covers.values()),
+        "section": map(_section, state.sections.values()),
+        "glue_target": map(_target, state.targets.values()),
+        "obstruction": map(_obstruction, state.obstructions.values()),
         "dispatch_lease": (_term("job_id", one) for one in leases if is_dispatch(one.resource)),
     }
     columns = {table.name: [name for name, _ in table.columns] for table in SCHEMA}
@@ -85,6 +93,25 @@ def _tally(tally: Tally) -> dict[str, Any]:
 
 def _budget(budget: Budget) -> dict[str, Any]:
     return _members(budget) | {f"{name}_max": cap for name, cap in _members(budget.most).items()}
+
+
+def _cover(cover: Cover) -> dict[str, Any]:
+    return _members(cover) | {"order_by": cover.order, "status": cover.state}
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return _members(section) | {"commit_id": section.commit, "status": section.state}
+
+
+def _target(target: GlueTarget) -> dict[str, Any]:
+    names, pending = ("old", "new", "sections", "fence"), target.pending
+    move = (pending.old, pending.new, pending.section_ids, pending.fence) if pending else [None] * 4
+    named = zip((f"pending_{name}" for name in names), move, strict=True)
+    return _members(target) | dict(named)
+
+
+def _obstruction(obstruction: Obstruction) -> dict[str, Any]:
+    return _members(obstruction) | {"check_id": obstruction.check}
 
 
 def _prefixed(prefix: str, amount: Amount) -> dict[str, Any]:

@@ -50,12 +50,14 @@ from ...contracts import (
 from ..journal.clock import SteadyClock
 from ..journal.journal import Entry, Head, Journal, Row, Steps, changes_of
 from ..law.budget import has_run_out, may_forbid
+from ..law.descent.queue import is_gluing
 from ..law.outcome import (
     Answered,
     BudgetDropped,
     BudgetPut,
     Change,
     ChecksSet,
+    CoverPut,
     DependencyAdded,
     DependencyDropped,
     FiberDropped,
@@ -69,6 +71,7 @@ from ..law.outcome import (
     PauseDropped,
     PausePut,
     PolicySet,
+    SectionPut,
     SpendPut,
     SubleaseDropped,
     SubleasePut,
@@ -339,7 +342,8 @@ _NO_LEASE = (0, 0, 0, 0)
 def _is_steered(state: State, issue: Issue) -> bool:
     """Whether people have a say in it, of which C knows nothing; for all other work, one look."""
     is_asked = issue.approval is not UNSET or issue.issue_type == ESCALATION
-    if is_asked or is_cancelled(issue) or may_forbid(state, issue):
+    is_awaited = issue.id in state.covered or is_gluing(state, issue)
+    if is_asked or is_awaited or is_cancelled(issue) or may_forbid(state, issue):
         return True
     return bool(state.pauses or state.policy.approve) and withheld(state, issue) is not None
 
@@ -413,6 +417,10 @@ def _touched(state: State, change: Change) -> Iterator[str]:
             yield dependency.depends_on_id
         case SpendPut(spend):
             yield issue_of(spend.resource)
+        case SectionPut(section):
+            yield section.issue_id
+        case CoverPut(cover):
+            yield from cover.issue_ids
         case TallyPut(tally) if has_run_out(state, tally):
             yield from state.issues
         case ChecksSet() | PolicySet() | BudgetPut() | BudgetDropped():

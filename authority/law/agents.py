@@ -10,6 +10,7 @@ A request that names no agent is none of an agent: the door of people and of pro
 from ...contracts import (
     AddIssue,
     ClaimDispatch,
+    ClaimGlue,
     ClaimIssue,
     ClaimJob,
     ClaimNext,
@@ -20,6 +21,7 @@ from ...contracts import (
     Shape,
     Stamp,
     dispatch_resource,
+    glue_resource,
     issue_resource,
     job_resource,
     spec_resource,
@@ -27,7 +29,7 @@ from ...contracts import (
 from .outcome import Refused
 from .state import State
 
-_ROLES = ("assignee", "worker", "runner", "dispatcher", "by_name")
+_ROLES = ("assignee", "worker", "runner", "dispatcher", "gluer", "by_name")
 
 
 def admit(state: State, request: Request) -> Refused | None:
@@ -62,6 +64,8 @@ def room(state: State, request: Request, stamp: Stamp) -> Refused | None:
             claimed = spec_resource(payload.spec_id)
         case ClaimDispatch():
             claimed = dispatch_resource(payload.job_id)
+        case ClaimGlue():
+            claimed = glue_resource(payload.target)
         case _:
             return None
     known = state.held.get(agent.name.strip(), set()) - {claimed}

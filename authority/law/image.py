@@ -9,12 +9,14 @@ from ...contracts import (
     Author,
     Budget,
     CheckPolicy,
+    Cover,
     Decision,
     Dependency,
     Designation,
     Directive,
     Feature,
     Fiber,
+    GlueTarget,
     Handover,
     Instance,
     Issue,
@@ -22,9 +24,12 @@ from ...contracts import (
     KindLimit,
     Lease,
     Member,
+    Obstruction,
     Policy,
     Schedule,
     ScopePause,
+    Section,
+    SectionOverlap,
     Spec,
     Sublease,
     Tally,
@@ -70,6 +75,11 @@ class Image(msgspec.Struct, frozen=True):
     spends: list[WorkSpend] | msgspec.UnsetType = msgspec.UNSET
     tallies: list[Tally] | msgspec.UnsetType = msgspec.UNSET
     budgets: list[Budget] | msgspec.UnsetType = msgspec.UNSET
+    covers: list[Cover] | msgspec.UnsetType = msgspec.UNSET  # in the order of their making
+    sections: list[Section] | msgspec.UnsetType = msgspec.UNSET
+    overlaps: list[SectionOverlap] | msgspec.UnsetType = msgspec.UNSET
+    targets: list[GlueTarget] | msgspec.UnsetType = msgspec.UNSET
+    obstructions: list[Obstruction] | msgspec.UnsetType = msgspec.UNSET  # the oldest first
 
 
 _IMAGE_DECODER = msgspec.json.Decoder(Image)
@@ -106,6 +116,11 @@ def dump(state: State) -> bytes:
         spends=[state.spends[key] for key in sorted(state.spends)] or msgspec.UNSET,
         tallies=[state.tallies[key] for key in sorted(state.tallies)] or msgspec.UNSET,
         budgets=_flat(state.budgets) or msgspec.UNSET,
+        covers=[*state.covers.values()] or msgspec.UNSET,
+        sections=_some(state.sections),
+        overlaps=[state.overlaps[key] for key in sorted(state.overlaps)] or msgspec.UNSET,
+        targets=_some(state.targets),
+        obstructions=[*state.obstructions.values()] or msgspec.UNSET,
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -142,6 +157,11 @@ def load(data: bytes) -> State:
     apply(state, [outcome.SpendPut(each) for each in image.spends or ()])
     apply(state, [outcome.TallyPut(each) for each in image.tallies or ()])
     apply(state, [outcome.BudgetPut(each) for each in image.budgets or ()])
+    apply(state, [outcome.CoverPut(each) for each in image.covers or ()])
+    apply(state, [outcome.SectionPut(each) for each in image.sections or ()])
+    apply(state, [outcome.OverlapPut(each) for each in image.overlaps or ()])
+    apply(state, [outcome.TargetPut(each) for each in image.targets or ()])
+    apply(state, [outcome.ObstructionPut(each) for each in image.obstructions or ()])
     apply(state, [outcome.PolicySet(image.policy)])
     apply(state, [outcome.Answered(*each) for each in image.answers])
     return state

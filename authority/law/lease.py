@@ -43,6 +43,7 @@ from ...contracts import (
     rfc3339,
 )
 from .budget import forbids
+from .descent.queue import is_gluing
 from .outcome import (
     Accepted,
     Change,
@@ -295,6 +296,8 @@ def _steered(turn: Turn, issue: Issue) -> Refused | None:
         return None  # no new term
     if is_cancelled(issue):
         return Refused(Reason.ISSUE_CANCELLED, f"issue {issue.id}", issue.id)
+    if is_gluing(turn.state, issue):
+        return Refused(Reason.ISSUE_GLUING, f"issue {issue.id}", issue.id)
     return withheld(turn.state, issue)
 
 

@@ -14,12 +14,14 @@ from ...contracts import (
     FAILURES,
     Budget,
     CheckPolicy,
+    Cover,
     Decision,
     Dependency,
     Designation,
     Directive,
     Feature,
     Fiber,
+    GlueTarget,
     Handover,
     Instance,
     Issue,
@@ -27,6 +29,7 @@ from ...contracts import (
     KindLimit,
     Lease,
     Member,
+    Obstruction,
     Operation,
     Per,
     Policy,
@@ -34,6 +37,8 @@ from ...contracts import (
     Reason,
     Schedule,
     ScopePause,
+    Section,
+    SectionOverlap,
     Spec,
     SpecState,
     Sublease,
@@ -190,6 +195,34 @@ class BudgetDropped(Struct, frozen=True, tag_field="change", tag="budget.dropped
     per: Per
 
 
+class CoverPut(Struct, frozen=True, tag_field="change", tag="cover.put"):
+    """A cover is begun, has one member less to wait for, or is over; the oldest are forgotten."""
+
+    cover: Cover
+
+
+class SectionPut(Struct, frozen=True, tag_field="change", tag="section.put"):
+    """The newest section of an issue. When it is over, its overlaps are forgotten."""
+
+    section: Section
+
+
+class OverlapPut(Struct, frozen=True, tag_field="change", tag="overlap.put"):
+    overlap: SectionOverlap
+
+
+class TargetPut(Struct, frozen=True, tag_field="change", tag="target.put"):
+    """A move of a branch is authorised, or known to have happened, or never will."""
+
+    target: GlueTarget
+
+
+class ObstructionPut(Struct, frozen=True, tag_field="change", tag="obstruction.put"):
+    """Why a section is not glued; the oldest are forgotten."""
+
+    obstruction: Obstruction
+
+
 class SpecPut(Struct, frozen=True, tag_field="change", tag="spec.put"):
     """A spec is submitted."""
 
@@ -309,6 +342,11 @@ Change = (
     | TallyPut
     | BudgetPut
     | BudgetDropped
+    | CoverPut
+    | SectionPut
+    | OverlapPut
+    | TargetPut
+    | ObstructionPut
     | SpecPut
     | SpecMoved
     | DirectivePut

@@ -5,6 +5,8 @@ from typing import Any
 
 from . import fiber, lease, policy, spend, steering, sublease
 from .checks import coherence, instruction, join, required
+from .descent import cover, glue, section
+from .descent import view as descent
 from .issues import dependency, handover, projection, work
 from .jobs import job, job_dispatch, kind_limit, operations, roster, routes, schedule, spec
 from .outcome import Outcome
@@ -99,6 +101,17 @@ RULES: dict[str, Rule] = {
     "budget.set": spend.set_budget,
     "budget.clear": spend.clear_budget,
     "budget.list": spend.list_budgets,
+    # Work on one repository.
+    "descent.cover": cover.start,
+    "descent.abort": cover.abort,
+    "descent.section": section.record,
+    "descent.overlap": glue.overlap,
+    "descent.glue": glue.glue,
+    "descent.seal": glue.seal,
+    "descent.obstruct": glue.obstruct,
+    "descent.show": descent.show,
+    "glue.claim": glue.claim,
+    "glue.release": glue.release,
     # Policies and checks.
     "policy.set": policy.set_policy,
     "coherence.check": coherence.check,

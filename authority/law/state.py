@@ -14,6 +14,9 @@
         only before; its fence is that of its last lease.
     I11 What is being dispatched is a job of a spec that is neither dispatched nor completed.
     I12 What was spent was spent on work that exists, and the last attempt is a part of the total.
+    I13 Sections are of issues that exist, and are filed by branch and row while they wait. An open
+        one is of an issue whose status is `gluing`. An issue is in one open cover at most, overlaps
+        are of sections that wait, and what is authorised on a branch is for that branch.
 
 The indexes can be rebuilt from the records, and `check_invariants` does so in tests. Only which
 leases were filed as lapsed is history: decisions see it, so images carry it.
@@ -30,26 +33,35 @@ from ...contracts import (
     BLOCKING_TYPES,
     ESCALATION,
     FIBER_TRANSITIONS,
+    GLUING,
+    WAITING_STATES,
     Budget,
     CheckPolicy,
+    Cover,
     Decision,
     Dependency,
     Feature,
     Fiber,
     FiberMove,
     FiberState,
+    GlueTarget,
     Handover,
     Instance,
     Issue,
     Lease,
+    Obstruction,
     Policy,
     ScopePause,
+    Section,
+    SectionOverlap,
+    SectionState,
     Sublease,
     Tally,
     Witness,
     WorkerSession,
     WorkSpend,
     is_cancelled,
+    is_glue,
     is_issue,
     issue_of,
     issue_resource,
@@ -85,6 +97,8 @@ class State:
         "blocks",
         "budgets",
         "checks",
+        "covered",
+        "covers",
         "deadlines",
         "decisions",
         "dependencies",
@@ -97,16 +111,22 @@ class State:
         "issues",
         "lane",
         "leases",
+        "obstructions",
         "overdue",
+        "overlapping",
+        "overlaps",
         "pauses",
         "policy",
         "ranks",
         "ready",
+        "sections",
         "sessions",
         "spends",
         "subleases",
         "tallies",
+        "targets",
         "torn",
+        "unglued",
         "witnesses",
     )
 
@@ -129,6 +149,11 @@ class State:
         self.spends: dict[str, WorkSpend] = {}  # by resource
         self.tallies: dict[str, Tally] = {}  # by scope
         self.budgets: dict[str, dict[str, Budget]] = {}  # by scope, and what they are per
+        self.covers: dict[str, Cover] = {}
+        self.sections: dict[str, Section] = {}  # by issue
+        self.overlaps: dict[tuple[str, str], SectionOverlap] = {}  # by the ids of two sections
+        self.targets: dict[str, GlueTarget] = {}
+        self.obstructions: dict[str, Obstruction] = {}  # the oldest first
         self.answers: dict[str, RememberedAnswer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
         # Indexes.
@@ -138,6 +163,9 @@ class State:
         self.deadlines: SortedList[tuple[int, str]] = SortedList()
         self.overdue: SortedList[Rank] = SortedList()
         self.held: dict[str, set[str]] = {}  # owner -> resources, lapsed ones included
+        self.covered: dict[str, str] = {}  # issue -> the open cover that waits for it
+        self.unglued: dict[str, SortedList[tuple[int, str]]] = {}  # branch -> rows of sections
+        self.overlapping: dict[str, set[tuple[str, str]]] = {}  # section -> its overlaps
         self.torn: set[str] = set()  # leased resources whose record disagrees with the lease
 
     def blockers(self, issue_id: str) -> list[str]:
@@ -237,6 +265,19 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
                 del state.budgets[scope][per]
                 if not state.budgets[scope]:
                     del state.budgets[scope]
+            case outcome.CoverPut(cover):
+                _put_cover(state, cover)
+            case outcome.SectionPut(section):
+                _put_section(state, section)
+            case outcome.OverlapPut(overlap):
+                _put_overlap(state, overlap)
+            case outcome.TargetPut(target):
+                state.targets[target.target] = target
+            case outcome.ObstructionPut(obstruction):
+                state.obstructions.pop(obstruction.obstruction_id, None)
+                state.obstructions[obstruction.obstruction_id] = obstruction
+                while len(state.obstructions) > limits.OBSTRUCTIONS_MAX:
+                    del state.obstructions[next(iter(state.obstructions))]
             case outcome.DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case outcome.DependencyDropped(dependency):
@@ -290,7 +331,8 @@ def _put_lease(state: State, lease: Lease) -> None:
     _file_owner(state, before, lease)
     if not is_issue(lease.resource):
         state.leases[lease.resource] = lease
-        state.lane.file_lease(before, lease)
+        if not is_glue(lease.resource):
+            state.lane.file_lease(before, lease)
         return
     if before is not None:
         _unfile(state, before)
@@ -304,7 +346,9 @@ def _put_lease(state: State, lease: Lease) -> None:
 def _drop_lease(state: State, resource: str) -> None:
     _file_owner(state, state.leases[resource], None)
     if not is_issue(resource):
-        state.lane.file_lease(state.leases.pop(resource), None)
+        lease = state.leases.pop(resource)
+        if not is_glue(resource):
+            state.lane.file_lease(lease, None)
         return
     _unfile(state, state.leases.pop(resource))
     _drop_dependents(state, resource)
@@ -398,6 +442,59 @@ def _refresh_torn(state: State, resource: str) -> None:
         state.torn.discard(resource)
 
 
+def _put_cover(state: State, cover: Cover) -> None:
+    before = state.covers.get(cover.cover_id)
+    state.covers[cover.cover_id] = cover
+    for issue_id in before.issue_ids if before else ():
+        if state.covered.get(issue_id) == cover.cover_id:
+            del state.covered[issue_id]
+    if cover.state == "open":
+        members = (each for each in cover.issue_ids if each not in cover.taken_out)
+        state.covered.update(dict.fromkeys(members, cover.cover_id))
+    if len(state.covers) > limits.COVERS_KEPT_MAX:
+        over = (key for key, each in state.covers.items() if each.state != "open")
+        if (oldest := next(over, None)) is not None:
+            del state.covers[oldest]
+
+
+def _put_section(state: State, section: Section) -> None:
+    before = state.sections.get(section.issue_id)
+    if before is not None:
+        _unfile_section(state, before)
+        if before.section_id != section.section_id:
+            _forget_overlaps(state, before.section_id)
+    state.sections[section.issue_id] = section
+    if section.state in WAITING_STATES:
+        waiting = state.unglued.setdefault(section.target, SortedList())
+        waiting.add((section.seq, section.issue_id))
+    else:
+        _forget_overlaps(state, section.section_id)
+
+
+def _unfile_section(state: State, section: Section) -> None:
+    if section.state in WAITING_STATES:
+        state.unglued[section.target].remove((section.seq, section.issue_id))
+        if not state.unglued[section.target]:
+            del state.unglued[section.target]
+
+
+def _put_overlap(state: State, overlap: SectionOverlap) -> None:
+    key = (overlap.left, overlap.right)
+    state.overlaps[key] = overlap
+    for section_id in filter(None, key):
+        state.overlapping.setdefault(section_id, set()).add(key)
+
+
+def _forget_overlaps(state: State, section_id: str) -> None:
+    for key in state.overlapping.pop(section_id, set()):
+        del state.overlaps[key]
+        for other in filter(None, key):
+            if other != section_id:
+                state.overlapping[other].discard(key)
+                if not state.overlapping[other]:
+                    del state.overlapping[other]
+
+
 def _put_witness(state: State, witness: Witness) -> None:
     state.witnesses.pop(witness.key, None)
     state.witnesses[witness.key] = witness
@@ -413,7 +510,7 @@ def _remember(state: State, request_id: str, answer: RememberedAnswer) -> None:
 
 
 def check_invariants(state: State) -> None:
-    """Assert I1 to I12; slow, for tests and for `issue.check`."""
+    """Assert I1 to I13; slow, for tests and for `issue.check`."""
     of_issues = {key: lease for key, lease in state.leases.items() if is_issue(key)}
     for resource, lease in of_issues.items():
         issue = state.issues[issue_of(resource)]
@@ -440,11 +537,42 @@ def check_invariants(state: State) -> None:
     assert state.features.keys() <= state.sessions.keys(), "I7: a ledger without a session"
     for issue_id in state.decisions:
         assert state.issues[issue_id].status != "closed", f"I8: {issue_id} is closed and decided"
-    check_lane(state.lane, state.leases)
+    check_lane(state.lane, {k: v for k, v in state.leases.items() if not is_glue(k)})
     for resource, spend in state.spends.items():
         name = resource.partition("/")[2]
         assert name in (state.issues if is_issue(resource) else state.lane.jobs), f"I12: {resource}"
         assert spend.attempt.tokens <= spend.total.tokens, f"I12: {resource} adds up to less"
+    _check_descent(state)
+
+
+def _check_descent(state: State) -> None:
+    assert state.sections.keys() <= state.issues.keys(), "I13: a section of nothing"
+    waits = [each for each in state.sections.values() if each.state in WAITING_STATES]
+    filed = sorted((name, *place) for name, places in state.unglued.items() for place in places)
+    places = sorted((each.target, each.seq, each.issue_id) for each in waits)
+    assert filed == places, "I13: a section is filed twice or not at all"
+    for section in waits:
+        is_open = section.state is SectionState.OPEN
+        assert not is_open or state.issues[section.issue_id].status == GLUING, (
+            f"I13: {section.section_id} waits and its issue does not"
+        )
+    members = [
+        (issue_id, cover.cover_id)
+        for cover in state.covers.values()
+        for issue_id in cover.issue_ids
+        if cover.state == "open" and issue_id not in cover.taken_out
+    ]
+    assert sorted(state.covered.items()) == sorted(members), "I13: an issue is in two covers"
+    ids = {each.section_id for each in waits}
+    for key in state.overlaps:
+        assert ids >= set(filter(None, key)), f"I13: {key} overlap and do not wait"
+    authorised = {
+        (name, each)
+        for name, target in state.targets.items()
+        for each in (target.pending.section_ids if target.pending else ())
+    }
+    gluing = {(each.target, each.section_id) for each in waits if each.state is SectionState.GLUING}
+    assert gluing <= authorised, "I13: a section is authorised without a move of its branch"
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

@@ -6,6 +6,7 @@ pause      no new term begins in a scope; with `now` the terms in it end, handed
 approval   work that waits for a person is granted when one has approved it
 """
 
+import dataclasses
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,6 +40,7 @@ from ...contracts import (
     limits,
     rfc3339,
 )
+from .descent.cover import follow
 from .jobs import job as jobs
 from .lease import step, touch
 from .outcome import (
@@ -66,7 +68,9 @@ def cancel_issue(turn: Turn, request: CancelIssue) -> Outcome:
     if is_cancelled(issue):
         return Refused(Reason.ISSUE_CANCELLED, f"issue {issue.id}", issue.id)
     said = {"status": "cancelled", "assignee": ""} | _said(request)
-    return _settle(turn, issue, said, Move.BREAK)
+    accepted = _settle(turn, issue, said, Move.BREAK)
+    followed = follow(turn.state, issue.id, "cancelled")
+    return dataclasses.replace(accepted, changes=(*accepted.changes, *followed))
 
 
 def retry_issue(turn: Turn, request: RetryIssue) -> Outcome:

@@ -1,4 +1,4 @@
-"""Leases on jobs, specs and dispatches: one way to claim, renew and hold them.
+"""Leases on jobs, specs, dispatches and branches: one way to claim, renew and hold them.
 
 What differs is data (`LeaseKind`). A claim that shows a lease asks for more time in the term of
 that lease, and never gets a new one.
@@ -14,6 +14,7 @@ from ...contracts import (
     TermClaim,
     TermHeld,
     dispatch_resource,
+    glue_resource,
     job_resource,
     limits,
     spec_resource,
@@ -33,6 +34,7 @@ class LeaseKind(NamedTuple):
     ttl_ms_default: int
     shown_by: tuple[str, ...] = ("fence",)  # members of a claim that shows a lease
     must_end: Reason | None = None  # why an expired lease is in the way; None: it is replaced
+    is_named: bool = True  # whether evidence has a member for the id, beside the resource
 
     def id_of(self, request: TermClaim | TermHeld) -> str:
         return str(getattr(request, self.id_member))
@@ -45,12 +47,15 @@ class LeaseKind(NamedTuple):
 
     def refuse(self, refusal: Refused, key: str) -> Refused:
         """The refusal, with what it is about."""
-        return refusal.about(resource=self.resource(key), **{self.id_member: key})
+        return refusal.about(resource=self.resource(key), **self._named(key))
 
     def accept(self, lease: Lease, changes: tuple[Change, ...], body: dict[str, Any]) -> Accepted:
         """What was done under a lease."""
-        named: dict[str, Any] = {self.id_member: lease.resource.partition("/")[2]}
+        named = self._named(lease.resource.partition("/")[2])
         return Accepted(changes, body, fence=lease.fence, resource=lease.resource, **named)
+
+    def _named(self, key: str) -> dict[str, Any]:
+        return {self.id_member: key} if self.is_named else {}
 
 
 JOB = LeaseKind(
@@ -75,6 +80,15 @@ DISPATCH = LeaseKind(
     holder_member="dispatcher",
     lease_id="dispatch/{}/{}",
     ttl_ms_default=limits.SPEC_TTL_MS_DEFAULT,
+)
+
+GLUE = LeaseKind(
+    resource=glue_resource,
+    id_member="target",
+    holder_member="gluer",
+    lease_id="glue/{}/{}",
+    ttl_ms_default=limits.SPEC_TTL_MS_DEFAULT,
+    is_named=False,
 )
 
 

@@ -40,6 +40,7 @@ _FAMILIES = {
     "job": ("job.show", "jobId", "job", "lease"),
     "spec": ("spec.show", "specId", "spec", "lease"),
     "dispatch": ("job.show", "jobId", "job", "dispatchLease"),
+    "glue": ("descent.show", "target", "glue", "lease"),
 }
 _PATIENCE_SECONDS = 1.0  # a sidecar answers at once, or it is stopped
 _BUSY_MS = 1_000
@@ -80,7 +81,8 @@ def is_resource(text: str) -> bool:
 
 def own_resources() -> list[str]:
     """What this process was started for, as its environment says; more than one is a doubt."""
-    named = ((each, os.environ.get(f"UNDERSTUDY_{each.upper()}")) for each in ("issue", "job"))
+    families = ("issue", "job", "glue")
+    named = ((each, os.environ.get(f"UNDERSTUDY_{each.upper()}")) for each in families)
     return [f"{family}/{name}" for family, name in named if name]
 
 
@@ -280,8 +282,8 @@ def _held(state: State, resource: str, fence: int, stamp: Stamp) -> Lease | Refu
     if family == "issue":
         request = OfHolder(id=name, assignee=owner, lease_id=lease_id, fence=fence)
         return lease.hold(turn, request, "issue.show")
-    find = {"job": job.find, "spec": spec.find, "dispatch": job_dispatch.find}[family]
-    found = find(turn, name)
+    finders = {"job": job.find, "spec": spec.find, "dispatch": job_dispatch.find}
+    found = finders[family](turn, name) if family in finders else None
     if isinstance(found, Refused):
         return found
     return lease.fenced(held, lease.ShownLease(owner, lease_id, fence), stamp, f"{family} {name}")

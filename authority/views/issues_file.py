@@ -128,6 +128,9 @@ def _record(text: bytes, now_text: str) -> tuple[dict[str, Any], str | None]:
         raise BadLine("the line is not an object")
     record = {key: value[key] for key in value.keys() & jsonl.KNOWN if value[key] is not None}
     extra = {key: value[key] for key in value.keys() - jsonl.KNOWN}
+    if "scope" in value and not jsonl.is_scope(value["scope"]):  # another tool's word
+        record.pop("scope", None)
+        extra["scope"] = value["scope"]
     if "metadata" in record:
         record["metadata"] = jsonl.json_text(record["metadata"])
     if isinstance(record.get("issue_type"), str):
@@ -253,6 +256,7 @@ def _exported(issue: Issue, lease: Lease | None, links: tuple[Dependency, ...]) 
     record["ephemeral"] = issue.ephemeral
     _keep(record, "mol_type", issue.mol_type)
     _keep(record, "labels", list(issue.labels))
+    _keep(record, "scope", list(issue.scope or ()))
     _keep(record, "dependencies", [_exported_dependency(link) for link in links])
     if issue.metadata:
         record["metadata"] = json.loads(issue.metadata)
@@ -260,7 +264,7 @@ def _exported(issue: Issue, lease: Lease | None, links: tuple[Dependency, ...]) 
     unknown_of_lease = extra.pop("lease", {})
     if lease is not None:
         record["lease"] |= unknown_of_lease
-    return record | extra
+    return record | {key: value for key, value in extra.items() if key not in record}
 
 
 def _exported_lease(lease: Lease) -> dict[str, Any]:

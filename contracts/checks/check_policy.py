@@ -156,6 +156,7 @@ def _taken(globs: Iterable[str], path: str) -> bool:
 
 
 _WILD = re.compile(r"[*?]+")
+_Item = TypeVar("_Item", bound=str)
 
 
 def matches(glob: str, path: str) -> bool:
@@ -166,11 +167,37 @@ def matches(glob: str, path: str) -> bool:
     return _match(glob.split("/"), path.split("/"), "**", _part_matches)
 
 
+def globs_meet(left: str, right: str) -> bool:
+    """Whether some path may be taken by both."""
+    plain, other = (_WILD.split(glob, maxsplit=1)[0] for glob in (left, right))
+    if not (plain.startswith(other) or other.startswith(plain)):
+        return False
+    return _meet(left.split("/"), right.split("/"), "**", _parts_meet)
+
+
+def _parts_meet(left: str, right: str) -> bool:
+    return _meet(left, right, "*", lambda one, other: one == other or "?" in (one, other))
+
+
+def _meet(
+    left: Sequence[_Item], right: Sequence[_Item], star: str, same: Callable[[str, str], bool]
+) -> bool:
+    """Both patterns at once: a row says from which places of the right one the end is reached."""
+    ends = [all(item == star for item in right[at:]) for at in range(len(right) + 1)]
+    for one in reversed(left):
+        below, ends = ends, [False] * (len(right) + 1)
+        ends[len(right)] = one == star and below[len(right)]
+        for at in reversed(range(len(right))):
+            if star in (one, right[at]):
+                ends[at] = (one == star and below[at]) or ends[at + 1]
+                ends[at] = ends[at] or (right[at] == star and below[at])
+            else:
+                ends[at] = same(one, right[at]) and below[at + 1]
+    return ends[0]
+
+
 def _part_matches(glob: str, part: str) -> bool:
     return _match(glob, part, "*", lambda want, have: want in ("?", have))
-
-
-_Item = TypeVar("_Item", bound=str)
 
 
 def _match(

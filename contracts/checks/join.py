@@ -58,7 +58,7 @@ class DecompositionConstraints(Part, frozen=True, kw_only=True):
     expected_policy_digest: str = ""
 
 
-class Section(Part, frozen=True, kw_only=True):
+class JoinSection(Part, frozen=True, kw_only=True):
     """What one worker changed. A path that ends in a slash is all that lies below it."""
 
     ref: Word
@@ -72,7 +72,7 @@ class JoinInput(Part, frozen=True, kw_only=True):
     handoff_constraints: HandoffConstraints | None = None
     truncation_constraints: TruncationConstraints | None = None
     decomposition_constraints: DecompositionConstraints | None = None
-    sections: Annotated[tuple[Section, ...], Meta(max_length=limits.JOIN_SECTIONS_MAX)] = ()
+    sections: Annotated[tuple[JoinSection, ...], Meta(max_length=limits.JOIN_SECTIONS_MAX)] = ()
 
 
 class Unreadable(NamedTuple):
@@ -118,7 +118,7 @@ class Overlap(NamedTuple):
     path: str
 
 
-def join_check(document: object, more: Sequence[Section] = ()) -> Joined | Unreadable:
+def join_check(document: object, more: Sequence[JoinSection] = ()) -> Joined | Unreadable:
     """Judge a document, together with sections from elsewhere."""
     try:
         given = msgspec.convert(document, JoinInput)
@@ -137,7 +137,7 @@ def join_check(document: object, more: Sequence[Section] = ()) -> Joined | Unrea
 # --- sections -----------------------------------------------------------------------------------
 
 
-def overlapping(sections: Sequence[Section]) -> Iterator[Overlap]:
+def overlapping(sections: Sequence[JoinSection]) -> Iterator[Overlap]:
     """Every path that two different sections changed, by the names of the sections."""
     for left, right in combinations(sorted(sections, key=lambda each: each.ref), 2):
         if left.ref == right.ref:

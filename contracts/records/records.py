@@ -51,6 +51,7 @@ class Issue(Struct, frozen=True, kw_only=True):
     approval: str | UnsetType = UNSET
     steered_by: str | UnsetType = UNSET
     steered_why: str | UnsetType = UNSET
+    scope: tuple[str, ...] | UnsetType = UNSET  # globs of what it means to touch
 
 
 class Dependency(Struct, frozen=True):

@@ -98,6 +98,23 @@ ROUTES = (
         },
     ),
     _route(
+        "route.descent.lifecycle",
+        "world.descent.v1",
+        "wm.control.descent.lifecycle",
+        "commitment.attest identity profile.execution",
+        {
+            "op/mcp.descent_cover": "descent.cover",
+            "op/mcp.descent_abort": "descent.abort",
+            "op/cli.descent_section": "descent.section",
+            "op/cli.descent_overlap": "descent.overlap",
+            "op/cli.descent_glue": "descent.glue",
+            "op/cli.descent_seal": "descent.seal",
+            "op/cli.descent_obstruct": "descent.obstruct",
+            "op/cli.glue_claim": "glue.claim",
+            "op/cli.glue_release": "glue.release",
+        },
+    ),
+    _route(
         "route.transport.dispatch",
         "world.transport.v1",
         "wm.control.transport.dispatch",

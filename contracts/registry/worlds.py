@@ -38,7 +38,12 @@ HOST_ACTION_CLASSES = {
 }
 
 # What every contract must route, ours or another's; the pins hold for whatever else it has.
-_OWN_FAMILIES = ("route.job.lifecycle", "route.spec.lifecycle", "route.transport.dispatch")
+_OWN_FAMILIES = (
+    "route.descent.lifecycle",
+    "route.job.lifecycle",
+    "route.spec.lifecycle",
+    "route.transport.dispatch",
+)
 _REQUIRED_FAMILIES = tuple(route.family for route in ROUTES if route.family not in _OWN_FAMILIES)
 _REQUIRED_ACTIONS = (
     "fiber.cancel", "fiber.join", "fiber.spawn", "instruction.run", "issue.claim",

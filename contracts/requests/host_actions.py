@@ -19,7 +19,8 @@ DISPATCH_KIND = "premath.transport_dispatch.v1"
 
 # What operators do; an agent is refused it, unless an operator has granted it.
 OPERATORS_ACTIONS = frozenset(
-    {"approval.give", "budget.clear", "budget.set", "coordinator.designate", "issue.cancel"}
+    {"approval.give", "budget.clear", "budget.set", "coordinator.designate", "descent.abort"}
+    | {"descent.cover", "issue.cancel"}
     | {"issue.import", "issue.lease_break", "issue.prioritize", "issue.retry", "job.admit"}
     | {"job.cancel", "job.retry", "limit.clear", "limit.set", "node.register", "node.unregister"}
     | {"pause.clear", "pause.set", "policy.set", "route.set", "schedule.clear", "schedule.set"}

@@ -32,6 +32,7 @@ _COMMANDS = {
     "dep": ("dep", "dep", "Say which issue waits for which."),
     "sublease": ("sublease", "sublease", "Lend parts of a lease to subagents."),
     "instance": ("sublease", "instance", "Name the worktree or runtime that works under a lease."),
+    "descent": ("descent", "descent", "Bring the work of many on one repository together."),
     "fiber": ("fiber", "fiber", "Run parts of one piece of work side by side."),
     "harness": ("harness", "harness", "Say where a worker stands, what it plans and did."),
     "observe": ("observe", "observe", "See the newest, what needs attention, and the whole."),
@@ -51,6 +52,8 @@ _COMMANDS = {
     "authority": ("authority", "authority", "Run the authority as a process of its own."),
     "exec": ("exec", "exec_", "Run a command under a lease, and stop it when the lease is lost."),
     "guard": ("guard", "guard", "Exit 0 only while a fence is current: for hooks and scripts."),
+    "hooks": ("hooks", "hooks", "Have git refuse a push by a worker whose lease is gone."),
+    "worktree": ("worktree", "worktree", "See the git worktrees of leases, and what was left."),
     "logs": ("logs", "logs", "Show what a command printed, attempt by attempt."),
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
     "mcp": ("mcp", "mcp", "Serve an agent on standard streams: what MCP clients launch."),
@@ -75,7 +78,7 @@ PLUMBING = "plumbing"  # what other commands use, and scripts
 # what a person wants -> the commands for it
 GROUPS = {
     "work": ("init", "issue", "dep", "resume", "import", "export"),
-    "run": ("up", "down", "exec", "logs", "demo"),
+    "run": ("up", "down", "exec", "worktree", "descent", "logs", "demo"),
     "agents": ("mcp", "agent-guide", "harness", "sublease", "instance", "fiber"),
     "jobs and mesh": ("job", "spec", "schedule", "limit", "route", "coordinator", "node"),
     "operate": (
@@ -83,7 +86,7 @@ GROUPS = {
         "approve", "reject", "spend", "budget", "policy", "sql", "doctor", "where",
         "completion", "help",
     ),
-    "prove": ("verify", "replay", "guard", "required", "instruction", "check"),
+    "prove": ("verify", "replay", "guard", "hooks", "required", "instruction", "check"),
     PLUMBING: (
         "authority", "gateway", "dispatch", "journal", "rebuild", "coherence", "vectors",
         "world-registry-check",

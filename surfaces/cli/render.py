@@ -11,6 +11,7 @@ from .tree_text import pause_lines
 _COLOURS = {
     "open": "green",
     "in_progress": "yellow",
+    "gluing": "cyan",
     "blocked": "red",
     "closed": "bright_black",
     "cancelled": "bright_black",
@@ -84,7 +85,7 @@ def detail(issue: dict[str, Any]) -> str:
     lines = [one_line(issue)]
     for name, key in (
         ("priority", "priority"), ("type", "issueType"), ("assignee", "assignee"),
-        ("owner", "owner"), ("labels", "labels"), ("attempts", "attempts"),
+        ("owner", "owner"), ("labels", "labels"), ("scope", "scope"), ("attempts", "attempts"),
         ("created", "createdAt"), ("updated", "updatedAt"), ("closed", "closedAt"),
         ("waits for", "blockedBy"),
     ):  # fmt: skip
@@ -106,6 +107,8 @@ def detail(issue: dict[str, Any]) -> str:
     if lease := issue.get("lease"):
         lines.append(f"  {'lease':<10}{lease['leaseId']} of {lease['owner']} ({lease['state']})")
         lines.append(f"  {'fence':<10}{lease['fence']}, until {lease['expiresAt']}")
+    if section := issue.get("section"):
+        lines.append(f"  {'section':<10}{_section_text(section)}")
     if running := [each["fiberId"] for each in issue["fibers"] if each["state"] == "running"]:
         lines.append(f"  {'fibers':<10}{', '.join(running)}")
     for link in issue["dependencies"]:
@@ -115,6 +118,13 @@ def detail(issue: dict[str, Any]) -> str:
         if issue[key]:
             lines += ["", issue[key]]
     return "\n".join(lines)
+
+
+def _section_text(section: dict[str, Any]) -> str:
+    paths = section["pathCount"]
+    count = "1 path" if paths == 1 else f"{paths} paths"
+    where = f"{section['sectionId']} for {section['target']}"
+    return f"{where}: {section['state']}, {count}, commit {section['commit'][:12]}"
 
 
 def amount_text(amount: dict[str, int]) -> str:

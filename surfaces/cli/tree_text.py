@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from . import descent_text
+
 _STATE_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow"}
 _REPORTS = 6  # newest last
 _RESTS = 8
@@ -47,7 +49,9 @@ def running_lines(picture: dict[str, Any]) -> Iterator[str]:
     """What is worked on, how long already, and what it is called: a line each."""
     for name, term in terms(picture):
         attempt = f"attempt {term['attempt']}, fence {term['fence']}, {term['worker']}"
-        yield f"{name}  {term['phase']} {_runs(term)}, {attempt}: {_title(term)}".rstrip(": ")
+        where = f", on {term['branch']}" if "branch" in term else ""
+        said = f"{name}  {term['phase']} {_runs(term)}, {attempt}{where}"
+        yield f"{said}: {_title(term)}".rstrip(": ")
 
 
 def count_lines(picture: dict[str, Any]) -> Iterator[str]:
@@ -89,6 +93,8 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield f"coord_sup  {summary(picture)}", "bold"
     yield from ((line, None) for line in count_lines(picture))
     yield from ((line, "yellow") for line in pause_lines(picture.get("pauses", ())))
+    if descent := picture.get("descent"):
+        yield f"descent  {descent_text.summary(descent)}", "yellow" if descent["conflict"] else None
     children = picture["tree"]
     for place, child in enumerate(children):
         last = place == len(children) - 1
@@ -103,7 +109,8 @@ def drawn(picture: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         lease = "?" if left is None else _duration(max(0, left) // 1000)
         numbers = f"{_runs(term):>6} {term['attempt']:>7} {term['fence']:>6}  {lease:>6}"
         colour = None if term["phase"] == "running" else "yellow"
-        words = f"{term['phase']:<9} {_title(term):<24.24} {term['worker']}"
+        where = f"  {term['branch']}" if "branch" in term else ""
+        words = f"{term['phase']:<9} {_title(term):<24.24} {term['worker']}{where}"
         yield f"{name:<16.16} {numbers}  {words}", colour
     resting = list(rests(picture))
     if resting:

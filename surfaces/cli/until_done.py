@@ -5,7 +5,7 @@ from typing import Any
 
 from ...actors import tree as trees
 from ...actors.tree import Plan
-from ...contracts import limits
+from ...contracts import GLUING, limits
 from .session import Session
 
 
@@ -37,6 +37,7 @@ class Outlook:
         self._runs: dict[str, dict[str, int]] = {}
         self._begun = time.monotonic()
         self._blocked_before = self._blocked()
+        self._glued_before = self._glued()
 
     def take(self, found: dict[str, Any]) -> bool:
         """Take a picture in; whether a loop is at fault, and has nothing in hand any more."""
@@ -55,7 +56,15 @@ class Outlook:
         total = {name: sum(each.get(name, 0) for each in runs) for name in names}
         fresh = self._blocked() - self._blocked_before
         total["blocked"] = max(total["blocked"], len(fresh))
+        total["done"] += self._glued() - self._glued_before
         return total | {"seconds": int(time.monotonic() - self._begun)}
+
+    def _glued(self) -> int:
+        """Sections so far; what was glued by others while the tree ran counts as well."""
+        if not self._plan.gluer:
+            return 0
+        shown = self._session.ask("descent.show", {}, writable=False)
+        return sum(each["glued"] for each in shown.get("targets", ()))
 
     def _blocked(self) -> set[str]:
         return _blocked(self._session, self._plan) if self._asks else set()
@@ -113,6 +122,8 @@ def _has_issues(plan: Plan, *answers: dict[str, Any]) -> bool:
     listed, ready = answers
     offered = [trees.listing(each) for each in ready["issues"]]
     waits = any(not each.assignee and plan.wanted.fits(each) for each in offered)
+    if plan.gluer:  # what does not fit comes back as work
+        waits = waits or any(each["status"] == GLUING for each in listed["issues"])
     return waits or any(each.get("lease") for each in listed["issues"])
 
 

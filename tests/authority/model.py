@@ -301,7 +301,8 @@ class Model:
         )
 
     def _spend_report(self, asked: dict[str, Any], seq: int, now_ms: int) -> Verdict:
-        if asked["tokens"] <= 0:
+        amounts = (asked["tokens"], asked.get("milliseconds", 0))
+        if min(amounts) < 0 or max(amounts) == 0:
             return Verdict("spend_amount_invalid")
         failure = self._holds("spend.report", asked, now_ms)
         if failure:

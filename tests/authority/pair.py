@@ -21,7 +21,7 @@ from understudy.authority.law.turn import Turn
 from understudy.authority.views.replay import replay
 from understudy.contracts.records.job import excused_of
 from understudy.contracts.records.records import Lease, Stamp, issue_resource
-from understudy.contracts.requests.shapes import OfHolder
+from understudy.contracts.requests.shapes import OfHolder, Transport
 
 Pick: TypeAlias = Callable[[Sequence[Any]], Any]
 Payload: TypeAlias = dict[str, Any]
@@ -79,9 +79,16 @@ COSTLY_MOVES = (
 )
 
 
+def _door(action: str) -> Transport:
+    """What git said does not come from agents."""
+    return "cli" if action.startswith(("descent.", "glue.")) else "mcp"
+
+
 class Pair:
+    model_type: type[Model] = Model
+
     def __init__(self) -> None:
-        self.desk, self.model = Desk(), Model()
+        self.desk, self.model = Desk(), self.model_type()
         self.folded, self.folded_seq = State(), 0
         self.shown: list[Payload] = []  # what holders were given, oldest first
         self.sent: list[tuple[str, Payload, bytes]] = []  # with a request id, in order
@@ -106,7 +113,7 @@ class Pair:
         before = records(self.desk.authority.state)
         seq = self.desk.authority.head.seq + 1
         expected = self.model.ask(action, payload, seq, self.desk.time.wall_ms)
-        raw = self.desk.raw(action, **payload)
+        raw = self.desk.raw(action, _door(action), **payload)
         answer = orjson.loads(raw)
         found = answer["failureClasses"][0] if answer["failureClasses"] else None
         assert found == expected.failure, (action, payload, answer)
@@ -197,7 +204,7 @@ class Pair:
         term = self.model.pieces[issue].term if issue in self.model.pieces else None
         if term is not None:
             payload = {"id": issue, "assignee": term.owner, "leaseId": term.lease_id}
-            payload |= {"fence": term.fence, "tokens": tokens}
+            payload |= {"fence": term.fence, "tokens": tokens, "milliseconds": pick((0, 5))}
             self.both("spend.report", payload, named=pick(BOTH))
 
     def spend_late(self, pick: Pick) -> None:

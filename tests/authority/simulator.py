@@ -23,6 +23,7 @@ from understudy.authority.law.image import dump
 from understudy.authority.law.state import check_invariants
 from understudy.authority.views.replay import replay
 from understudy.contracts import rfc3339
+from understudy.contracts.requests.shapes import Transport
 
 LOST = {
     "lease_not_found", "lease_issue_closed", "lease_missing", "lease_fence_missing",
@@ -32,11 +33,17 @@ LOST = {
 FENCED = {
     "issue.lease_renew", "issue.lease_release", "issue.update", "issue.close", "issue.discover",
     "sublease.grant", "fiber.spawn", "fiber.join", "fiber.cancel", "spend.report",
+    "descent.section",
 }  # fmt: skip
 WISHES = ("renew", "renew", "update", "update", "close", "release", "lend")
 COSTLY = ("spend", "spend", "spend", "renew", "update", "close")
 SPREADING = (*("spawn",) * 6, "join", "join", "cancel", "stop", "renew", "close")
 FIBERS = ("f0", "f1")
+ENDING = ("issue.close", "issue.lease_release", "descent.section")
+SECTION = {
+    "target": "main", "base": "0" * 40, "commit": "1" * 40, "tree": "2" * 40,
+    "paths": ["x"], "pathCount": 1, "pathsDigest": "d",
+}  # fmt: skip
 TTL_SECONDS = 30
 WORK_TOKENS_MAX = 100  # where there are budgets
 
@@ -48,6 +55,11 @@ class Violation(AssertionError):
 def must(fact: object, words: str) -> None:
     if not fact:
         raise Violation(words)
+
+
+def door_of(action: str) -> Transport:
+    """What git said does not come from agents."""
+    return "cli" if action.startswith(("descent.", "glue.")) else "mcp"
 
 
 # --- the auditor --------------------------------------------------------------------------------
@@ -276,6 +288,8 @@ class Client:
                 return "spend.report", held | {"tokens": random.choice((10, 30))}
             case "release":
                 return "issue.lease_release", held
+            case "section":
+                return "descent.section", held | SECTION
             case "spawn":
                 parent = random.choice((None, None, *FIBERS))
                 below = {} if parent is None else {"parentFiberId": parent}
@@ -315,7 +329,7 @@ class Client:
             self.safe_until_ms = message.sent_ms + TTL_SECONDS * 1000
         elif message.action == "issue.lease_renew":
             self.safe_until_ms = message.sent_ms + TTL_SECONDS * 1000
-        elif message.action in ("issue.close", "issue.lease_release") or answer.get("stopped"):
+        elif message.action in ENDING or answer.get("stopped"):
             self._drop()
 
     def forget(self) -> None:
@@ -419,7 +433,7 @@ class World:
 
     def _submit(self, process: Authority, batch: list[Message]) -> bool:
         """Whether the process lives on. No caller hears of a batch that was not committed."""
-        requests = [asked(each.action, each.payload) for each in batch]
+        requests = [asked(each.action, each.payload, door=door_of(each.action)) for each in batch]
         try:
             answers, _ = process.submit(requests)
         except (Unavailable, Crash) as error:

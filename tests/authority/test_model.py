@@ -12,11 +12,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.authority.glue_model import GLUE_MOVES, GluePair
 from tests.authority.pair import COSTLY_MOVES, MOVES, Pair
 from tests.fakes.seeds import Mutant, find, for_mutants, in_chunks, run_all
 from tests.long import tried
 from understudy.authority.law import budget, decide, fiber, lease, scope, state, steering
 from understudy.authority.law import spend as spending
+from understudy.authority.law.descent import cover, glue, queue, section
 from understudy.authority.law.issues import work
 
 FINDERS = (91, 46, 35, 13)  # walks that notice what few others do
@@ -71,6 +73,36 @@ def test_walks_under_budgets_agree_with_the_model_at_every_step(seeds: range) ->
     run_all(spend, seeds)
 
 
+def glue_sections(seed: int) -> None:
+    GluePair().wander(Random(seed), 90, GLUE_MOVES)
+
+
+@in_chunks(60, 20)
+def test_walks_of_workers_and_gluers_agree_with_the_model_at_every_step(seeds: range) -> None:
+    run_all(glue_sections, seeds)
+
+
+GLUING_MUTANTS = [
+    (lease, "_steered", "if is_gluing(turn.state, issue):", "if False:"),
+    (section, "record", "LeaseDropped(lease.resource), IssueSet", "IssueSet"),
+    (glue, "glue", "target.pending is not None", "False"),
+    (glue, "glue", "missing is not None or", "False and"),
+    (glue, "glue", "if ALL_WORK in state.pauses:", "if False:"),
+    (glue, "_sealed", "if state.issues[each.issue_id].status == GLUING", "if True"),
+    (glue, "_voided", "is_gluing and not is_aborted", "True"),
+    (cover, "follow", "if section is not None and stands(section):", "if False:"),
+    (queue, "find", "section.section_id == section_id", "True"),
+    (queue, "stands", "section.state is SectionState.OPEN", "True"),
+]
+
+
+@for_mutants(GLUING_MUTANTS)
+def test_broken_glue_does_not_survive_the_model(
+    monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+) -> None:
+    find(monkeypatch, mutant, glue_sections, 200, ())
+
+
 SPENDING_MUTANTS = [
     (budget, "forbids", "use.is_up and", "False and"),
     (budget, "forbids", "isinstance(work, Issue)", "False"),
@@ -104,7 +136,7 @@ MUTANTS = [
     (lease, "_lease_out", "issue.attempts + 1", "issue.attempts"),
     (state, "_put_lease", "before.fence != lease.fence", "False"),
     (work, "_reopens", "return not request.lease_id and", "return True or"),
-    (work, "_move", "LeaseDropped(lease.resource), *accepted.changes", "*accepted.changes,"),
+    (work, "_move", "(LeaseDropped(lease.resource), *changes)", "changes"),
     (state, "_drop_dependents", "for fiber in running:", "for fiber in ():"),
     (state, "_put_issue", 'if issue.status == "closed":', "if False:"),
     (fiber, "spawn", "known.state is not FiberState.ORPHANED", "True"),

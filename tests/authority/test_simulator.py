@@ -6,11 +6,13 @@ that world alone; `make worlds` runs thousands.
 
 import pytest
 
+from tests.authority.glue_world import GlueWorld
 from tests.authority.simulator import World
 from tests.fakes.seeds import Mutant, find, for_mutants, in_chunks, run_all
 from understudy.authority.engine import engine
 from understudy.authority.journal import clock
 from understudy.authority.law import decide, lease, state
+from understudy.authority.law.descent import cover, glue
 from understudy.authority.law.issues import work
 
 FINDERS = (593, 201, 51, 43)  # worlds that notice what few others do
@@ -32,6 +34,30 @@ def run_costly(seed: int) -> str:
 @in_chunks(100, 50)
 def test_no_fault_lets_a_term_outlive_its_budget(seeds: range) -> None:
     run_all(run_costly, seeds)
+
+
+def run_glued(seed: int) -> str:
+    return GlueWorld(seed).run()
+
+
+@in_chunks(100, 50)
+def test_no_fault_loses_a_section_or_glues_it_twice(seeds: range) -> None:
+    run_all(run_glued, seeds)
+
+
+GLUING_MUTANTS = [
+    (lease, "fenced", "stamp.wall_ms > deadline_ms", "False"),
+    (lease, "_steered", "if is_gluing(turn.state, issue):", "if False:"),
+    (glue, "glue", "missing is not None or", "False and"),
+    (cover, "follow", "if section is not None and stands(section):", "if False:"),
+]
+
+
+@for_mutants(GLUING_MUTANTS)
+def test_broken_glue_does_not_survive_the_simulator(
+    monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+) -> None:
+    find(monkeypatch, mutant, run_glued, 300)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 1_234_567])

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.long import tried
-from understudy.contracts.checks.join import Joined, Section, Unreadable, join_check, overlapping
+from understudy.contracts.checks.join import (
+    Joined,
+    JoinSection,
+    Unreadable,
+    join_check,
+    overlapping,
+)
 from understudy.contracts.reason import Reason
 
 ANYTHING = st.recursive(
@@ -41,11 +47,12 @@ def test_whatever_is_shown_there_is_a_verdict(document: Any) -> None:
 @given(st.lists(PATHS, max_size=4), st.randoms())
 def test_an_overlap_is_found_from_both_sides(paths: list[list[str]], dice: Any) -> None:
     sections = [
-        Section(ref=f"w{number}", changed_paths=tuple(each)) for number, each in enumerate(paths)
+        JoinSection(ref=f"w{number}", changed_paths=tuple(each))
+        for number, each in enumerate(paths)
     ]
     found = list(overlapping(sections))
     shuffled = [
-        Section(
+        JoinSection(
             ref=each.ref,
             changed_paths=tuple(dice.sample(each.changed_paths, len(each.changed_paths))),
         )
@@ -57,7 +64,7 @@ def test_an_overlap_is_found_from_both_sides(paths: list[list[str]], dice: Any) 
 
 
 def test_a_worker_does_not_stand_in_its_own_way() -> None:
-    twice = [Section(ref="a", changed_paths=("x",)), Section(ref="a", changed_paths=("x",))]
+    twice = [JoinSection(ref="a", changed_paths=("x",)), JoinSection(ref="a", changed_paths=("x",))]
     assert list(overlapping(twice)) == []
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.contracts.day import doors, issues, jobs
+from tests.contracts.day import descent, doors, issues, jobs
 from tests.contracts.day.day import Day, Document
 from understudy.authority.journal.journal import Row
 from understudy.authority.views.issues_file import export_issues
@@ -38,6 +38,9 @@ def live(day: Day, patch: pytest.MonkeyPatch) -> None:
     jobs.jobs(day)
     doors.steered(day)
     jobs.spending(day)
+    descent.glued(day, patch)
+    descent.obstructed(day)
+    descent.full(day, patch)
     doors.reads(day)
     doors.doors(day)
     doors.garbage(day)

@@ -24,7 +24,7 @@ from understudy.contracts import Reason, canonical, documents, limits, shapes
 from understudy.contracts.registry.check import validator
 from understudy.contracts.requests.host_actions import host_actions
 from understudy.contracts.requests.request import Door, Request, parse
-from understudy.contracts.requests.shapes import SHAPES
+from understudy.contracts.requests.shapes import SHAPES, descent
 
 Node = Mapping[str, Any]
 SCHEMA: Node = documents.load("schemas/request.schema.json")
@@ -155,6 +155,8 @@ def _sample(node: Node, members: Callable[[Node], set[str]], items: int = 0) -> 
             return {name: _sample(branch["properties"][name], members, items) for name in wanted}
         case "array":
             return [_sample(branch["items"], members, items)] * items
+        case "string" if branch.get("pattern") in STOCK:
+            return STOCK[branch["pattern"]]
         case "string":
             return "a" * max(1, branch.get("minLength", 0))
         case "integer":
@@ -165,6 +167,8 @@ def _sample(node: Node, members: Callable[[Node], set[str]], items: int = 0) -> 
             raise AssertionError(f"the test knows no {kind}")
 
 
+# The patterns that no row of letters fits.
+STOCK = {descent.COMMIT_PATTERN: "0" * 40, descent.SECTION_PATTERN: "a/1"}
 LETTERS = "ABCXYZabcxyz019"
 ID = st.builds(
     str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + "._-", max_size=127)
@@ -173,6 +177,10 @@ STEP_KEY = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + ".
 FIRED_ID = ID | st.builds("{}@{}".format, ID, st.integers(0, 10**16 - 1))
 JOB_ID = FIRED_ID | st.builds("{}:{}".format, ID, STEP_KEY)
 SCHEDULE_ID = ID.map(lambda text: text[:64])
+HEX = "0123456789abcdef"
+OBJECT_ID = st.text(HEX, min_size=40, max_size=40) | st.text(HEX, min_size=64, max_size=64)
+SECTION_ID = st.builds("{}/{}".format, ID, st.integers(1, 10**16 - 1))
+BRANCH = st.text(LETTERS + "/.-\u00e9", min_size=1, max_size=200)
 ANY_CHARACTER = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 LINE_CHARACTER = st.characters(
     exclude_categories=["Cs"], exclude_characters="".join(map(chr, [*range(32), 127]))
@@ -222,6 +230,12 @@ def _sound_string(branch: Node) -> st.SearchStrategy[str]:
         return FIRED_ID
     if pattern == shapes.SCHEDULE_ID_PATTERN:
         return SCHEDULE_ID
+    if pattern == descent.COMMIT_PATTERN:
+        return OBJECT_ID
+    if pattern == descent.SECTION_PATTERN:
+        return SECTION_ID
+    if pattern == descent.BRANCH_PATTERN:
+        return BRANCH
     assert pattern in (shapes.LINE_PATTERN, None), f"teach the test {pattern}"
     alphabet = LINE_CHARACTER if pattern else ANY_CHARACTER
     return st.text(alphabet, min_size=branch.get("minLength", 0), max_size=8)
@@ -387,6 +401,9 @@ def test_patterns_are_those_of_the_decoder() -> None:
         shapes.PLAIN_JOB_ID_PATTERN,
         shapes.SCHEDULE_ID_PATTERN,
         shapes.STEP_KEY_PATTERN,
+        descent.BRANCH_PATTERN,
+        descent.COMMIT_PATTERN,
+        descent.SECTION_PATTERN,
     }
 
 

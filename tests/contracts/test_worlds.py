@@ -39,6 +39,7 @@ WORLDS = {
     "route.fiber.lifecycle": ("world.fiber.v1", "wm.control.fiber.lifecycle"),
     "route.job.lifecycle": ("world.job.v1", "wm.control.job.lifecycle"),
     "route.spec.lifecycle": ("world.spec.v1", "wm.control.spec.lifecycle"),
+    "route.descent.lifecycle": ("world.descent.v1", "wm.control.descent.lifecycle"),
     "route.transport.dispatch": ("world.transport.v1", "wm.control.transport.dispatch"),
     "route.instruction_execution": ("world.instruction.v1", "wm.control.instruction.execution"),
     "route.required_decision_attestation": ("world.ci_witness.v1", "wm.control.ci_witness.attest"),
@@ -96,7 +97,7 @@ def test_the_published_documents_are_accepted(docs: Documents) -> None:
     assert report["failureClasses"] == []
     assert report["issues"] == []
     assert report["requiredRouteFamilies"] == sorted(FAMILIES)
-    assert [row["status"] for row in report["worldRouteBindings"]] == ["ok"] * 9
+    assert [row["status"] for row in report["worldRouteBindings"]] == ["ok"] * 10
 
 
 def test_the_pins_are_the_tables_of_the_protocol() -> None:
@@ -320,9 +321,9 @@ def test_row_one_is_not_blamed_for_row_ten(docs: Documents) -> None:
             requiredMorphisms=["dm.identity"],
         )
         docs.block["rows"].append(row)
-    docs.block["rows"][10]["worldId"] = ""
+    docs.block["rows"][11]["worldId"] = ""
     status = [row["status"] for row in docs.check()["worldRouteBindings"]]
-    assert status == ["ok"] * 10 + ["failed", "ok", "ok", "ok"]
+    assert status == ["ok"] * 11 + ["failed", "ok", "ok", "ok"]
 
 
 # --- the contract --------------------------------------------------------------------------------

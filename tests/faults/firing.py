@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.patience import PATIENCE_SECONDS
@@ -18,7 +19,7 @@ from understudy.actors.leasing.moment import Moment
 from understudy.actors.leasing.outstanding import Answer
 from understudy.actors.specs.scheduler import Scheduler
 from understudy.actors.specs.shell import Shift
-from understudy.authority.service.client import Client, ClientCall
+from understudy.authority.service.client import Client, ClientCall, Unreachable
 
 _TURN_SECONDS = 0.02
 
@@ -45,9 +46,18 @@ def schedule(state_dir: Path, point: str = "") -> None:
         time.sleep(min(shift.turn() / 1_000, _TURN_SECONDS))
 
 
+def _connected(state_dir: Path) -> Client:
+    """A client, as soon as the host serves: a worker may be born while it is dead."""
+    for _ in range(int(PATIENCE_SECONDS / _TURN_SECONDS)):
+        with suppress(Unreachable):
+            return Client(state_dir, "cli", retry_seconds=PATIENCE_SECONDS)
+        time.sleep(_TURN_SECONDS)
+    raise TimeoutError(state_dir)
+
+
 def work(state_dir: Path) -> None:
     worker = f"w{os.getpid()}"
-    with Client(state_dir, "cli", retry_seconds=PATIENCE_SECONDS) as client:
+    with _connected(state_dir) as client:
         while True:
             found = client.ask("job.roster", {"worker": worker, "limit": 8})
             if not found["jobs"] and "limited" not in found and not found["jobCounts"]["claimed"]:

@@ -28,7 +28,7 @@ def _blocks(kind: str) -> list[str]:
 def test_the_guide_names_every_tool_and_no_other() -> None:
     families = "work|issue|dep|fiber|sublease|instance|instruction|observe|job|spec|dispatch"
     families += "|node|route|limit|schedule|approval|pause"
-    families += "|spend|budget"
+    families += "|spend|budget|descent"
     words = set(re.findall(rf"\b(?:{families})_[a-z_]+\b", page()))
     assert set(entries()) <= words
     classes = set(BY_WIRE)

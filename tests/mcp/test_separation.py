@@ -235,6 +235,7 @@ STEERING = frozenset(
     {"approval.give", "issue.cancel", "issue.prioritize", "issue.retry", "job.cancel", "job.retry"}
     | {"budget.clear", "budget.set", "pause.clear", "pause.set"}
     | {"limit.clear", "limit.set", "schedule.clear", "schedule.set"}
+    | {"descent.abort", "descent.cover"}
 )
 
 

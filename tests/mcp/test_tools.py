@@ -352,7 +352,7 @@ def test_reads_promise_to_change_nothing_and_mutations_do_not() -> None:
 def test_a_schema_refers_to_nothing_outside_and_stays_small() -> None:
     for tool in listing():
         assert "$ref" not in str(tool)
-        assert len(str(tool)) < 8_000, tool["name"]
+        assert len(str(tool)) < 9_000, tool["name"]
 
 
 def test_every_lesson_belongs_to_an_action() -> None:

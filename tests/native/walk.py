@@ -37,6 +37,9 @@ class Walk:
         self.strict = False
         self.witness: dict[str, Any] = {}
         self.said: list[tuple[str, dict[str, Any]]] = []  # what operators will take back
+        self.gluer: dict[str, Any] = {"target": "main", "gluer": "gil"}
+        self.newest = ""  # the issue of the last lease that was heard of
+        self.sections: list[str] = []  # that were recorded, oldest first
 
     def lines(self, count: int) -> Iterator[tuple[bytes, Door]]:
         for number in range(8):
@@ -47,16 +50,25 @@ class Walk:
     def heard(self, answer: bytes) -> None:
         value = orjson.loads(answer)
         self.witness = value.get("witness", self.witness)
+        self._heard_of_glue(value)
         lease = value.get("issue", {}).get("lease")
         if value["result"] != "accepted" or lease is None:
             return
-        issue_id = value["issue"]["id"]
+        issue_id = self.newest = value["issue"]["id"]
         self.held[issue_id] = {
             "id": issue_id,
             "assignee": lease["owner"],
             "leaseId": lease["leaseId"],
             "fence": lease["fence"],
         }
+
+    def _heard_of_glue(self, value: dict[str, Any]) -> None:
+        if "section" in value:
+            self.sections.append(value["section"]["sectionId"])
+        if lease := value.get("glue", {}).get("lease"):
+            self.gluer |= {"leaseId": lease["leaseId"], "fence": lease["fence"]}
+        over = {*value.get("closed", ()), value.get("obstruction", {}).get("section", "/")}
+        self.sections = [each for each in self.sections if not {each, each.split("/")[0]} & over]
 
     def _next(self) -> tuple[bytes, Door]:
         self.count += 1
@@ -196,6 +208,8 @@ class Walk:
             return self._line("policy.set", {"checks": rng.choice(DEMANDS)}, "cli")
         if rng.random() < 0.06:
             return self._steered(one)
+        if rng.random() < 0.25:
+            return self._glued(one, other, self.held.get(self.newest, held))
         if rng.random() < 0.1:
             results = {"changedPaths": ["a.txt"], "results": passed("lint")}
             return self._line("required.witness", held | results, "cli")
@@ -204,6 +218,33 @@ class Walk:
         if rng.random() < 0.4:
             return self._line("issue.update", {"id": one, "status": "open"})
         return self._line(*rng.choice(choices))
+
+    def _glued(self, one: str, other: str, held: dict[str, Any]) -> tuple[bytes, Door]:
+        """Sections and their glue; C hands all work of covers, and what waits, to the reference."""
+        rng = self.random
+        old, new, tree = ("0" * 40, "1" * 40, "2" * 40)
+        known = {"paths": ["a"], "pathCount": 1, "pathsDigest": "d"}
+        made = {"target": "main", "base": old, "commit": new, "tree": tree, **known}
+        first = [*self.sections[: rng.choice((1, 1, 2))]] or [f"{one}/1"]
+        found = {"kind": "conflict", "onto": old, "ontoTree": tree, "section": first[0]}
+        end = {"end": rng.choice(("return", "file", "stop"))}
+        named = {"coverId": rng.choice(("c1", "c2")), "target": "main", "base": old}
+        action, payload = rng.choice((
+            *(("descent.section", {**held, **made}),) * 4,
+            ("glue.claim", {**self.gluer, "leaseDurationMs": 86_400_000}),
+            ("glue.claim", {"target": "main", "gluer": "gil", "leaseDurationMs": 86_400_000}),
+            ("descent.cover", {**named, "issues": [one, other]}),
+            ("descent.abort", {"coverId": named["coverId"]}),
+            *(("descent.glue", {
+                **self.gluer, "sections": first, "old": old, "new": new, "tree": tree,
+                "moved": True,
+            }),) * 3,
+            ("descent.seal", {**self.gluer, "result": "moved", "head": new}),
+            ("descent.seal", {**self.gluer, "result": "void", "head": old}),
+            ("descent.obstruct", {**self.gluer, **found, **end}),
+            ("descent.show", {}),
+        ))  # fmt: skip
+        return self._line(action, dict(payload), rng.choice(("cli", "cli", "cli", "mcp")))
 
     def _steered(self, one: str) -> tuple[bytes, Door]:
         """What operators say, and soon take back: C hands such work to the reference."""

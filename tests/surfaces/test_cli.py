@@ -21,7 +21,10 @@ from understudy.surfaces.cli.main import GROUPS, PLUMBING, cli
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "init": ([], "exists: "),
     "where": ([], "the option --state-dir names it"),
-    "issue add": (["new", "--type", "epic", "--label", "x", "--owner", "o"], "added us-"),
+    "issue add": (
+        ["new", "--type", "epic", "--label", "x", "--owner", "o", "--scope", "src/**"],
+        "added us-",
+    ),
     "issue list": ([], "a  P1  open"),
     "issue ready": ([], "a  P1  open"),
     "issue blocked": ([], "waits for a"),
@@ -119,6 +122,9 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "policy show": ([], "mutations: open; reads: not journaled"),
     "policy set": (["--evidence-reads"], "reads: journaled"),
     "guard": (["--resource", "issue/w", "--fence", "FENCE"], "is current, for "),
+    "hooks install": (["--guard", "main"], "installed: "),
+    "hooks list": ([], "pre-push  none"),
+    "hooks remove": ([], "there is no hook of ours"),
     "agent-guide": ([], "# Understudy for agents"),
     "import": (["more.jsonl"], "imported 1, skipped 0"),
     "export": (["out.jsonl"], "wrote 4 issues"),
@@ -132,6 +138,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "required delta": (["b.py", "a.py", "b.py"], "a.py\nb.py\n2 paths  delta1_"),
     "world-registry-check": ([], "contract: accepted"),
     "doctor": ([], "0 wrong"),
+    "descent status": ([], "0 sections wait, 0 agree, 0 conflict, 0 gluing, 0 glued"),
+    "descent obstructions": ([], "nothing was in the way"),
     "cancel": (["a"], "cancel: a"),
     "pause": (["--label", "ui"], "paused  label/ui"),
     "issue prioritize": (["a", "0"], "priority 0: a"),
@@ -145,6 +153,8 @@ APART = {
     "authority status", "exec", "logs", "up", "down", "status", "tree", "top", "mcp", "gateway",
     "instruction check", "instruction run", "required projection", "required gate-ref",
     "retry", "reopen", "issue reopen", "unpause", "approve", "reject", "issue ask",
+    "worktree list", "worktree show", "worktree prune", "worktree adopt",
+    "descent start", "descent overlaps", "descent glue", "descent abort",
     "sql", "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
 EXIT_CODES = (
@@ -200,6 +210,8 @@ def _arguments(scene: Scene, name: str, tmp_path: Path) -> list[str]:
         _specs(scene, tmp_path)
     if name.startswith(("schedule ", "limit ")) or name == "node unregister":
         _owner_says(scene)
+    if name.startswith("hooks "):
+        subprocess.run(["git", "init", "-q", tmp_path], check=True)
     words = name.split()
     known = {
         "HOLDER": scene.holder,
@@ -256,7 +268,8 @@ def test_a_command_speaks_to_programs(scene: Scene, name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "name", [*COMMANDS, "dispatch", "authority serve", "authority status", "exec", "logs"]
+    "name",
+    [*COMMANDS, "dispatch", "authority serve", "authority status", "exec", "logs", "worktree list"],
 )
 def test_a_command_explains_itself(bare: Run, name: str) -> None:
     said = bare(*name.split(), "--help")

@@ -463,3 +463,82 @@ def test_streams_that_are_closed_are_no_trouble(folder: Path) -> None:
     script = f'exec "{UNDERSTUDY}" exec x --state-dir "{folder}" -- sh -c "echo hello" <&- >&- 2>&-'
     assert subprocess.run(["sh", "-c", script], check=False).returncode == 0
     assert (folder / "logs" / "x" / "1.log").read_text() == "hello\n"
+
+
+# --- in a worktree --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    top = tmp_path / "repository"
+    top.mkdir()
+    (top / "one").write_text("1\n")
+    who = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+    for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-qm", "first")):
+        subprocess.run(["git", *words], cwd=top, check=True)
+    return top
+
+
+def in_worktree(
+    folder: Path, top: Path, script: str, *options: str, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    words = ("exec", "x", "--worktree", *options, "--state-dir")
+    return understudy(*words, folder, "--", "sh", "-c", script, cwd=top, stdin=stdin)
+
+
+def test_a_command_in_a_worktree_leaves_a_section(folder: Path, repository: Path) -> None:
+    done = in_worktree(folder, repository, "cat > one; pwd", stdin=b"from outside\n")
+    assert (done.returncode, shown(folder)) == (0, ("gluing", False)), done.stderr
+    assert done.stdout.strip().decode().startswith(str(folder / "worktrees"))
+    assert (repository / "one").read_text() == "1\n"
+    (section,) = told(folder, "descent", "status")["sections"]
+    words = ["git", "show", f"{section['commit']}:one"]
+    kept = subprocess.run(words, cwd=repository, check=True, capture_output=True)
+    assert kept.stdout == b"from outside\n"
+
+
+def test_a_command_in_a_worktree_gets_the_issue_on_stdin(folder: Path, repository: Path) -> None:
+    done = in_worktree(folder, repository, "cat", "--issue-on-stdin")
+    record = orjson.loads(done.stdout)
+    assert (record["id"], record["asides"]) == ("x", [])
+    assert record["worktree"]["branch"].startswith("understudy/x/")
+
+
+def test_what_a_signal_ends_in_a_worktree_is_kept(
+    folder: Path, repository: Path, mark: Mark
+) -> None:
+    script = "echo half > one; echo up; sleep 600"
+    words = ("x", "--worktree", "--state-dir", folder, "--", "sh", "-c", script)
+    env = {"UNDERSTUDY_TEST_MARK": mark.word}
+    with Program([UNDERSTUDY, "exec", *words], cwd=repository, env=env) as running:
+        log = folder / "logs" / "x" / "1.log"
+        eventually(lambda: log.exists() and b"up\n" in log.read_bytes())
+        assert running.terminate() == 143
+    assert shown(folder) == ("open", False)
+    git = ["git", "for-each-ref", "--format=%(refname)", "refs/understudy/aside/x/"]
+    (ref,) = subprocess.run(git, cwd=repository, check=True, capture_output=True).stdout.split()
+    git = ["git", "show", f"{ref.decode()}:one"]
+    kept = subprocess.run(git, cwd=repository, check=True, capture_output=True)
+    assert kept.stdout == b"half\n"
+
+
+def test_a_setup_that_fails_is_no_attempt(folder: Path, repository: Path) -> None:
+    done = in_worktree(folder, repository, "true", "--setup", "exit 3")
+    assert (done.returncode, shown(folder)) == (78, ("open", False))
+    assert b"--setup ended with 3" in done.stderr
+    assert told(folder, "issue", "show", "x")["issue"]["excused"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("job/j", "--worktree"), b"--worktree is for issues"),
+        (("x", "--setup", "true"), b"--setup is for work in worktrees"),
+    ],
+)
+def test_a_worktree_is_for_issues_and_its_options_for_it(
+    state_dir: Path, options: tuple[str, ...], words: bytes
+) -> None:
+    done = commanded("exec", *options, "--state-dir", state_dir, "--", "true")
+    assert done.returncode == 2
+    assert words in done.stderr

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.surfaces.conftest import Run
 from tests.surfaces.process import Serve, journal_rows, understudy
 from tests.surfaces.test_guard import LONG_AGO_MS, guarded, submit
 from understudy.authority.service import fence_check
+from understudy.authority.service.open import open_authority
 from understudy.contracts import Exit, limits
 
 
@@ -147,3 +149,34 @@ def test_what_is_spelled_wrong_is_told_how_it_is_spelled(call: Run, resource: st
     said = call("guard", "--resource", resource, "--fence", "1")
     assert said.code == 2
     assert f"no resource `{resource}`; resources are named issue/ID or job/ID" in said.err
+
+
+# --- the lease of a branch ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["main", "release/1.0"])
+def test_a_branch_is_guarded_by_the_fence_of_its_gluer(
+    target: str, held: int, state_dir: Path, door: str
+) -> None:
+    def claim(gluer: str) -> int:
+        line = {"action": "glue.claim", "payload": {"target": target, "gluer": gluer}}
+        return int(asked(state_dir, line)["glue"]["lease"]["fence"])
+
+    fence = claim("gil")
+    resource = f"glue/{target}"
+    assert fence_check.glance(state_dir, resource, fence).failure is None
+    assert guarded(state_dir, resource, fence)[0] == 0
+    lease = {"leaseId": f"{resource}/{fence}", "fence": fence, "gluer": "gil", "target": target}
+    asked(state_dir, {"action": "glue.release", "payload": lease})
+    assert fence_check.glance(state_dir, resource, fence).failure == "lease_missing"
+    second = claim("hal")
+    assert fence_check.glance(state_dir, resource, fence).failure == "lease_fence_stale"
+    assert guarded(state_dir, resource, fence)[0] == Exit.LEASE_LOST
+    assert guarded(state_dir, resource, second)[0] == 0
+
+
+def asked(state_dir: Path, request: dict[str, Any]) -> dict[str, Any]:
+    with open_authority(state_dir, "cli") as authority:
+        answer: dict[str, Any] = authority.ask(request["action"], request["payload"])
+    assert answer["result"] == "accepted", answer["diagnostic"]
+    return answer

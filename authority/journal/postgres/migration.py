@@ -175,7 +175,7 @@ CREATE TRIGGER note_epoch AFTER UPDATE OF epoch ON head
 """
 
 # The tables are made anew where they have changed.
-STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES, _PIECES, _TABLES, _STARTS, _TABLES, _TABLES)
+STEPS: tuple[str, ...] = (_FIRST, _ERRANDS, _TABLES, _PIECES, _TABLES, _STARTS, *[_TABLES] * 3)
 
 
 def version(db: psycopg.Connection[Any]) -> int:

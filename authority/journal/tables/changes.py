@@ -19,12 +19,14 @@ from ....contracts import (
     Spec,
     excused_of,
     issue_resource,
+    limits,
 )
 from ...law import outcome
 from ...law.outcome import Change
 from .schema import (
     BUDGET,
     CHAIN_SPEC,
+    COVER,
     DEPENDENCY,
     DISPATCH_LEASE,
     FIBER,
@@ -33,13 +35,16 @@ from .schema import (
     JOB,
     KIND_LIMIT,
     LEASE,
+    OBSTRUCTION,
     PAUSE,
     SCHEDULE,
     SCHEMA,
+    SECTION,
     SPEC_LEASE,
     SPEND,
     SUBLEASE,
     TALLY,
+    TARGET,
     Table,
 )
 
@@ -49,6 +54,17 @@ Statement = tuple[str, Sequence[Cell]]
 _UPSERTS = {table.name: table.upsert for table in SCHEMA}
 _APART = {"spec": SPEC_LEASE, "dispatch": DISPATCH_LEASE}  # leases that have a table of their own
 _SUPERSEDED = "EXISTS (SELECT 1 FROM lease WHERE resource = ? AND fence <> ?)"
+# As the state forgets them.
+_FORGET_COVERS: Statement = (
+    """DELETE FROM cover WHERE made_seq = (SELECT min(made_seq) FROM cover WHERE status <> 'open')
+    AND (SELECT count(*) FROM cover) > ?""",
+    (limits.COVERS_KEPT_MAX,),
+)
+_FORGET_OBSTRUCTIONS: Statement = (
+    """DELETE FROM obstruction WHERE seq <=
+    (SELECT seq FROM obstruction ORDER BY seq DESC LIMIT 1 OFFSET ?)""",
+    (limits.OBSTRUCTIONS_MAX,),
+)
 
 
 def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
@@ -124,6 +140,28 @@ def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
             yield _put(BUDGET, [budget.scope, budget.per, *_amount(budget.most), budget.set_ms])
         case outcome.BudgetDropped(scope, per):
             yield "DELETE FROM budget WHERE (scope, per) = (?, ?)", (scope, per)
+        case outcome.CoverPut(one):
+            yield _put(COVER, [
+                one.cover_id, one.target, one.base, one.order, one.issue_ids, one.taken_out,
+                one.state, one.reason, one.made_seq, one.made_ms,
+            ])  # fmt: skip
+            yield _FORGET_COVERS
+        case outcome.SectionPut(one):
+            yield _put(SECTION, [
+                one.issue_id, one.fence, one.lease_id, one.owner, one.target, one.base, one.commit,
+                one.tree, one.path_count, one.paths_digest, one.witness, one.cover_id, one.seq,
+                one.recorded_ms, one.state,
+            ])  # fmt: skip
+        case outcome.TargetPut(one):
+            move = one.pending
+            pending = (move.old, move.new, move.section_ids, move.fence) if move else (None,) * 4
+            yield _put(TARGET, [one.target, one.head, one.glued, *pending])
+        case outcome.ObstructionPut(one):
+            yield _put(OBSTRUCTION, [
+                one.obstruction_id, one.target, one.section_id, one.others, one.kind, one.onto,
+                one.paths, one.check, one.witness, one.ended, one.new_id, one.seq, one.at_ms,
+            ])  # fmt: skip
+            yield _FORGET_OBSTRUCTIONS
         case outcome.SpecPut(spec):
             yield _put(CHAIN_SPEC, _spec(spec))
         case outcome.SpecMoved():
@@ -134,7 +172,7 @@ def statements(change: Change) -> Iterator[Statement]:  # noqa: PLR0915 - flat
             | outcome.SessionDropped() | outcome.FeaturePut() | outcome.JobQuarantined()
             | outcome.DirectivePut() | outcome.MemberPut() | outcome.MemberDropped()
             | outcome.Designated() | outcome.OperationAdmitted() | outcome.JobsDue()
-            | outcome.LimitDrawn()
+            | outcome.LimitDrawn() | outcome.OverlapPut()
         ):  # fmt: skip
             pass  # the tables show work and leases
         case _:

@@ -7,7 +7,7 @@ lines of one text, and what is true is 1.
 from dataclasses import dataclass
 from typing import Literal
 
-VERSION = 6  # of these tables; a file of another version is made anew
+VERSION = 7  # of these tables; a file of another version is made anew
 
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -71,7 +71,7 @@ ISSUE = Table(
     _columns("""
         id title description design acceptance_criteria notes status priority# issue_type assignee
         owner created_at updated_at closed_at ephemeral# mol_type labels metadata attempts# excused#
-        approval steered_by steered_why
+        approval steered_by steered_why scope
     """),
     ("id",),
     index=("status", "priority", "created_at"),
@@ -84,7 +84,7 @@ DEPENDENCY = Table(
 )
 LEASE = Table(
     "lease",
-    "Every lease: on `issue/ID`, `job/ID`, `spec/ID` and `dispatch/ID`.",
+    "Every lease: on `issue/ID`, `job/ID`, `spec/ID`, `dispatch/ID` and `glue/BRANCH`.",
     _columns("""
         resource lease_id owner fence# ttl_ms# granted_ms# deadline_ms# renewed_ms# renewals# state
     """),
@@ -189,11 +189,43 @@ BUDGET = Table(
     _columns("scope per tokens_max# usd_micros_max# milliseconds_max# set_ms#"),
     ("scope", "per"),
 )
+COVER = Table(
+    "cover",
+    "Issues whose sections are glued in one order: `open`, `glued` or `aborted`.",
+    _columns("cover_id target base order_by issue_ids taken_out status reason made_seq# made_ms#"),
+    ("cover_id",),
+)
+SECTION = Table(
+    "section",
+    "What the last term of an issue made: `open`, `gluing`, `glued`, `obstructed`, `withdrawn`.",
+    _columns("""
+        issue_id fence# lease_id owner target base commit_id tree path_count# paths_digest witness
+        cover_id seq# recorded_ms# status
+    """),
+    ("issue_id",),
+    index=("status", "target"),
+)
+TARGET = Table(
+    "glue_target",
+    "Branches that sections are glued to, where each was left, and the move that is authorised.",
+    _columns("target head glued# pending_old pending_new pending_sections pending_fence#"),
+    ("target",),
+)
+OBSTRUCTION = Table(
+    "obstruction",
+    "Why a section was not glued.",
+    _columns("""
+        obstruction_id target section_id others kind onto paths check_id witness ended new_id seq#
+        at_ms#
+    """),
+    ("obstruction_id",),
+    index=("seq",),
+)
 
 SCHEMA = (
     ISSUE, DEPENDENCY, LEASE, SUBLEASE, INSTANCE, FIBER,
     CHAIN_SPEC, JOB, SPEC_LEASE, DISPATCH_LEASE, KIND_LIMIT, SCHEDULE, PAUSE, SPEND, TALLY, BUDGET,
-    WATERMARK,
+    COVER, SECTION, TARGET, OBSTRUCTION, WATERMARK,
 )  # fmt: skip
 
 

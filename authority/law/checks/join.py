@@ -4,7 +4,7 @@ What an issue's worker changed is what its newest hand-over names as `path:` art
 worktrees of its instances. Two issues that name the same cannot be joined as they are.
 """
 
-from ....contracts import CheckJoin, Reason, Section, Unreadable, issue_resource, join_check
+from ....contracts import CheckJoin, JoinSection, Reason, Unreadable, issue_resource, join_check
 from ..outcome import Accepted, Outcome, Refused
 from ..state import State
 from ..turn import Turn
@@ -30,7 +30,7 @@ def check(turn: Turn, request: CheckJoin) -> Outcome:
     return Accepted(body={"joinCheck": joined.report})
 
 
-def _section(state: State, issue_id: str) -> Section:
+def _section(state: State, issue_id: str) -> JoinSection:
     left = state.handovers.get(issue_id, ())
     paths = [
         item.removeprefix(_PATH).strip()
@@ -40,4 +40,4 @@ def _section(state: State, issue_id: str) -> Section:
     instances = state.instances.get(issue_resource(issue_id), {})
     trees = [f"worktree:{one.worktree_ref}" for _, one in sorted(instances.items())]
     changed = [path for path in (*paths, *trees) if path not in ("", "worktree:")]
-    return Section(ref=f"issue/{issue_id}", changed_paths=tuple(changed))
+    return JoinSection(ref=f"issue/{issue_id}", changed_paths=tuple(changed))

@@ -22,6 +22,7 @@ from ....contracts import (
     limits,
 )
 from ..budget import forbids, spend_view
+from ..descent.view import section_view
 from ..outcome import Accepted, Outcome, Refused
 from ..scope import approval_of, pause_of, withheld
 from ..state import State, check_invariants
@@ -115,6 +116,10 @@ def show(turn: Turn, request: ShowIssue) -> Outcome:
         view["handover"] = handover_view(left[-1])
     if spend := state.spends.get(resource):
         view["spend"] = spend_view(spend)
+    if issue.scope:
+        view["scope"] = list(issue.scope)
+    if section := state.sections.get(issue.id):
+        view["section"] = section_view(section)
     if issue.metadata:
         view["metadata"] = orjson.Fragment(issue.metadata)
     return Accepted(body={"issue": view}, issue_id=issue.id)

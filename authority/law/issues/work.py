@@ -1,7 +1,9 @@
 """Issues: how they come, change and end. A leased issue is changed by its holder alone."""
 
+from dataclasses import replace as replaced
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from ....contracts import (
@@ -26,6 +28,7 @@ from ....contracts import (
     rfc3339,
 )
 from ..checks.required import refuse_unattested
+from ..descent.cover import follow
 from ..fiber import still_open
 from ..lease import persons, step, touch
 from ..outcome import (
@@ -46,7 +49,7 @@ from ..view import issue_view, orphaned_view
 # Members that an update may carry, beside status and assignee, which have rules of their own.
 _PLAIN = (
     "title", "description", "design", "acceptance_criteria", "notes", "priority", "issue_type",
-    "owner", "labels",
+    "owner", "labels", "scope",
 )  # fmt: skip
 _RECORDED = set(Issue.__struct_fields__) & set(RecordedIssue.__struct_fields__)
 
@@ -67,6 +70,7 @@ def add(turn: Turn, request: AddIssue) -> Outcome:
         assignee=request.assignee.strip(),
         owner=request.owner.strip(),
         ephemeral=request.ephemeral,
+        scope=tuple(dict.fromkeys(request.scope)) or UNSET,
     )
     body = {"changed": True, "issue": issue_view(issue, None, turn.stamp.wall_ms)}
     return Accepted((IssueAdded(issue),), body, issue_id)
@@ -92,7 +96,7 @@ def update(turn: Turn, request: UpdateIssue) -> Outcome:
         name: value
         for name in _PLAIN
         if (value := _clean(name, getattr(request, name))) is not None
-        and value != getattr(issue, name)
+        and value != _plain(issue, name)
     }
     if request.afresh and lease is not None:
         detail = f"issue {issue.id}: its holder cannot forgive its attempts"
@@ -214,10 +218,10 @@ def _move(
     if status == "open":
         members.setdefault("assignee", "")
     accepted = _set(turn, issue, None, members)
+    changes = (*accepted.changes, *follow(turn.state, issue.id, status))
     if lease is None:
-        return accepted
-    changes = (LeaseDropped(lease.resource), *accepted.changes)
-    return Accepted(changes, accepted.body, issue.id, lease.fence)
+        return replaced(accepted, changes=changes)
+    return Accepted((LeaseDropped(lease.resource), *changes), accepted.body, issue.id, lease.fence)
 
 
 def _set(turn: Turn, issue: Issue, lease: Lease | None, members: dict[str, Any]) -> Accepted:
@@ -231,9 +235,13 @@ def _set(turn: Turn, issue: Issue, lease: Lease | None, members: dict[str, Any])
     return Accepted((IssueSet(issue.id, members),), body, issue.id, fence)
 
 
+def _plain(issue: Issue, name: str) -> Any:
+    return () if name == "scope" and issue.scope is UNSET else getattr(issue, name)
+
+
 def _clean(name: str, value: Any) -> Any:
     """A member as `add` would have taken it."""
-    if name == "labels" and value is not None:
+    if name in ("labels", "scope") and value is not None:
         return tuple(dict.fromkeys(value))
     return value.strip() if name == "owner" and value is not None else value
 
@@ -286,6 +294,7 @@ def _import(turn: Turn, record: RecordedIssue) -> list[Change] | Refused:
             detail = f"issue {record.id}: {text} is no RFC 3339 moment"
             return Refused(Reason.ISSUE_PAYLOAD_INVALID, detail, record.id)
     members = {name: getattr(record, name) for name in _RECORDED}
+    members["scope"] = record.scope or UNSET
     issue = Issue(**members, attempts=1 if record.lease else 0)
     changes: list[Change] = [IssueAdded(issue)]
     for each in record.dependencies:

@@ -37,6 +37,18 @@ from .context import AgentPass as AgentPass
 from .context import CallerStamp as CallerStamp
 from .context import Context as Context
 from .context import Transport as Transport
+from .descent import AbortCover as AbortCover
+from .descent import ClaimGlue as ClaimGlue
+from .descent import CoverIssues as CoverIssues
+from .descent import GlueSections as GlueSections
+from .descent import HeldGlue as HeldGlue
+from .descent import ObstructSection as ObstructSection
+from .descent import OverlapFound as OverlapFound
+from .descent import RecordOverlaps as RecordOverlaps
+from .descent import RecordSection as RecordSection
+from .descent import ReleaseGlue as ReleaseGlue
+from .descent import SealGlue as SealGlue
+from .descent import ShowDescent as ShowDescent
 from .fiber import CancelFiber as CancelFiber
 from .fiber import JoinFiber as JoinFiber
 from .fiber import SpawnFiber as SpawnFiber
@@ -232,4 +244,14 @@ SHAPES: dict[str, type[Shape]] = {
     "budget.set": SetBudget,
     "budget.clear": ClearBudget,
     "budget.list": Nothing,
+    "descent.cover": CoverIssues,
+    "descent.abort": AbortCover,
+    "descent.section": RecordSection,
+    "descent.overlap": RecordOverlaps,
+    "descent.glue": GlueSections,
+    "descent.seal": SealGlue,
+    "descent.obstruct": ObstructSection,
+    "descent.show": ShowDescent,
+    "glue.claim": ClaimGlue,
+    "glue.release": ReleaseGlue,
 }

@@ -45,6 +45,7 @@ RefMark = Annotated[  # a reference that is there
 Refs = Annotated[tuple[Ref, ...], Meta(max_length=limits.REFS_MAX)]
 Label = Annotated[str, Meta(pattern=LINE_PATTERN, min_length=1, max_length=limits.ID_LENGTH_MAX)]
 Labels = Annotated[tuple[Label, ...], Meta(max_length=limits.LABELS_MAX)]
+Globs = Annotated[tuple[RefMark, ...], Meta(max_length=limits.SCOPE_GLOBS_MAX)]  # of paths
 Integer = Annotated[int, Meta(ge=-limits.INTEGER_MAX, le=limits.INTEGER_MAX)]
 Natural = Annotated[int, Meta(ge=0, le=limits.INTEGER_MAX)]
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]

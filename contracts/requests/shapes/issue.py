@@ -2,11 +2,12 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ... import limits
 from .atoms import (
     DependencyType,
+    Globs,
     Id,
     IssueType,
     Label,
@@ -37,6 +38,7 @@ class AddIssue(Mutation, frozen=True, kw_only=True):
     assignee: Name = ""
     owner: Name = ""
     labels: Labels = ()
+    scope: Globs = ()  # of the paths that it means to touch
     ephemeral: bool = False
 
 
@@ -54,6 +56,7 @@ class UpdateIssue(OfHolder, frozen=True, kw_only=True):
     new_assignee: Name | None = None
     owner: Name | None = None
     labels: Labels | None = None
+    scope: Globs | None = None
     afresh: bool = False  # no attempt so far counts any more
 
 
@@ -126,6 +129,7 @@ class RecordedIssue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ephemeral: bool = False
     mol_type: Name = ""
     labels: Annotated[tuple[Name, ...], Meta(max_length=limits.LABELS_MAX)] = ()
+    scope: Globs | UnsetType = UNSET
     dependencies: Annotated[
         tuple[RecordedDependency, ...], Meta(max_length=limits.DEPENDENCIES_PER_ISSUE_MAX)
     ] = ()

@@ -1,7 +1,8 @@
 """`understudy demo`: a whole tree at work, with a worker killed, one frozen, and a zombie refused.
 
 Twelve issues that wait for one another, four workers, all of them real processes. What happens to
-them is written to the journal, and at the end the journal alone proves it.
+them is written to the journal, and at the end the journal alone proves it. The second act, on a
+repository, is in `demo_descent.py`.
 """
 
 import os
@@ -23,6 +24,7 @@ from ....contracts import Exit
 from ..render import coloured
 from ..session import LeaveCommand, Session, common, print_json
 from ..tree_text import CLEAR, painted
+from . import demo_descent
 
 _WORK = {
     "design": (),
@@ -51,15 +53,31 @@ def demo(session: Session) -> None:
 
     Four workers take twelve issues in the order of their dependencies. One worker is killed in the
     middle (SIGKILL) and one frozen (SIGSTOP); others take their parts. Then the frozen one's fence
-    is used to write, and refused. Everything happens in a folder that is removed at the end.
+    is used to write, and refused.
+
+    In the second act four workers share a git repository, in a worktree each. What fits is merged;
+    what does not goes back with the reason; late work and a late move of the branch are refused.
+    Everything happens in a folder that is removed at the end.
     """
     with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder:
-        report = Demo(Path(folder) / "state", quiet=session.as_json).play()
+        first = Demo(Path(folder) / "state", quiet=session.as_json)
+        report = first.play()
+        report["descent"] = second_act(Path(folder) / "descent", first.say)
     if session.as_json:
         print_json(report)
-    if report["result"] != "accepted":
+    if "rejected" in (report["result"], report["descent"]["result"]):
         click.echo("error: the demo did not go as it should; this is a bug", err=True)
         raise LeaveCommand(Exit.FAILED)
+
+
+def second_act(folder: Path, say: demo_descent.Say) -> dict[str, Any]:
+    """What came of it, or why it was left out."""
+    why = demo_descent.missing()
+    say("", "")
+    if why:
+        say("descent", f"many workers on one repository: left out, {why}")
+        return {"result": "skipped", "why": why}
+    return demo_descent.DescentAct(folder, say).play()
 
 
 class Demo:
@@ -74,6 +92,7 @@ class Demo:
         self._fences: dict[str, int] = {}  # of the workers that were killed or frozen
         self._frozen_pid = 0
         self._refusal: list[str] = []
+        self._is_over = False  # there is no picture any more that lines would spoil
         create_state_dir(state_dir, "demo")
 
     def play(self) -> dict[str, Any]:
@@ -87,7 +106,7 @@ class Demo:
         )
         try:
             with Tree(plan) as tree:
-                self._say("tree", "up: an authority, an evidence writer, a dispatcher, 4 workers")
+                self.say("tree", "up: an authority, an evidence writer, a dispatcher, 4 workers")
                 self._watch(tree)
         finally:
             self._thaw()
@@ -114,7 +133,7 @@ class Demo:
                 states = office.authority.state.issues.values()
                 done = {each.id for each in states if each.status == "closed"}
             for name in sorted(done - closed):
-                self._say(name, "is done")
+                self.say(name, "is done")
             closed = done
             if self._moves:
                 click.echo(CLEAR + "\n".join([painted(picture), "", *self._told[-12:]]))
@@ -125,7 +144,7 @@ class Demo:
             name, fence, pid = term["issue"], term["fence"], term["pid"]
             if fence not in self._terms:
                 again = f", attempt {term['attempt']}" if term["attempt"] > 1 else ""
-                self._say(name, f"claimed by {term['worker']}, fence {fence}{again}")
+                self.say(name, f"claimed by {term['worker']}, fence {fence}{again}")
             self._terms[fence] = term
             if name in (_KILLED, _FROZEN) and name not in self._fences and pid is not None:
                 self._fences[name] = fence
@@ -137,11 +156,11 @@ class Demo:
         with suppress(ProcessLookupError):
             if name == _KILLED:
                 os.kill(pid, signal.SIGKILL)
-                self._say(name, coloured("its worker is killed (SIGKILL)", "red"))
+                self.say(name, coloured("its worker is killed (SIGKILL)", "red"))
             else:
                 os.kill(pid, signal.SIGSTOP)
                 self._frozen_pid = pid
-                self._say(name, coloured("its worker is frozen (SIGSTOP)", "cyan"))
+                self.say(name, coloured("its worker is frozen (SIGSTOP)", "cyan"))
 
     def _thaw(self) -> None:
         if self._frozen_pid:
@@ -155,15 +174,16 @@ class Demo:
         payload = {"id": _FROZEN, "assignee": worker, "leaseId": "mine", "fence": fence}
         with client.Client(self._state_dir, "mcp") as door:
             answer = door.ask("issue.update", payload | {"title": "I was first"})
-        self._say(_FROZEN, f"the frozen one writes with fence {fence}")
+        self.say(_FROZEN, f"the frozen one writes with fence {fence}")
         refused = coloured("REFUSED", "red", bold=True)
         self._refusal = answer["failureClasses"]
-        self._say("", f"{refused} {self._refusal[0]}: {answer['diagnostic']}")
+        self.say("", f"{refused} {self._refusal[0]}: {answer['diagnostic']}")
 
     # --- afterwards -----------------------------------------------------------------------------
 
     def _review(self) -> dict[str, Any]:
         """What the journal says about it, proved from the journal alone."""
+        self._is_over = True
         with Office(self._state_dir, writable=False) as office:
             replayed = replay.replay(office.journal)
             chained, problem = trajectory.verify(self._state_dir / TRAJECTORY, office.journal)
@@ -172,9 +192,9 @@ class Demo:
             attempts = {each.id: each.attempts for each in issues.values()}
         proved = replayed.mismatch is None and problem is None and chained == replayed.rows
         if proved:
-            self._say("", "")
-            self._say("replay", f"{replayed.rows} decisions, the same bytes again")
-            self._say("verify", f"{chained} rows of evidence, chained to {replayed.head.digest}")
+            self.say("", "")
+            self.say("replay", f"{replayed.rows} decisions, the same bytes again")
+            self.say("verify", f"{chained} rows of evidence, chained to {replayed.head.digest}")
         disturbed = all(attempts[name] == 2 for name in (_KILLED, _FROZEN))
         good = proved and disturbed and len(closed) == len(_WORK) and self._refusal
         return {
@@ -186,10 +206,11 @@ class Demo:
             "refusal": {"fence": self._fences.get(_FROZEN), "failureClasses": self._refusal},
         }
 
-    def _say(self, who: str, text: str) -> None:
+    def say(self, who: str, text: str) -> None:
+        """A line of the run; without a name it goes on with the one before."""
         seconds = time.monotonic() - self._begun
         line = f"{seconds:5.1f} s  {coloured(f'{who:<8}', 'green')} {text}"
         line = line if who else f"{'':>18}{text}".rstrip()
         self._told.append(line)
-        if not self._quiet and (not self._moves or who in ("", "replay", "verify")):
+        if not self._quiet and (not self._moves or self._is_over or not who):
             click.echo(line)

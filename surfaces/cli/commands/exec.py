@@ -3,9 +3,7 @@
 import os
 import secrets
 import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,8 @@ from ....contracts import limits
 from .. import known_ids
 from ..options import GRACE, TTL, acting, context, evidence
 from ..session import LeaveCommand, Session, common, print_json
+from ..signals import passed_signals
+from ..worktree_options import leg_settings, worktree_options
 from .spend import capped, set_budgets
 
 _READS = frozenset({"issue.show", "job.show"})
@@ -65,6 +65,7 @@ _WORDS = {
     is_flag=True,
     help="Give the command the issue or job as JSON on stdin.",
 )
+@worktree_options("--worktree")
 @click.option("--no-log", is_flag=True, help="Keep no copy of the output.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing of our own but errors.")
 @capped("issue", "attempt")
@@ -98,6 +99,12 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
     UNDERSTUDY_ARTIFACTS names, one JSON object a line, and what it spends in the file that
     UNDERSTUDY_SPEND_FILE names, in lines such as `tokens=1200 usd=0.012`.
 
+    With --worktree the command starts in a git worktree and on a branch of its own, which it finds
+    in UNDERSTUDY_WORKTREE and _BRANCH, with the commit it begins from in _BASE. When it ends with
+    0, all that it changed is committed and checked, and waits as a *section* for `understudy
+    descent glue` to merge it; the issue is closed then. After any other end what it changed is kept
+    under a ref, which `understudy worktree list` shows.
+
     With --json the object stands alone on stdout, and all output of the command goes to stderr.
     """
     _fill_standard_streams()
@@ -105,11 +112,14 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
     _require_command(session, command[0])
     if (options["lease_id"] is None) != (options["fence"] is None):
         raise click.UsageError("--lease-id and --fence belong together")
+    if options["worktrees"] and family != "issue":
+        raise click.UsageError("--worktree is for issues")
+    leg = leg_settings(session, options, command[0], record_on_stdin=options["record_on_stdin"])
     set_budgets(session, f"{family}/{name}", options)
     task = runner.Task(
         name=name,
         owner=options["owner"] or f"exec-{secrets.token_hex(4)}",
-        argv=command,
+        argv=(*leg.words(), *command) if leg else command,
         family=family,
         ttl_seconds=options["ttl"],
         lease_id=options["lease_id"],
@@ -119,8 +129,9 @@ def exec_(session: Session, work: str, command: tuple[str, ...], **options: Any)
         echo=(2, 2) if session.as_json else (1, 2),
         keep_log=not options["no_log"],
         grace_ms=options["grace"] * 1000,
+        has_worktree=leg is not None,
     )
-    with _signals() as wake, closing(runner.keeper()):
+    with passed_signals() as wake, closing(runner.keeper()):
         outcome = runner.Runner(
             task,
             _asking(session, context(options)),
@@ -176,27 +187,6 @@ def _require_command(session: Session, word: str) -> None:
     words = f"{word}: {'cannot be executed' if exists else 'no such command'}; nothing was claimed"
     code = 126 if exists else 127
     session.refuse(code, None, words, outcome="not_started", exitCode=code)
-
-
-@contextmanager
-def _signals() -> Iterator[int]:
-    """A descriptor with the numbers of signals that are to be passed on; they do nothing else."""
-    wake, sink = os.pipe()
-    for each in (wake, sink):
-        os.set_blocking(each, False)
-    before = {number: signal.getsignal(number) for number in runner.PASSED_ON}
-    older = signal.set_wakeup_fd(sink, warn_on_full_buffer=False)
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # `nohup` asked for that
-            signal.signal(number, lambda *_: None)
-    try:
-        yield wake
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(older)
-        os.close(wake)
-        os.close(sink)
 
 
 def _fill_standard_streams() -> None:

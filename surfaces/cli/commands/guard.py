@@ -14,7 +14,8 @@ from ..session import Session, common, print_bytes
 @click.option(
     "--resource",
     metavar="FAMILY/ID",
-    help="issue/ID, job/ID, spec/ID or dispatch/JOB.  [default: UNDERSTUDY_ISSUE or _JOB]",
+    help="issue/ID, job/ID, spec/ID, dispatch/JOB or glue/BRANCH.  "
+    "[default: UNDERSTUDY_ISSUE, _JOB or _GLUE]",
 )
 @click.option(
     "--fence",

@@ -32,6 +32,7 @@ _claimer = acting(
     required=True,
     help="Who claims it.",
 )
+_SCOPE = "Which paths it means to touch, such as `src/**`; its section may touch no others."
 _PAUSE_SECONDS = 0.1  # between two looks for work; doubled up to the next
 _PAUSE_SECONDS_MAX = 2.0
 
@@ -226,6 +227,7 @@ def ask(said: Answer) -> str:
 @click.option("--assignee", help="Reserve it for this name.")
 @click.option("--owner", help="Who answers for it.")
 @click.option("--label", "labels", multiple=True)
+@click.option("--scope", "scope", multiple=True, metavar="GLOB", help=_SCOPE)
 @change("issue.add")
 def add(said: Answer) -> str:
     """Add an open issue."""
@@ -245,6 +247,9 @@ def add(said: Answer) -> str:
 @click.option("--new-assignee", help="Reserve it for another name.")
 @click.option("--owner")
 @click.option("--label", "labels", multiple=True, help="The labels from now on.")
+@click.option(
+    "--scope", "scope", multiple=True, metavar="GLOB", help="The scope from now on; '' for none."
+)
 @holder
 @mutation
 @common
@@ -257,7 +262,10 @@ def update(session: Session, **options: Any) -> None:
     options = with_holder(options)
     if options.get("status") == "open" and not (options.get("lease_id") or options.get("fence")):
         options["afresh"] = True
-    answer = session.ask("issue.update", payload(options), context(options))
+    asked = payload(options)
+    if asked.get("scope") == [""]:
+        asked["scope"] = []
+    answer = session.ask("issue.update", asked, context(options))
     session.finish(answer, lambda said: f"updated {one_line(said['issue'])}")
 
 

@@ -9,7 +9,7 @@ import click
 from ....actors import tree as trees
 from ....actors.tree import RUN_FOLDER
 from ....contracts import ESCALATION, Exit, limits
-from .. import tree_text
+from .. import descent_text, tree_text
 from ..options import milliseconds, seconds
 from ..session import LeaveCommand, Session, common, print_json
 
@@ -52,6 +52,8 @@ def status(session: Session) -> None:
     lines = [f"{session.state_dir}: {tree_text.summary(found)}"]
     lines += [f"  {line}" for line in tree_text.count_lines(found)]
     lines += [f"  {line}" for line in tree_text.pause_lines(found["pauses"])]
+    if found["descent"]:
+        lines.append(f"  descent: {descent_text.summary(found['descent'])}")
     lines += [
         f"  {each['id']}  waits for a person: {each['title']}" for each in waiting[:_SHOWN_MAX]
     ]
@@ -99,9 +101,11 @@ def _look(session: Session) -> dict[str, Any]:
 
 
 def around(session: Session, picture: dict[str, Any]) -> dict[str, Any]:
-    """What the authority knows and a tree does not: pauses, and how much there is of all work."""
+    """What the authority knows and a tree does not: pauses, how much there is of all work, and how
+    sections stand."""
     pauses = session.ask("pause.list", {}, writable=False).get("pauses", [])
-    return {"pauses": pauses, "counts": _counts(session, picture)}
+    descent = _descent_counts(session, picture)
+    return {"pauses": pauses, "counts": _counts(session, picture), "descent": descent}
 
 
 def _counts(session: Session, picture: dict[str, Any]) -> dict[str, dict[str, int]]:
@@ -135,6 +139,16 @@ def _counts(session: Session, picture: dict[str, Any]) -> dict[str, dict[str, in
             "done": total["total"] - total["pending"] - total["claimed"] - waiting,
         }
     return counts
+
+
+def _descent_counts(session: Session, picture: dict[str, Any]) -> dict[str, Any] | None:
+    """How the sections stand, where there are any or a gluer waits for them."""
+    shown = session.ask("descent.show", {}, writable=False)
+    if shown["result"] != "accepted":
+        return None
+    has_gluer = any(child["id"] == "gluer" for child in picture["tree"])
+    is_used = has_gluer or shown["targets"] or shown["sections"] or shown["obstructions"]
+    return descent_text.counts(shown) if is_used else None
 
 
 def _list_escalations(session: Session) -> list[dict[str, Any]]:

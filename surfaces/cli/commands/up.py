@@ -25,9 +25,11 @@ from ..options import FILE, GRACE, TTL, acting, journal, pauses, read_file, seco
 from ..session import LeaveCommand, Session, common, print_json
 from ..tree_log import TreeLog
 from ..until_done import Outlook, is_done, tally_text
+from ..worktree_options import glue_options, gluer_words, leg_settings, worktree_options
 from .mcp import tree_policy, web
 from .running import around
 from .spend import capped, set_budgets
+from .worktree import put_away
 
 _TURN_MS = 200
 _DETACH_SECONDS = 90.0
@@ -55,6 +57,8 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     show_default=True,
     help="From SIGTERM to SIGKILL; at most a third of the lease.",
 )
+@worktree_options("--worktrees")
+@glue_options
 @click.option("--job-timeout", type=seconds("1s"), help="How long one attempt may take.")
 @click.option("--attempts", type=click.IntRange(1), help="At most, for an issue.  [by the policy]")
 @click.option(
@@ -154,6 +158,18 @@ def up(session: Session, **options: Any) -> None:
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
     gateway when this one is started again. Without --exec and --handler it works on no issues.
 
+    With --worktrees the command starts in a git worktree of its own, on a branch of its own, and
+    finds both in UNDERSTUDY_WORKTREE and _BRANCH, and the commit it begins from in _BASE. When it
+    ends with 0, all that it changed is committed and checked, and waits as a *section*. The tree
+    merges sections into the branch --into, one after the other, runs the required checks on each
+    result, and closes the issue. What does not merge goes back to a worker, which is told why as
+    `obstruction` on its standard input. After any other end what was changed is kept under a ref,
+    and the next worker on the issue is told of it as `asides`; `understudy worktree adopt` brings
+    it in. Nothing that is not committed is deleted.
+
+    \b
+      understudy up --workers 8 --worktrees --setup 'npm ci' --exec 'my-agent'
+
     What --on-escalation and --on-done run finds the issue or job in UNDERSTUDY_ISSUE or _JOB, and
     all that is known as JSON on its standard input. A hook may take 30 seconds, and whatever it
     does, the tree goes on.
@@ -167,7 +183,8 @@ def up(session: Session, **options: Any) -> None:
       0    told to stop; or with --until-done, everything is done
       11   with --until-done: something was blocked, or escalated to a person
       12   --stop-after issues failed in the same way; the last one was handed back
-      78   the command, handler or folder cannot be run; nothing was claimed, or it was handed back
+      78   the command, handler or folder cannot be run, the repository is not fit for worktrees,
+           or --setup has failed; nothing was claimed, or it was handed back
       1    the tree has given up; 75 where another process has the state directory
     """
     session.settle(options["journal_url"])
@@ -201,6 +218,10 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
     if options["job_files"] is not None and not options["specs"]:
         raise click.UsageError("--job-files is for trees with --specs")
     timeout = options["job_timeout"]
+    word = trees.first_word(options["command"] or "")
+    leg = leg_settings(session, options, word)
+    if leg is not None and not argv:
+        raise click.UsageError("--worktrees is for trees with --exec or --handler")
     try:
         kinds = trees.Kinds.of(_handlers(options))
         if options["until_done"] and not (argv or kinds or options["specs"]):
@@ -224,6 +245,8 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             stop_after=options["stop_after"],
             policy=_retry_policy(options),
             hooks=tuple(_hooks(options)),
+            leg=leg.words() if leg else (),
+            gluer=gluer_words(session, leg, options) if leg else (),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -328,6 +351,7 @@ def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> No
     if problem is not None:
         session.refuse(Exit.CONFIG, "tree_cannot_run", f"{problem}\nnothing was claimed")
     _make_room(plan)
+    _put_away(session, plan)
     running = trees.Tree(plan)
     with _catch_signals() as signals:
         try:
@@ -347,6 +371,7 @@ def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> No
         finally:
             running.stop()
             log.end([row for row in running.news() if row["what"] not in _ENDS])
+            _put_away(session, plan)
     if reason is not None:
         said = f"the tree has given up: {reason.kind} {reason.detail}".rstrip()
         session.refuse(Exit.FAILED, "tree_gave_up", said)
@@ -361,6 +386,12 @@ def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> No
         print_json(answer | {"ended": "done" if over else "told to", "tally": total})
     if is_blocked:
         raise LeaveCommand(Exit.WORK_BLOCKED)
+
+
+def _put_away(session: Session, plan: Plan) -> None:
+    """Worktrees of workers that were killed, and that no other worker has found."""
+    for line in put_away(session, plan.cwd) if plan.leg else ():
+        click.echo(f"worktree {line}", err=True)
 
 
 def _faulty(session: Session, fault: dict[str, Any], total: dict[str, int]) -> NoReturn:
@@ -383,6 +414,7 @@ def _labour_of(plan: Plan) -> str:
         kinds = " ".join(kind or "*" for kind, _ in plan.kinds.handlers)
         words.append(f"{_workers(settings.slots)} for jobs as {settings.name}: {kinds}")
     words = words or ["no workers"]
+    words += ["a worktree for each"] if plan.leg else []
     words += ["agents on mcp.sock"] if plan.door else []
     words += [f"job files in {plan.job_files}"] if plan.job_files else []
     words += ["schedules"] if plan.schedules else []

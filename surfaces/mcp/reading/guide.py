@@ -33,6 +33,11 @@ yourself, file one: issue_discover with issueType escalation.
 - The fence is the proof. It grows with every new holder, and an old one is refused for good. Give \
 it to whatever can check it: `understudy guard --resource issue/ID --fence N` (or job/ID) exits \
 with 0 only while it is current.
+- With worktree: true, work_next makes a git worktree and a branch for you. Work there, and touch \
+nothing in the main tree; other agents have worktrees of their own. You need not commit, and never \
+merge or push: work_complete commits, runs the required checks there, and has the change glued to \
+its target. If checks fail you are told which, and go on. What you leave behind, by handing over \
+or by losing the lease, is kept by a ref (asides), and offered to the next holder.
 - Looking does not reserve. What issue_ready lists may be taken before you claim it.
 - Parts that run side by side are fibers: fiber_spawn, fiber_join. The issue closes when all have \
 ended. Subagents get a sublease with what they may do: sublease_grant.

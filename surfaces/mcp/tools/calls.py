@@ -5,6 +5,7 @@
 I1  The answer is the authority's own, accepted or refused, as its caller may see it.
 I2  A lease that a call gained is kept by the caller before the client hears of it; one that a call
     ended, or found lost, is dropped.
+    Its worktree, if it has one, is put away then.
 I3  A client that cancels a claim does not hold it: what was granted meanwhile is given back.
 """
 
@@ -62,14 +63,25 @@ class ToolCall:
             await self._heard(_kind(shape, payload), answer)
         return answer
 
-    async def hand_on(self, action: str, arguments: Mapping[str, Any]) -> Answer:
+    async def hand_on(self, action: str, arguments: Mapping[str, Any], part: str = "") -> Answer:
         """As `ask`, through the coordinator's door: for what this server itself vouches for.
 
         The evidence says where it came from.
         """
         shape = shapes.SHAPES[action]
-        payload, context = self._completed(host_actions()[action], shape, arguments, "")
-        return await self.door.vouch(action, payload, context)
+        payload, context = self._completed(host_actions()[action], shape, arguments, part)
+        binding = issubclass(shape, _HOLDERS)
+        asked_ms = now_ms()
+        with anyio.CancelScope(shield=binding):
+            answer = await self.door.vouch(action, payload, context)
+            if binding:
+                self._note(shape, payload, answer, asked_ms)
+        return answer
+
+    def speaker(self, arguments: Mapping[str, Any]) -> object:
+        """Under which name it is asked: a client that has one is heard under no other."""
+        given = arguments.get("assignee")
+        return self._caller.name if given is None or self._caller.is_named else given
 
     async def in_person(self, action: str, payload: Answer, context: object) -> Answer:
         """What the person at the client says, in whose name no agent can speak."""
@@ -120,6 +132,7 @@ class ToolCall:
                 self._caller.keep(kind.held(record), kind.ttl_ms(answer), asked_ms, instruction)
         elif lease is None and name == record.get(kind.subject) and isinstance(fence, int):
             self._caller.drop(resource, fence)
+            self.door.worktrees.end(resource, fence)
 
     async def _heard(self, kind: WorkKind, answer: Answer) -> None:
         """Give back what was granted to a client that has cancelled the call (I3)."""

@@ -183,6 +183,14 @@ def _work_next() -> dict[str, Any]:
         "minimum": 0,
         "maximum": limits.MCP_WAIT_SECONDS_MAX,
     }
+    arguments["properties"] |= {
+        "worktree": {
+            "description": "Make a git worktree for it, in which you then work.",
+            "type": "boolean",
+        },
+        "into": {"description": "Its target branch; else the current one.", "type": "string"},
+        "base": {"description": "Where it starts; else at the target's head.", "type": "string"},
+    }
     issue = schemas.answered("issue")
     more = {
         "found": {"type": "boolean", "description": "Whether there was work to hand out."},
@@ -197,6 +205,15 @@ def _work_next() -> dict[str, Any]:
             | {"attempt": {"type": "integer"}, "dependsOn": _some("Results it builds on.")},
         },
         "handover": {"type": "object", "description": "What the holder before left for you."},
+        "worktree": {
+            "description": "Where you work, and nowhere else.",
+            "type": "object",
+            "properties": {
+                name: {"type": "string"} for name in ("path", "branch", "base", "target")
+            },
+        },
+        "asides": _some("What holders before you left in theirs, by refs."),
+        "obstruction": {"type": "object", "description": "Why the last try did not fit."},
         "blocked": _some("What waits, and for what."),
         "held": _some("Who holds what, and until when."),
         "askAgainSeconds": {"type": "integer", "minimum": 0},
@@ -214,7 +231,9 @@ def _work_handover() -> dict[str, Any]:
         "type": "boolean",
     }
     arguments["required"] = [*PROOF, "checkpoint"]
-    answer = schemas.answer(("handover", "issue", "leaseProjection", "orphanedFibers"), _steps())
+    aside = {"aside": {"type": "string", "description": "The ref that keeps your worktree's work."}}
+    members = ("handover", "issue", "leaseProjection", "orphanedFibers")
+    answer = schemas.answer(members, _steps() | aside)
     hints = _hints(destructive=False, idempotent=True)
     return _tool("work_handover", WORK_HANDOVER, arguments, answer, hints)
 
@@ -225,7 +244,8 @@ def _work_complete() -> dict[str, Any]:
     result = schemas.argument("checkpoint")
     result["description"] = "What came of it, for those who depend on it."
     arguments["properties"]["result"] = result
-    answer = schemas.answer(("issue", "orphanedFibers", "handover"), _steps())
+    checks = {"checks": _some("Those that did not let it pass, with the end of their output.")}
+    answer = schemas.answer(("issue", "orphanedFibers", "handover", "section"), _steps() | checks)
     hints = _hints(destructive=True, idempotent=True)
     return _tool("work_complete", WORK_COMPLETE, arguments, answer, hints)
 

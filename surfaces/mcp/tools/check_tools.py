@@ -6,7 +6,6 @@ call can take as long as they do; it reports progress, and a client that cancels
 """
 
 import asyncio
-import threading
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -16,9 +15,9 @@ from ....actors.agents import refusal
 from ....contracts import Reason
 from .calls import Answer, ToolCall
 from .catalogue import INSTRUCTION_RUN
+from .long_work import watch
 
 _CHECK = "instruction.check"
-_End = tuple[int, int, str] | None
 
 
 async def run(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[Answer, str | None]:
@@ -41,7 +40,7 @@ async def run(call: ToolCall, arguments: Mapping[str, Any]) -> tuple[Answer, str
     if allowed["instruction"]["executionDecision"]["state"] == "execute":
         logs = checks.log_folder(state_dir, "instruction", name)
         wanted = partial(checks.run_checks, allowed["checks"], folder, logs=logs)
-        results = await _watch(call, wanted)
+        results = await watch(call, partial(asyncio.to_thread, wanted))
     answer = await call.hand_on(INSTRUCTION_RUN, asked | {"results": results})
     if answer["result"] == "accepted":
         path = state_dir / checks.FOLDER / f"{name}.json"
@@ -59,28 +58,3 @@ def _folder(call: ToolCall, cwd: object) -> Path | None:
         return None
     folder = Path(cwd)
     return folder if folder.is_absolute() and folder.is_dir() else None
-
-
-async def _watch(call: ToolCall, wanted: "partial[list[dict[str, Any]]]") -> list[dict[str, Any]]:
-    """The results of checks that run in a thread; a client that gives up waiting ends them."""
-    loop = asyncio.get_running_loop()
-    news: asyncio.Queue[_End] = asyncio.Queue()
-    stopped = threading.Event()
-
-    def tell(done: int, total: int, result: Mapping[str, Any] | None, check_id: str) -> None:
-        words = f"{check_id}: {result['status'] if result else 'runs'}"
-        loop.call_soon_threadsafe(news.put_nowait, (done, total, words))
-
-    def work() -> list[dict[str, Any]]:
-        try:
-            return wanted(on_progress=tell, cancelled=stopped.is_set)
-        finally:
-            loop.call_soon_threadsafe(news.put_nowait, None)
-
-    running = loop.run_in_executor(None, work)
-    try:
-        while (item := await news.get()) is not None:
-            await call.report(*item)
-        return await running
-    finally:
-        stopped.set()

@@ -63,6 +63,8 @@ def _issue(issue: dict[str, Any]) -> dict[str, Any]:
 def _refused(answer: dict[str, Any]) -> str:
     """Why, and what to do next: in terms of tools, where the class's own remedy is a command."""
     wire = answer["failureClasses"][0]
+    if "next" in answer:  # as this server knows it
+        return f"Refused ({wire}): {answer['diagnostic']}\nNext: {answer['next']}"
     failure = FAILURES[BY_WIRE[wire]]
     why = answer["diagnostic"].removesuffix(f"; {failure.remedy}")
     rule = f"{failure.remedy[0].upper()}{failure.remedy[1:]}. {BY_RETRY[failure.retry]}"

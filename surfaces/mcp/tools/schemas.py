@@ -23,6 +23,7 @@ _EFFECT = ("argsDigest", "witnessRefs", "policyDigest", "transport", "fence")
 _CONTEXT = ("instructionRef", "policyDigest", "capabilityClaims")
 _NEEDED = ["result", "failureClasses"]  # what even an authority that cannot be reached says
 _DEPTH_MAX = 2  # of objects in an answer whose members are named
+_FOLDED = frozenset({"handover", "section"})  # of an issue; some answers have them beside it
 # What an answer keeps to and no reader has to check.
 _BOUNDS = frozenset(
     {"pattern", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems"}
@@ -140,7 +141,8 @@ def _answered(document: str, schema: Schema, depth: int) -> Schema:
     if "properties" in closed:
         named = closed["properties"].items()
         closed["properties"] = {
-            name: _answered(document, value, depth + 1) for name, value in named
+            name: {"type": "object"} if name in _FOLDED else _answered(document, value, depth + 1)
+            for name, value in named
         }
     if isinstance(closed.get("items"), dict):
         closed["items"] = _answered(document, closed["items"], depth + 1)

@@ -26,19 +26,24 @@ WORK_NEXT = Lesson(
     "design, notes, results of what it depended on) and the hand-over of its last holder. "
     "Exactly one agent gets each issue. Keep leaseId and fence: every later change needs them. "
     "The lease is renewed for you while you stay connected. Nothing ready is a normal answer that "
-    "says what is blocked and when to ask again; waitSeconds waits for work instead.",
+    "says what is blocked and when to ask again; waitSeconds waits for work instead. With "
+    "worktree: true you get a git worktree and branch of your own: work there, not in the main "
+    "tree.",
 )
 WORK_HANDOVER = Lesson(
     "Hand work over",
     "Use when you cannot finish: stores a checkpoint (summary, what is done, what is next, "
     "artifacts) for the next holder, and releases the issue. With keep: true you go on holding it; "
-    "do that before anything risky. " + _PROOF,
+    "do that before anything risky. What is in your worktree is kept for the next holder. "
+    + _PROOF,
 )
 WORK_COMPLETE = Lesson(
     "Finish work",
     "Closes the issue under your fence; the lease ends with it. Call it when the acceptance "
     "criteria are met and your changes are saved. A result is kept for those who depend on it. "
-    "Fibers that still run must be joined or cancelled first. " + _PROOF,
+    "Fibers that still run must be joined or cancelled first. In a worktree it commits what "
+    "changed and runs the required checks; if they pass, the change is glued to its target, and if "
+    "not, you go on. " + _PROOF,
 )
 
 LESSONS: dict[str, Lesson] = {
@@ -407,6 +412,25 @@ LESSONS: dict[str, Lesson] = {
         "Clear budgets", "For operators: takes a budget away, or all of a scope.", ("budgets",)
     ),
     "budget.list": Lesson("See the budgets", "What may be spent, by scope.", ("budgets", "count")),
+    "descent.cover": Lesson(
+        "Glue issues in one order",
+        "For operators: several issues are worked on side by side, and what comes of them is "
+        "glued to one branch in one order, by priority or by age. The answer names issues whose "
+        "scopes meet, before any work begins.",
+        ("cover", "meetingScopes"),
+    ),
+    "descent.abort": Lesson(
+        "Give up a cover",
+        "For operators: what waits in the cover to be glued is withdrawn, and its issues are open "
+        "again. A move of the branch that is authorised already comes to its end.",
+        ("cover", "handedBack"),
+    ),
+    "descent.show": Lesson(
+        "See what waits to be glued",
+        "Sections that wait for a branch, in their order, how they overlap, covers, and what was "
+        "in the way of others. Ask it when issue.claim says issue_gluing.",
+        ("sections", "covers", "overlaps", "obstructions", "targets", "glue", "count", "truncated"),
+    ),
     "observe.latest": Lesson("See how things are", "The newest decision, and totals.", ("latest",)),
     "observe.needs_attention": Lesson(
         "See what needs attention", "What is stuck, failed or contended, and why.", ("attention",)
@@ -489,6 +513,10 @@ NEXT: dict[str, str] = {
     "spec_materialized": "Every step has its job. spec_show shows how they stand.",
     "job_not_dispatchable": "dispatch_roster shows what can be handed on now.",
     "lease_capability_missing": "Ask the holder of the lease to do it, or to widen your sublease.",
+    "section_out_of_scope": "Undo what you changed outside of the issue's scope, file it with "
+    "issue_discover if it is needed, and call work_complete again.",
+    "section_target_mismatch": "Its cover is for another branch. Hand it over with work_handover, "
+    "and take it with that branch as into.",
     "fiber_scope_open": "Join or cancel the fibers that are named, then ask again.",
     "request_id_conflict": "Choose a new requestId, or leave it out.",
     "dep_cycle": "Leave the dependency out, or remove another of the path.",

@@ -13,7 +13,7 @@ from typing import Any
 
 from ....actors.agents import READY, refusal
 from ....contracts import BLOCKING_TYPES, Door, Garbage, Reason, build, limits, rfc3339
-from . import check_tools
+from . import check_tools, worktree_tools
 from .calls import Answer, ToolCall
 from .catalogue import HANDOVER
 from .result_text import holding
@@ -38,6 +38,11 @@ async def next_(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
     if not is_wait(wait_seconds):
         detail = f"waitSeconds is no whole number from 0 to {limits.MCP_WAIT_SECONDS_MAX}"
         return refusal("issue.claim_next", Reason.LEASE_PAYLOAD_INVALID, detail), None
+    wish = worktree_tools.wished(asked)
+    if isinstance(wish, dict):
+        return wish, None
+    if wish is not None and (unfit := await worktree_tools.unfit(call, wish)) is not None:
+        return unfit, None
     stirred = asyncio.Event()
     unsubscribe = call.door.changes.subscribe(_bell(stirred)) if wait_seconds else None
     begun = time.monotonic()
@@ -49,7 +54,9 @@ async def next_(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
                 return answer, None
             if "issue" in answer:
                 if (found := await _found(call, answer)) is not None:
-                    return found, holding(answer)
+                    if wish is None or found["result"] != "accepted":
+                        return found, holding(answer)
+                    return await worktree_tools.begin(call, found, wish, asked.get("context"))
                 continue  # an old answer to a repeated call; its lease is gone
             waited = time.monotonic() - begun
             if waited >= wait_seconds:
@@ -168,8 +175,11 @@ async def hand_over(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
     stored = await call.ask(HANDOVER, asked)
     if stored["result"] != "accepted" or keep:
         return stored, "Stored; you still hold the issue." if keep else None
+    left = await worktree_tools.leave(call, asked)
     released = await call.ask("issue.lease_release", _proof(asked), "-release")
     lead = "Stored and released: the next holder gets your checkpoint. Write nothing more to it."
+    if left is not None:
+        return _joined(released, stored) | {"aside": left}, f"{lead} Your work is kept by {left}."
     return _joined(released, stored), lead
 
 
@@ -182,6 +192,8 @@ async def complete(call: ToolCall, arguments: Mapping[str, Any]) -> Told:
     sound = not isinstance(
         build({"action": "issue.close", "payload": payload}, Door("mcp")), Garbage
     )
+    if sound and (finished := await worktree_tools.complete(call, asked, result)) is not None:
+        return finished
     if result is None or not sound:
         return await call.ask("issue.close", asked), lead
     stored = await call.ask(HANDOVER, _proof(asked) | {"checkpoint": result}, "-result")

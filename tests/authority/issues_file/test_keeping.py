@@ -262,3 +262,19 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value
+
+
+# --- scopes ---------------------------------------------------------------------------------------
+
+
+def test_a_scope_is_kept_and_is_ours() -> None:
+    (record,) = read_issues(line(issue(scope=["src/**", "docs/*"])), NOW).records
+    assert record["scope"] == ["src/**", "docs/*"]
+    assert tripped(issue(scope=["src/**", "docs/*"]))["scope"] == ["src/**", "docs/*"]
+
+
+@together("value", ["backend", [], None, {"team": 1}, 7, ["a\nb"], [""], ["x"] * 65, [1]], ids=str)
+def test_a_scope_of_another_tool_is_kept_as_it_is_and_binds_nobody(value: object) -> None:
+    (record,) = read_issues(line(issue(scope=value)), NOW).records
+    assert "scope" not in record
+    assert tripped(issue(scope=value))["scope"] == value

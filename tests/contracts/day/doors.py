@@ -146,6 +146,8 @@ def _invalid(action: str) -> Reason:
         return Reason.SPEC_PAYLOAD_INVALID
     if family == "schedule":
         return Reason.SCHEDULE_PAYLOAD_INVALID
+    if family in ("descent", "glue"):
+        return Reason.DESCENT_PAYLOAD_INVALID
     if family in ("spend", "budget"):
         return Reason.SPEND_PAYLOAD_INVALID
     if family in ("job", "route", "coordinator", "node", "limit", "dispatch"):
