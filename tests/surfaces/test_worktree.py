@@ -131,3 +131,17 @@ def test_outside_of_a_repository_the_text_says_so(call: Run) -> None:
         said = call("worktree", *words, "--json")
         assert (said.code, said.json["failureClasses"]) == (78, ["git_refused"])
         assert "is in no git repository" in said.json["diagnostic"]
+
+
+def test_who_resumes_an_issue_is_shown_what_was_set_aside(bare: Run, place: Place) -> None:
+    tree = claimed(bare, place, "a")
+    (tree.path / "new").write_text("2\n")
+    assert bare("resume", "a").out.endswith("  no holder left anything\n")
+    bare("issue", "break", "a", "--reason", "gone")
+    bare("worktree", "prune")
+    ref = f"refs/understudy/aside/a/{tree.fence}"
+    said = bare("resume", "a").out
+    assert f"  - {ref}\n" in said
+    assert "worktree adopt" in said
+    (left,) = bare("resume", "a", "--json").json["asides"]
+    assert (left["ref"], left["fence"]) == (ref, tree.fence)
