@@ -129,7 +129,7 @@ def _refuse_seen_state(repository: Repository) -> None:
     """Git would take worktrees below the state directory for untracked files of the main one."""
     state_dir, git = repository.state_dir, repository.git
     path = shlex.quote(str(state_dir))
-    if not state_dir.is_relative_to(repository.top.resolve()):
+    if not state_dir.exists() or not state_dir.is_relative_to(repository.top.resolve()):
         return
     if git.run("ls-files", "-z", "--", state_dir).stdout:
         said = f"git tracks files of the state directory {state_dir}"

@@ -34,6 +34,9 @@ _STIRRING = frozenset(
         "budget.set",
         "dep.remove",
         "dep.replace",
+        "descent.abort",
+        "descent.obstruct",
+        "descent.seal",
         "issue.add",
         "issue.close",
         "issue.discover",
@@ -51,10 +54,10 @@ _STIRRING = frozenset(
 _TAKING = frozenset(
     {"issue.cancel", "issue.lease_break", "job.cancel", "pause.set", "spend.report"}
 )
-# Actions by which people steer work.
+# Actions by which people steer work, and what becomes of sections.
 _STEERING = frozenset(
-    {"approval.ask", "approval.give", "issue.cancel", "issue.retry", "job.cancel", "job.retry"}
-    | {"pause.clear", "pause.set"}
+    {"approval.ask", "approval.give", "descent.obstruct", "descent.seal", "issue.cancel"}
+    | {"issue.retry", "job.cancel", "job.retry", "pause.clear", "pause.set"}
 )
 # Lanes in which all but a claim may make a job claimable, or a worker fit to claim it.
 _JOB_LANES = (
@@ -160,7 +163,7 @@ def taken(rows: Sequence[journal.Row]) -> Iterator[tuple[str, str]]:
 
 
 def steered(rows: Sequence[journal.Row]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What people said about work in some rows: the action, and the answer that they got."""
+    """What people said about work in some rows, or a gluer: the action, and the answer to it."""
     for row in rows:
         answer: dict[str, Any] = orjson.loads(row.response)
         if answer["action"] in _STEERING and answer["result"] == "accepted":

@@ -121,8 +121,9 @@ class EvidenceCell(GenServer):
         return {"seq": self._writer.seq, "rows": self.rows}
 
 
-# --- what people said ---------------------------------------------------------------------------
+# --- what people said, and what became of sections ----------------------------------------------
 
+_PATHS_MAX = 3  # in a line
 _WORDS = {
     "approval.ask": "waits for approval",
     "issue.cancel": "cancelled",
@@ -136,6 +137,8 @@ _WORDS = {
 
 def _said(action: str, answer: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """What happened, by whom and why, and to which work."""
+    if action.startswith("descent."):
+        return _of_sections(answer)
     if "pause" in answer:
         pause = answer["pause"]
         by, why = (pause["byName"], pause["reason"]) if action == "pause.set" else ("", "")
@@ -155,6 +158,19 @@ def _said(action: str, answer: dict[str, Any]) -> tuple[str, str, dict[str, Any]
     said += [f"{about['handedBack']} handed back"] if "handedBack" in about else []
     said += ([f"by {by}"] if by else []) + ([why] if why else [])
     return what, ", ".join(said), about | ({"by": by} if by else {}) | ({"why": why} if why else {})
+
+
+def _of_sections(answer: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """What a gluer says: what is on the branch now, or what does not fit."""
+    if "glue" in answer:
+        ids = ", ".join(each["sectionId"] for each in answer["sections"])
+        what = "glued" if answer["closed"] else "not glued"
+        return what, f"{answer['glue']['target']}: {ids}", {}
+    found, issue = answer["obstruction"], answer["issue"]
+    others = f" with {', '.join(found['others'])}" if found["others"] else ""
+    where = found.get("check") or ", ".join(found["paths"][:_PATHS_MAX])
+    said = f"{found['kind']}{others}: {where}; it is {issue['status']}"
+    return "obstructed", said, {"issue": issue["id"]}
 
 
 def _ruling(answer: dict[str, Any]) -> str:

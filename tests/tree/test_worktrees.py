@@ -238,6 +238,9 @@ def test_what_does_not_merge_goes_back_to_a_worker_that_is_told_why(
     words = ("--workers", "2", "--backoff", "1s..1s", "--until-done")
     with ground.up("--exec", script, *words) as up:
         assert up.wait() == 0, up.complaint()
+        told = up.complaint()
+    assert "  glued  main: " in told
+    assert "start.txt; it is open" in told, "who reads along is told why it begins again"
     assert set(statuses(ground.state_dir).values()) == {"closed"}
     assert sorted((ground.top / "start.txt").read_text().split()) == ["a", "b", "start"]
     records = [orjson.loads(each.read_bytes()) for each in tmp_path.glob("?.*")]
