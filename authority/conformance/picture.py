@@ -53,10 +53,10 @@ def painted(state: State) -> dict[str, Rows]:
         "budget": (_budget(one) for each in state.budgets.values() for one in each.values()),
         "spec_lease": (_term("spec_id", one) for one in leases if is_spec(one.resource)),
         "pause": map(_members, state.pauses.values()),
-        "cover": map(_cover, state.covers.values()),
-        "section": map(_section, state.sections.values()),
-        "glue_target": map(_target, state.targets.values()),
-        "obstruction": map(_obstruction, state.obstructions.values()),
+        "cover": map(_cover, state.descent.covers.values()),
+        "section": map(_section, state.descent.sections.values()),
+        "glue_target": map(_target, state.descent.targets.values()),
+        "obstruction": map(_obstruction, state.descent.obstructions.values()),
         "dispatch_lease": (_term("job_id", one) for one in leases if is_dispatch(one.resource)),
     }
     columns = {table.name: [name for name, _ in table.columns] for table in SCHEMA}

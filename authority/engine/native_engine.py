@@ -342,7 +342,7 @@ _NO_LEASE = (0, 0, 0, 0)
 def _is_steered(state: State, issue: Issue) -> bool:
     """Whether people have a say in it, of which C knows nothing; for all other work, one look."""
     is_asked = issue.approval is not UNSET or issue.issue_type == ESCALATION
-    is_awaited = issue.id in state.covered or is_gluing(state, issue)
+    is_awaited = issue.id in state.descent.covered or is_gluing(state, issue)
     if is_asked or is_awaited or is_cancelled(issue) or may_forbid(state, issue):
         return True
     return bool(state.pauses or state.policy.approve) and withheld(state, issue) is not None

@@ -116,11 +116,11 @@ def dump(state: State) -> bytes:
         spends=[state.spends[key] for key in sorted(state.spends)] or msgspec.UNSET,
         tallies=[state.tallies[key] for key in sorted(state.tallies)] or msgspec.UNSET,
         budgets=_flat(state.budgets) or msgspec.UNSET,
-        covers=[*state.covers.values()] or msgspec.UNSET,
-        sections=_some(state.sections),
-        overlaps=[state.overlaps[key] for key in sorted(state.overlaps)] or msgspec.UNSET,
-        targets=_some(state.targets),
-        obstructions=[*state.obstructions.values()] or msgspec.UNSET,
+        covers=[*state.descent.covers.values()] or msgspec.UNSET,
+        sections=_some(state.descent.sections),
+        overlaps=_some(state.descent.overlaps),
+        targets=_some(state.descent.targets),
+        obstructions=[*state.descent.obstructions.values()] or msgspec.UNSET,
     )
     return msgspec.json.encode(image, order="sorted")
 
@@ -167,7 +167,7 @@ def load(data: bytes) -> State:
     return state
 
 
-def _some(records: Mapping[str, Any]) -> list[Any] | msgspec.UnsetType:
+def _some(records: Mapping[Any, Any]) -> list[Any] | msgspec.UnsetType:
     return [records[key] for key in sorted(records)] or msgspec.UNSET
 
 

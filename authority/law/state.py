@@ -33,28 +33,20 @@ from ...contracts import (
     BLOCKING_TYPES,
     ESCALATION,
     FIBER_TRANSITIONS,
-    GLUING,
-    WAITING_STATES,
     Budget,
     CheckPolicy,
-    Cover,
     Decision,
     Dependency,
     Feature,
     Fiber,
     FiberMove,
     FiberState,
-    GlueTarget,
     Handover,
     Instance,
     Issue,
     Lease,
-    Obstruction,
     Policy,
     ScopePause,
-    Section,
-    SectionOverlap,
-    SectionState,
     Sublease,
     Tally,
     Witness,
@@ -69,6 +61,7 @@ from ...contracts import (
     rfc3339,
 )
 from . import outcome
+from .descent.index import DescentIndex, check_descent
 from .jobs.job_index import JobIndex, check_lane
 from .outcome import Change
 
@@ -97,11 +90,10 @@ class State:
         "blocks",
         "budgets",
         "checks",
-        "covered",
-        "covers",
         "deadlines",
         "decisions",
         "dependencies",
+        "descent",
         "features",
         "fibers",
         "forgetting",
@@ -111,22 +103,16 @@ class State:
         "issues",
         "lane",
         "leases",
-        "obstructions",
         "overdue",
-        "overlapping",
-        "overlaps",
         "pauses",
         "policy",
         "ranks",
         "ready",
-        "sections",
         "sessions",
         "spends",
         "subleases",
         "tallies",
-        "targets",
         "torn",
-        "unglued",
         "witnesses",
     )
 
@@ -149,11 +135,7 @@ class State:
         self.spends: dict[str, WorkSpend] = {}  # by resource
         self.tallies: dict[str, Tally] = {}  # by scope
         self.budgets: dict[str, dict[str, Budget]] = {}  # by scope, and what they are per
-        self.covers: dict[str, Cover] = {}
-        self.sections: dict[str, Section] = {}  # by issue
-        self.overlaps: dict[tuple[str, str], SectionOverlap] = {}  # by the ids of two sections
-        self.targets: dict[str, GlueTarget] = {}
-        self.obstructions: dict[str, Obstruction] = {}  # the oldest first
+        self.descent = DescentIndex()
         self.answers: dict[str, RememberedAnswer] = {}
         self.forgetting: deque[str] = deque()  # request ids, oldest first
         # Indexes.
@@ -163,9 +145,6 @@ class State:
         self.deadlines: SortedList[tuple[int, str]] = SortedList()
         self.overdue: SortedList[Rank] = SortedList()
         self.held: dict[str, set[str]] = {}  # owner -> resources, lapsed ones included
-        self.covered: dict[str, str] = {}  # issue -> the open cover that waits for it
-        self.unglued: dict[str, SortedList[tuple[int, str]]] = {}  # branch -> rows of sections
-        self.overlapping: dict[str, set[tuple[str, str]]] = {}  # section -> its overlaps
         self.torn: set[str] = set()  # leased resources whose record disagrees with the lease
 
     def blockers(self, issue_id: str) -> list[str]:
@@ -265,19 +244,11 @@ def apply(state: State, changes: tuple[Change, ...] | list[Change]) -> None:  # 
                 del state.budgets[scope][per]
                 if not state.budgets[scope]:
                     del state.budgets[scope]
-            case outcome.CoverPut(cover):
-                _put_cover(state, cover)
-            case outcome.SectionPut(section):
-                _put_section(state, section)
-            case outcome.OverlapPut(overlap):
-                _put_overlap(state, overlap)
-            case outcome.TargetPut(target):
-                state.targets[target.target] = target
-            case outcome.ObstructionPut(obstruction):
-                state.obstructions.pop(obstruction.obstruction_id, None)
-                state.obstructions[obstruction.obstruction_id] = obstruction
-                while len(state.obstructions) > limits.OBSTRUCTIONS_MAX:
-                    del state.obstructions[next(iter(state.obstructions))]
+            case (
+                outcome.CoverPut() | outcome.SectionPut() | outcome.OverlapPut()
+                | outcome.TargetPut() | outcome.ObstructionPut()
+            ):  # fmt: skip
+                state.descent.make(change)
             case outcome.DependencyAdded(dependency):
                 _add_dependency(state, dependency)
             case outcome.DependencyDropped(dependency):
@@ -442,59 +413,6 @@ def _refresh_torn(state: State, resource: str) -> None:
         state.torn.discard(resource)
 
 
-def _put_cover(state: State, cover: Cover) -> None:
-    before = state.covers.get(cover.cover_id)
-    state.covers[cover.cover_id] = cover
-    for issue_id in before.issue_ids if before else ():
-        if state.covered.get(issue_id) == cover.cover_id:
-            del state.covered[issue_id]
-    if cover.state == "open":
-        members = (each for each in cover.issue_ids if each not in cover.taken_out)
-        state.covered.update(dict.fromkeys(members, cover.cover_id))
-    if len(state.covers) > limits.COVERS_KEPT_MAX:
-        over = (key for key, each in state.covers.items() if each.state != "open")
-        if (oldest := next(over, None)) is not None:
-            del state.covers[oldest]
-
-
-def _put_section(state: State, section: Section) -> None:
-    before = state.sections.get(section.issue_id)
-    if before is not None:
-        _unfile_section(state, before)
-        if before.section_id != section.section_id:
-            _forget_overlaps(state, before.section_id)
-    state.sections[section.issue_id] = section
-    if section.state in WAITING_STATES:
-        waiting = state.unglued.setdefault(section.target, SortedList())
-        waiting.add((section.seq, section.issue_id))
-    else:
-        _forget_overlaps(state, section.section_id)
-
-
-def _unfile_section(state: State, section: Section) -> None:
-    if section.state in WAITING_STATES:
-        state.unglued[section.target].remove((section.seq, section.issue_id))
-        if not state.unglued[section.target]:
-            del state.unglued[section.target]
-
-
-def _put_overlap(state: State, overlap: SectionOverlap) -> None:
-    key = (overlap.left, overlap.right)
-    state.overlaps[key] = overlap
-    for section_id in filter(None, key):
-        state.overlapping.setdefault(section_id, set()).add(key)
-
-
-def _forget_overlaps(state: State, section_id: str) -> None:
-    for key in state.overlapping.pop(section_id, set()):
-        del state.overlaps[key]
-        for other in filter(None, key):
-            if other != section_id:
-                state.overlapping[other].discard(key)
-                if not state.overlapping[other]:
-                    del state.overlapping[other]
-
-
 def _put_witness(state: State, witness: Witness) -> None:
     state.witnesses.pop(witness.key, None)
     state.witnesses[witness.key] = witness
@@ -542,37 +460,7 @@ def check_invariants(state: State) -> None:
         name = resource.partition("/")[2]
         assert name in (state.issues if is_issue(resource) else state.lane.jobs), f"I12: {resource}"
         assert spend.attempt.tokens <= spend.total.tokens, f"I12: {resource} adds up to less"
-    _check_descent(state)
-
-
-def _check_descent(state: State) -> None:
-    assert state.sections.keys() <= state.issues.keys(), "I13: a section of nothing"
-    waits = [each for each in state.sections.values() if each.state in WAITING_STATES]
-    filed = sorted((name, *place) for name, places in state.unglued.items() for place in places)
-    places = sorted((each.target, each.seq, each.issue_id) for each in waits)
-    assert filed == places, "I13: a section is filed twice or not at all"
-    for section in waits:
-        is_open = section.state is SectionState.OPEN
-        assert not is_open or state.issues[section.issue_id].status == GLUING, (
-            f"I13: {section.section_id} waits and its issue does not"
-        )
-    members = [
-        (issue_id, cover.cover_id)
-        for cover in state.covers.values()
-        for issue_id in cover.issue_ids
-        if cover.state == "open" and issue_id not in cover.taken_out
-    ]
-    assert sorted(state.covered.items()) == sorted(members), "I13: an issue is in two covers"
-    ids = {each.section_id for each in waits}
-    for key in state.overlaps:
-        assert ids >= set(filter(None, key)), f"I13: {key} overlap and do not wait"
-    authorised = {
-        (name, each)
-        for name, target in state.targets.items()
-        for each in (target.pending.section_ids if target.pending else ())
-    }
-    gluing = {(each.target, each.section_id) for each in waits if each.state is SectionState.GLUING}
-    assert gluing <= authorised, "I13: a section is authorised without a move of its branch"
+    check_descent(state.descent, state.issues)
 
 
 def _check_fibers(state: State, resource: str, fibers: dict[str, Fiber]) -> None:

@@ -229,7 +229,7 @@ class GluePair(Pair):
 
     def check(self) -> None:
         super().check()
-        known = self.desk.authority.state
+        known = self.desk.authority.state.descent
         queue = [issue for _, issue in known.unglued.get("main", ())]
         open_ones = [issue for issue in queue if known.sections[issue].state == "open"]
         assert [known.sections[each].section_id for each in open_ones] == self.model.queue()

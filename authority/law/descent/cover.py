@@ -32,9 +32,9 @@ from .view import cover_view
 def start(turn: Turn, request: CoverIssues) -> Outcome:
     """Bind issues to one order. Scopes that meet are named before any work begins."""
     state, cover_id = turn.state, request.cover_id or _fresh_id(turn)
-    if cover_id in state.covers:
+    if cover_id in state.descent.covers:
         return Refused(Reason.COVER_EXISTS, f"cover {cover_id}")
-    if sum(each.state == "open" for each in state.covers.values()) >= limits.COVERS_MAX:
+    if sum(each.state == "open" for each in state.descent.covers.values()) >= limits.COVERS_MAX:
         return Refused(Reason.COVERS_FULL, f"cover {cover_id}")
     named: set[str] = set()
     for issue_id in request.issues:
@@ -53,7 +53,7 @@ def start(turn: Turn, request: CoverIssues) -> Outcome:
         made_seq=turn.stamp.seq,
         made_ms=turn.stamp.wall_ms,
     )
-    found = (state.sections.get(issue_id) for issue_id in cover.issue_ids)
+    found = (state.descent.sections.get(issue_id) for issue_id in cover.issue_ids)
     joined = [replace(each, cover_id=cover_id) for each in found if each and stands(each)]
     body: dict[str, Any] = {"changed": True, "cover": cover_view(state, cover, sections=joined)}
     body["meetingScopes"] = _meeting([state.issues[issue_id] for issue_id in cover.issue_ids])
@@ -68,13 +68,13 @@ def abort(turn: Turn, request: AbortCover) -> Outcome:
     are handed back then.
     """
     state = turn.state
-    cover = state.covers.get(request.cover_id)
+    cover = state.descent.covers.get(request.cover_id)
     if cover is None:
         return Refused(Reason.COVER_NOT_FOUND, f"cover {request.cover_id}")
     if cover.state != "open":
         return Refused(Reason.COVER_NOT_OPEN, f"cover {request.cover_id}: it is {cover.state}")
     cover = replace(cover, state="aborted", reason=request.reason.strip())
-    found = (state.sections.get(issue_id) for issue_id in cover.issue_ids)
+    found = (state.descent.sections.get(issue_id) for issue_id in cover.issue_ids)
     ours = [each for each in found if each and stands(each) and each.cover_id == cover.cover_id]
     puts = [moved(each, SectionMove.WITHDRAW) for each in ours]
     sets = [handed_back(turn, each) for each in ours]
@@ -102,7 +102,7 @@ def follow(state: State, issue_id: str, status: str) -> tuple[Change, ...]:
     """What comes of it when a person gives an issue another status: its section is withdrawn, and
     a cover that waited for nothing else is over."""
     changes: list[Change] = []
-    section = state.sections.get(issue_id)
+    section = state.descent.sections.get(issue_id)
     if section is not None and stands(section):
         changes.append(moved(section, SectionMove.WITHDRAW))
     cover = cover_of(state, issue_id)
@@ -122,7 +122,7 @@ def is_done(state: State, cover: Cover, statuses: dict[str, str]) -> bool:
 
 def _fresh_id(turn: Turn) -> str:
     cover_id = f"cover-{turn.stamp.seq}"
-    while cover_id in turn.state.covers:
+    while cover_id in turn.state.descent.covers:
         cover_id += "x"
     return cover_id
 
@@ -132,13 +132,13 @@ def _obstacle(state: State, issue_id: str, target: str) -> Refused | None:
     issue = state.issues.get(issue_id)
     if issue is None:
         return Refused(Reason.ISSUE_NOT_FOUND, f"issue {issue_id}", issue_id)
-    if issue_id in state.covered:
-        detail = f"issue {issue_id}: in cover {state.covered[issue_id]}"
+    if issue_id in state.descent.covered:
+        detail = f"issue {issue_id}: in cover {state.descent.covered[issue_id]}"
         return Refused(Reason.COVER_ISSUE_TAKEN, detail, issue_id)
     if is_over(issue.status):
         detail = f"issue {issue_id}: it is {issue.status}"
         return Refused(Reason.COVER_ISSUE_TAKEN, detail, issue_id)
-    section = state.sections.get(issue_id)
+    section = state.descent.sections.get(issue_id)
     if section is not None and stands(section) and section.target != target:
         detail = f"issue {issue_id}: its section is for {section.target}"
         return Refused(Reason.SECTION_TARGET_OTHER, detail, issue_id)

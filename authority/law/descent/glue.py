@@ -81,8 +81,8 @@ def claim(turn: Turn, request: ClaimGlue) -> Outcome:
     if lease is None:
         if ALL_WORK in state.pauses:
             return GLUE.refuse(Refused(Reason.WORK_PAUSED, f"{name}: *"), request.target)
-        if request.target not in state.targets:
-            if len(state.targets) >= limits.TARGETS_MAX:
+        if request.target not in state.descent.targets:
+            if len(state.descent.targets) >= limits.TARGETS_MAX:
                 return GLUE.refuse(Refused(Reason.TARGETS_FULL, name), request.target)
             changes.append(TargetPut(target))
         lease = begin_term(turn, GLUE, request, deadline_ms)
@@ -128,8 +128,8 @@ def overlap(turn: Turn, request: RecordOverlaps) -> Outcome:
             )
         )
     keys = {(each.left, each.right) for each in found}
-    fresh = sum(key not in turn.state.overlaps for key in keys)
-    if len(turn.state.overlaps) + fresh > limits.OVERLAPS_MAX:
+    fresh = sum(key not in turn.state.descent.overlaps for key in keys)
+    if len(turn.state.descent.overlaps) + fresh > limits.OVERLAPS_MAX:
         return Refused(Reason.OVERLAPS_FULL, f"branch {request.target}")
     body = {"changed": True, "overlaps": [overlap_view(each) for each in found]}
     return GLUE.accept(lease, tuple(OverlapPut(each) for each in found), body)
@@ -226,12 +226,14 @@ def _sealed(turn: Turn, sections: list[Section]) -> tuple[list[Change], list[str
     ids = [each.issue_id for each in sections if state.issues[each.issue_id].status == GLUING]
     changes: list[Change] = [moved(each, SectionMove.SEAL) for each in sections]
     changes += [IssueSet(issue_id, dict(members)) for issue_id in ids]
-    covers = dict.fromkeys(state.covered[issue_id] for issue_id in ids if issue_id in state.covered)
+    covers = dict.fromkeys(
+        state.descent.covered[issue_id] for issue_id in ids if issue_id in state.descent.covered
+    )
     closed = dict.fromkeys(ids, "closed")
     changes += [
-        CoverPut(replace(state.covers[each], state="glued"))
+        CoverPut(replace(state.descent.covers[each], state="glued"))
         for each in covers
-        if is_done(state, state.covers[each], closed)
+        if is_done(state, state.descent.covers[each], closed)
     ]
     return changes, ids
 
@@ -241,7 +243,7 @@ def _voided(turn: Turn, sections: list[Section]) -> list[Change]:
     changes: list[Change] = []
     for section in sections:
         is_gluing = turn.state.issues[section.issue_id].status == GLUING
-        cover = turn.state.covers.get(section.cover_id)
+        cover = turn.state.descent.covers.get(section.cover_id)
         is_aborted = cover is not None and cover.state == "aborted"
         is_wanted = is_gluing and not is_aborted
         changes.append(moved(section, SectionMove.VOID if is_wanted else SectionMove.WITHDRAW))
@@ -375,7 +377,7 @@ def _held(turn: Turn, request: HeldGlue) -> Lease | Refused:
 
 
 def _target(state: State, name: str) -> GlueTarget:
-    return state.targets.get(name) or GlueTarget(target=name)
+    return state.descent.targets.get(name) or GlueTarget(target=name)
 
 
 def _standing(state: State, section_id: str, target: str) -> Section | Refused:

@@ -16,7 +16,7 @@ _OVER = ("closed", "cancelled")
 
 def is_gluing(state: State, issue: Issue) -> bool:
     """Whether the issue is done but for its glue; a foreign record may only have the word."""
-    return issue.status == GLUING and issue.id in state.sections
+    return issue.status == GLUING and issue.id in state.descent.sections
 
 
 def is_over(status: str) -> bool:
@@ -26,7 +26,7 @@ def is_over(status: str) -> bool:
 
 def find(state: State, section_id: str) -> Section | None:
     """The section, if it is the newest of its issue."""
-    section = state.sections.get(section_id.partition("/")[0])
+    section = state.descent.sections.get(section_id.partition("/")[0])
     return section if section is not None and section.section_id == section_id else None
 
 
@@ -37,12 +37,14 @@ def stands(section: Section | None) -> bool:
 
 def cover_of(state: State, issue_id: str) -> Cover | None:
     """The open cover that waits for the issue."""
-    return state.covers.get(state.covered.get(issue_id, ""))
+    return state.descent.covers.get(state.descent.covered.get(issue_id, ""))
 
 
 def waiting(state: State, target: str) -> list[Section]:
     """What stands, in the order in which it is glued: covers and single sections by their row."""
-    found = (state.sections[issue_id] for _, issue_id in state.unglued.get(target, ()))
+    found = (
+        state.descent.sections[issue_id] for _, issue_id in state.descent.unglued.get(target, ())
+    )
     return sorted(filter(stands, found), key=lambda each: _place(state, each))
 
 
@@ -54,14 +56,14 @@ def before(state: State, section: Section) -> Iterator[str]:
             if issue_id not in cover.taken_out and _is_expected(state, issue_id):
                 yield issue_id
         return
-    places = state.unglued.get(section.target)
+    places = state.descent.unglued.get(section.target)
     for _, issue_id in places.irange(None, (section.seq, ""), (True, False)) if places else ():
-        if issue_id not in state.covered and stands(state.sections[issue_id]):
+        if issue_id not in state.descent.covered and stands(state.descent.sections[issue_id]):
             yield issue_id
 
 
 def _is_expected(state: State, issue_id: str) -> bool:
-    if stands(state.sections.get(issue_id)):
+    if stands(state.descent.sections.get(issue_id)):
         return True
     return state.issues[issue_id].status not in _IDLE and not state.blockers(issue_id)
 

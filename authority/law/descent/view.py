@@ -28,19 +28,21 @@ from .queue import before, waiting
 def show(turn: Turn, request: ShowDescent) -> Outcome:
     """What waits, in its order; how it fits together; what was in the way."""
     state, most = turn.state, limits.DESCENT_SHOWN_MAX
-    if request.cover_id is not None and request.cover_id not in state.covers:
+    if request.cover_id is not None and request.cover_id not in state.descent.covers:
         return Refused(Reason.COVER_NOT_FOUND, f"cover {request.cover_id}")
-    cover = state.covers[request.cover_id] if request.cover_id else None
+    cover = state.descent.covers[request.cover_id] if request.cover_id else None
     target = request.target or (cover.target if cover else None)
-    names = sorted(state.unglued.keys() | state.targets.keys())
+    names = sorted(state.descent.unglued.keys() | state.descent.targets.keys())
     queue = [each for name in names if target in (None, name) for each in waiting(state, name)]
     if cover is not None:
         queue = [each for each in queue if each.cover_id == cover.cover_id]
     covers = _covers(state, target) if cover is None else [cover]
-    keys = sorted({key for each in queue for key in state.overlapping.get(each.section_id, ())})
+    keys = sorted(
+        {key for each in queue for key in state.descent.overlapping.get(each.section_id, ())}
+    )
     obstructions = [
         each
-        for each in reversed(state.obstructions.values())
+        for each in reversed(state.descent.obstructions.values())
         if target in (None, each.target)
         and (cover is None or each.section_id.partition("/")[0] in cover.issue_ids)
     ]
@@ -48,11 +50,11 @@ def show(turn: Turn, request: ShowDescent) -> Outcome:
     body: dict[str, Any] = {
         "sections": [_waiting_view(state, each) for each in queue[:most]],
         "covers": [cover_view(state, each) for each in shown],
-        "overlaps": [overlap_view(state.overlaps[key]) for key in keys[:most]],
+        "overlaps": [overlap_view(state.descent.overlaps[key]) for key in keys[:most]],
         "obstructions": [obstruction_view(each) for each in obstructions[:most]],
         "targets": [
-            target_view(turn, state.targets[name], state.leases.get(glue_resource(name)))
-            for name in sorted(state.targets)
+            target_view(turn, state.descent.targets[name], state.leases.get(glue_resource(name)))
+            for name in sorted(state.descent.targets)
             if target in (None, name)
         ],
         "count": len(queue),
@@ -60,14 +62,14 @@ def show(turn: Turn, request: ShowDescent) -> Outcome:
         or len(shown) < len(covers),
     }
     if target is not None:
-        known = state.targets.get(target) or GlueTarget(target=target)
+        known = state.descent.targets.get(target) or GlueTarget(target=target)
         body["glue"] = target_view(turn, known, state.leases.get(glue_resource(target)))
     return Accepted(body=body)
 
 
 def _covers(state: State, target: str | None) -> list[Cover]:
     """The open ones, and then the newest."""
-    found = [each for each in state.covers.values() if target in (None, each.target)]
+    found = [each for each in state.descent.covers.values() if target in (None, each.target)]
     return sorted(found, key=lambda each: (each.state != "open", -each.made_seq))
 
 
@@ -120,7 +122,7 @@ def cover_view(
             cover,
             issue_id,
             statuses.get(issue_id, state.issues[issue_id].status),
-            fresh.get(issue_id) or state.sections.get(issue_id),
+            fresh.get(issue_id) or state.descent.sections.get(issue_id),
         )
         for issue_id in cover.issue_ids
     ]

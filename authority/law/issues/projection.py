@@ -118,7 +118,7 @@ def show(turn: Turn, request: ShowIssue) -> Outcome:
         view["spend"] = spend_view(spend)
     if issue.scope:
         view["scope"] = list(issue.scope)
-    if section := state.sections.get(issue.id):
+    if section := state.descent.sections.get(issue.id):
         view["section"] = section_view(section)
     if issue.metadata:
         view["metadata"] = orjson.Fragment(issue.metadata)

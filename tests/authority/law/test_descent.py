@@ -136,7 +136,7 @@ def test_covers_have_an_end_and_the_oldest_that_are_over_are_forgotten(
     assert (start("a"), start("b"), start("c")) == (None, None, "covers_full")
     desk.grant("descent.abort", coverId="b")
     assert start("c") is None
-    assert [*desk.authority.state.covers] == ["a", "c"]
+    assert [*desk.authority.state.descent.covers] == ["a", "c"]
     desk.prove()
 
 
@@ -170,7 +170,7 @@ def test_the_newest_obstructions_are_known(monkeypatch: pytest.MonkeyPatch) -> N
     held = gluer(desk)
     for issue in "ab":
         desk.grant("descent.obstruct", "cli", **held, **in_the_way(section(desk, issue)))
-    (kept,) = desk.authority.state.obstructions.values()
+    (kept,) = desk.authority.state.descent.obstructions.values()
     assert kept.section_id.startswith("b/")
     desk.prove()
 
@@ -409,7 +409,7 @@ class Play:
             return
         self.moves += 1
         new = f"{self.moves:040}"
-        pending = self.state.targets["main"].pending
+        pending = self.state.descent.targets["main"].pending
         asked = move(*(ids if number % 2 else ids[-1:]), new=new) | {"moved": True}
         answer = self.desk.ask("descent.glue", "cli", **self.gluers["main"], **asked)
         if answer["result"] == "rejected" and first and pending is None:
@@ -418,7 +418,7 @@ class Play:
             assert answer["failureClasses"] in ([], ["lease_fence_stale"])
 
     def seal(self, _: str, __: int) -> None:
-        pending = self.state.targets["main"].pending
+        pending = self.state.descent.targets["main"].pending
         head = pending.new if pending else B
         self.desk.ask("descent.seal", "cli", **self.gluers["main"], result="moved", head=head)
 
@@ -426,7 +426,7 @@ class Play:
         self.desk.ask("descent.seal", "cli", **self.gluers["main"], result="void", head=D)
 
     def obstruct(self, issue: str, number: int) -> None:
-        found = self.state.sections.get(issue)
+        found = self.state.descent.sections.get(issue)
         if found is not None:
             end = ("return", "file", "stop")[number % 3]
             payload = in_the_way(found.section_id, end=end)
@@ -455,15 +455,15 @@ def test_whatever_is_done_each_issue_is_in_one_state_and_glue_keeps_its_order(
     play = Play()
     for step, number in steps:
         queue = [each.issue_id for each in waiting(play.state, "main")]
-        single = [each for each in queue if each not in play.state.covered]
+        single = [each for each in queue if each not in play.state.descent.covered]
         play.take(step, number)
         check_invariants(play.state)
         assert dump(load(dump(play.state))) == dump(play.state)
         assert {play.state.issues[issue].status for issue in ISSUES} <= STATUSES
-        for issue, found in play.state.sections.items():
+        for issue, found in play.state.descent.sections.items():
             if found.state is SectionState.OPEN:
                 assert play.state.issues[issue].status == "gluing"
-        pending = play.state.targets["main"].pending
+        pending = play.state.descent.targets["main"].pending
         if step == "glue" and pending is not None:
             taken = [each.partition("/")[0] for each in pending.section_ids]
             ours = [each for each in taken if each in single]
