@@ -59,7 +59,11 @@ _COMMANDS = {
     "mcp": ("mcp", "mcp", "Serve an agent on standard streams: what MCP clients launch."),
     "gateway": ("mcp", "gateway", "Serve all agents of a state directory on one socket."),
     "agent-guide": ("agent_guide", "agent_guide", "Print the page that an agent reads."),
-    "import": ("import_export", "import_file", "Take over an issues.jsonl file."),
+    "import": (
+        "import_export",
+        "import_file",
+        "Take over issues: a file of ours, of beads, or of GitHub.",
+    ),
     "export": ("import_export", "export_file", "Write an issues.jsonl file."),
     "sql": ("sql", "sql", "Ask the SQL tables: jobs, specs, leases, issues. Read-only."),
     "journal": ("journal", "journal", "Say where the journal is; copy it to another engine."),
