@@ -2,8 +2,8 @@
 # PYTHON=python3.13 picks another interpreter; run `make clean` first if .venv was made with one.
 
 PYTHON ?= python3
-# Two more than there are cores: most tests wait for some process.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# Three more than there are cores: most tests wait for some process.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 ARGS ?=
 LOCK_FLAGS ?=
 

@@ -19,6 +19,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.long import LONG
 from tests.mcp.gateway.agents import Agent, proof
 from tests.mcp.stand import standing
 from tests.mcp.test_check_tools import _policy
@@ -318,6 +319,7 @@ async def test_nobody_finishes_or_leaves_the_worktree_of_another(shop: Shop) -> 
         assert said(await ann.call_tool("work_complete", proof(work)))["section"]
 
 
+@LONG
 async def test_a_lease_that_a_person_breaks_leaves_nothing_behind(shop: Shop) -> None:
     shop.add("a")
     async with _agent(shop) as ann:
@@ -348,6 +350,7 @@ async def test_a_client_that_gives_up_ends_the_checks_and_keeps_its_work(
         assert shop.issue("a")["lease"]["fence"] == proof(work)["fence"]
 
 
+@LONG
 async def test_checks_end_with_the_lease_that_they_run_under(shop: Shop, tmp_path: Path) -> None:
     shop.add("a")
     pid = tmp_path / "pid"

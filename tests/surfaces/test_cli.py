@@ -12,6 +12,7 @@ import click
 import orjson
 import pytest
 
+from tests.long import LONG
 from tests.surfaces.conftest import Run, Scene
 from tests.surfaces.process import UNDERSTUDY, environment, journal_rows, understudy
 from understudy.contracts.requests.host_actions import contract_digest
@@ -320,7 +321,12 @@ def test_the_options_of_evidence_are_shown_apart_and_still_taken(bare: Run, call
 
 @pytest.mark.parametrize(
     "words",
-    [["vectors", "run", "--suite", "fence"], ["vectors", "list"], ["demo"], ["doctor"]],
+    [
+        ["vectors", "run", "--suite", "fence"],
+        ["vectors", "list"],
+        pytest.param(["demo"], marks=LONG),
+        ["doctor"],
+    ],
     ids=" ".join,
 )
 def test_a_command_that_needs_no_state_directory_speaks_to_people_and_programs(
