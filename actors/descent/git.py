@@ -1,4 +1,4 @@
-"""Asks git, and says what it refused. The only place where git is run.
+"""Asks git, and says what it refused. The only place of this room where git is run.
 
 What a caller hands in is never read as an option, no hook and no pager of the user runs, and
 nothing waits for a terminal. Paths are bytes to git; `spelled` has the one text for each.
