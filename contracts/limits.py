@@ -190,3 +190,14 @@ MCP_PAGE_MAX = 100  # resources in one page, and completions in one answer
 MCP_WATCHES_MAX = 1_024  # resources that one connection watches, and its open listen streams
 MCP_STREAMS_MAX = 64  # event streams that one client of the socket has open
 MCP_TEXT_LENGTH_MAX = 16_384  # the text beside structured content; a model has to read it
+
+# --- the console --------------------------------------------------------------------------------
+WEB_KEY_SECONDS = 600  # how long a link is good, if it is not used before
+WEB_KEYS_MAX = 64  # links that are not used yet
+WEB_SESSION_SECONDS = 7 * 86_400
+WEB_SESSIONS_MAX = 256
+WEB_FIELDS_MAX = 64  # of a form
+WEB_STREAMS_MAX = 128  # event streams of one console; one more is told to come again
+WEB_PAGE_ROWS = 100  # of a list
+WEB_GRAPH_NODES_MAX = 120  # of a picture of dependencies
+WEB_TASKS_MAX = 2  # verify and replay, at work at once

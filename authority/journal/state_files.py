@@ -16,7 +16,7 @@ ANSWERED = "answered.seq"
 # What a name begins with that one of us gives in a state directory, in whatever room.
 OURS = (
     *("journal.", TRAJECTORY.removesuffix("jsonl"), "tables.db", "kernel.", "issues.jsonl"),
-    *(SOCKET, LOCK, EVIDENCE_LOCK, ANSWERED, IGNORED, "mcp.sock", "mcp.lock"),
+    *(SOCKET, LOCK, EVIDENCE_LOCK, ANSWERED, IGNORED, "mcp.sock", "mcp.lock", "evidence-index."),
 )
 OUR_FOLDERS = ("run", "logs", "ciwitness")
 

@@ -5,7 +5,7 @@ first statement, and a question is one statement. Statements of another sort are
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -34,7 +34,7 @@ class PostgresReader:
         self._db = self._connected()
         self._streamed: psycopg.ServerCursor[tuple[Any, ...]] | None = None
 
-    def ask(self, statement: str) -> QueryAnswer:
+    def ask(self, statement: str, values: Sequence[str | int] = ()) -> QueryAnswer:
         found = _FIRST.match(bare(statement))
         word = found[1].lower() if found else ""
         if word not in _STREAMED | {"explain"}:
@@ -47,7 +47,9 @@ class PostgresReader:
                 return QueryAnswer(_names(cursor), iter(cursor.fetchall()))
             self._streamed = self._db.cursor("question")
             self._streamed.itersize = _ROWS
-            self._streamed.execute(statement.encode())
+            if values:
+                statement = statement.replace("%", "%%").replace("?", "%s")
+            self._streamed.execute(statement.encode(), tuple(values) or None)
         return QueryAnswer(_names(self._streamed), self._rows(self._streamed))
 
     def watermark(self) -> int:

@@ -50,8 +50,11 @@ class QueryAnswer(NamedTuple):
 class Reader(Protocol):
     """One who asks, on one connection. What is asked next ends the answer before it."""
 
-    def ask(self, statement: str) -> QueryAnswer:
-        """What the tables say to one statement; `BadQuery` where it is no question to them."""
+    def ask(self, statement: str, values: Sequence[str | int] = ()) -> QueryAnswer:
+        """What the tables say to one statement; `BadQuery` where it is no question to them.
+
+        Where values are given, each stands for a `?` in the statement.
+        """
 
     def watermark(self) -> int:
         """The last row of the journal that they show."""
@@ -97,7 +100,7 @@ class FileReader:
         except (apsw.Error, UnicodeEncodeError) as error:
             raise BadQuery(f"{path}: {error}") from error
 
-    def ask(self, statement: str) -> QueryAnswer:
+    def ask(self, statement: str, values: Sequence[str | int] = ()) -> QueryAnswer:
         columns: list[str] = []
 
         def noted(cursor: apsw.Cursor, _: str, __: object) -> bool:
@@ -108,7 +111,7 @@ class FileReader:
         cursor.exec_trace = noted
         self._give_up_s = time.monotonic() + self._timeout_s
         with _worded(self._timeout_s):
-            cursor.execute(statement)
+            cursor.execute(statement, tuple(values))
         return QueryAnswer(columns, self._rows(cursor))
 
     def watermark(self) -> int:

@@ -2,7 +2,7 @@
 
     uvicorn -> gate -> SDK's transport -> the same server as on the socket
 
-A connection is a stranger's until the gate lets a request of it through (`strangers.py`).
+A connection is a stranger's until the gate lets a request of it through (`http/strangers.py`).
 
 The gate is one ladder; the first that applies answers:
 
@@ -17,18 +17,13 @@ The gate is one ladder; the first that applies answers:
 import asyncio
 import hashlib
 import hmac
-import ipaddress
 import logging
 import os
-import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import uvicorn
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -41,15 +36,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ....actors.agents import SESSION_HEADER, HttpCallers
 from ....contracts import limits, regular_file
-from .strangers import Strangers, watched_protocol
+from ...http.hosts import OwnHosts, host_of, is_loopback
+from ...http.server import listening, served, url_of, whole_body
+from ...http.strangers import Strangers
 
 PATH = "/mcp"
 HEALTH_PATH = "/healthz"
 TOKEN_VARIABLE = "UNDERSTUDY_HTTP_TOKEN"  # noqa: S105 - its name
 NAMES_VARIABLE = "UNDERSTUDY_HTTP_NAMES"
 _BEAT_SECONDS = 20.0
-_FAREWELL_SECONDS = 2
-_DIGITS_MAX = 16  # of a length; that they are digits, h11 has seen
 
 
 class Unguarded(Exception):
@@ -73,7 +68,7 @@ class Address:
     def __post_init__(self) -> None:
         if self.token is not None and len(self.token) < limits.HTTP_TOKEN_LENGTH_MIN:
             raise Unguarded(f"a token has at least {limits.HTTP_TOKEN_LENGTH_MIN} characters")
-        if self.token is None and (self.names or not _is_loopback(self.host)):
+        if self.token is None and (self.names or not is_loopback(self.host)):
             where = self.host if not self.names else ", ".join(self.names)
             raise Unguarded(
                 f"{where} can be reached from other machines: give a bearer token in "
@@ -107,34 +102,12 @@ async def serve_http(
         max_sessions=limits.HTTP_SESSIONS_MAX,
         max_request_body_size=limits.REQUEST_BYTES_MAX,
     )
-    with _listener(address) as listener:
-        port = listener.getsockname()[1]
-        strangers = Strangers()
-        gate = Gate(address, manager, callers, strangers)
-        web = _Web(
-            uvicorn.Config(
-                gate,
-                http=watched_protocol(strangers),
-                lifespan="off",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                limit_concurrency=limits.HTTP_CONNECTIONS_MAX + 1,  # uvicorn refuses on it
-                timeout_graceful_shutdown=_FAREWELL_SECONDS,
-            )
-        )
-        async with manager.run():
-            serving = asyncio.create_task(web.serve(sockets=[listener]))
-            host = f"[{address.host}]" if ":" in address.host else address.host
-            announce(f"http://{host}:{port}{PATH}")
-            try:
-                await _beat(callers, stopping, serving)
-            finally:
-                web.should_exit = True
-                await asyncio.wait([serving])
-    serving.result()
+    strangers = Strangers()
+    gate = Gate(address, manager, callers, strangers)
+    with listening(address.host, address.port) as listener:
+        async with manager.run(), served(gate, listener, strangers) as serving:
+            announce(f"{url_of(listener)}{PATH}")
+            await _beat(callers, stopping, serving)
 
 
 def _greeter(callers: HttpCallers) -> ServerMiddleware[Any]:
@@ -161,10 +134,7 @@ class Gate:
         callers: HttpCallers,
         strangers: Strangers,
     ) -> None:
-        self._only_loopback = _is_loopback(address.host)
-        self._names = {"localhost", *address.names}
-        if not self._only_loopback:
-            self._names |= {address.host.lower(), socket.gethostname().lower()}
+        self._hosts = OwnHosts(address.host, address.names)
         self._token = None if address.token is None else _secret(address.token)
         self._manager, self._callers, self._strangers = manager, callers, strangers
 
@@ -172,9 +142,9 @@ class Gate:
         if scope["type"] != "http":
             return
         headers = Headers(scope=scope)
-        if not self._is_ours(_host_of(f"//{headers.get('host', '')}")):  # 1
+        if not self._hosts.has(host_of(f"//{headers.get('host', '')}")):  # 1
             await _refuse(421, "Host is not ours")(scope, receive, send)
-        elif not all(self._is_ours(_host_of(each)) for each in headers.getlist("origin")):  # 2
+        elif not all(self._hosts.has(host_of(each)) for each in headers.getlist("origin")):  # 2
             await _refuse(403, "Origin is not ours")(scope, receive, send)
         elif scope["path"] == HEALTH_PATH:  # 3
             await JSONResponse({"status": "ok"})(scope, receive, send)
@@ -189,7 +159,7 @@ class Gate:
     async def _admit(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             async with asyncio.timeout(limits.HTTP_BODY_SECONDS):
-                body = await _whole(headers, receive)
+                body = await whole_body(headers.get("content-length", "0"), receive)
         except TimeoutError:
             await _refuse(408, "the request did not arrive in time")(scope, receive, send)
             return
@@ -205,27 +175,10 @@ class Gate:
         if session is not None and scope["method"] == "DELETE":
             self._callers.end_session(session)
 
-    def _is_ours(self, host: str | None) -> bool:
-        """An address cannot be bent by a foreign name server; a name must be one of ours."""
-        if host is None:
-            return False
-        try:
-            found = ipaddress.ip_address(host)
-        except ValueError:
-            return host.lower() in self._names
-        return found.is_loopback or not self._only_loopback
-
     def _is_known(self, headers: Headers) -> bool:
         kind, _, token = headers.get("authorization", "").partition(" ")
         assert self._token is not None
         return kind.lower() == "bearer" and hmac.compare_digest(_secret(token), self._token)
-
-
-class _Web(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the gateway's."""
-        yield
 
 
 async def _beat(callers: HttpCallers, stopping: asyncio.Event, serving: asyncio.Task[None]) -> None:
@@ -239,30 +192,6 @@ async def _beat(callers: HttpCallers, stopping: asyncio.Event, serving: asyncio.
             callers.sweep()
     finally:
         over.cancel()
-
-
-@contextmanager
-def _listener(address: Address) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with socket.create_server((address.host, address.port), family=family) as listener:
-        yield listener
-
-
-async def _whole(headers: Headers, receive: Receive) -> bytes | None:
-    """The body; None if there is too much of it."""
-    length = headers.get("content-length", "0")
-    if len(length) > _DIGITS_MAX or int(length) > limits.REQUEST_BYTES_MAX:
-        return None
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body += message.get("body", b"")
-        if len(body) > limits.REQUEST_BYTES_MAX:
-            return None
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -283,21 +212,6 @@ def _refuse(status: int, message: str) -> Response:
     headers = {"www-authenticate": "Bearer"} if status == 401 else None
     body = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(body, status_code=status, headers=headers)
-
-
-def _is_loopback(host: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
-
-
-def _host_of(text: str) -> str | None:
-    """The host that a URL names; None where it names none."""
-    with suppress(ValueError):
-        parts = urlsplit(text)
-        _ = parts.port  # which may not be a number
-        return parts.hostname
-    return None
 
 
 def _secret(token: str) -> bytes:

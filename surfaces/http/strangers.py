@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ....contracts import limits
+from ...contracts import limits
 
 Client = tuple[str, int]  # the peer's address and port
 
