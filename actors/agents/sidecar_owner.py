@@ -17,6 +17,7 @@ from ..process.port import ProcessGroup
 _LOOK_SECONDS = 2.0
 _PAUSE_SECONDS = 0.02
 _SILENCE_SECONDS = 5.0
+_STEP_BACK_SECONDS = 30.0
 
 
 class SidecarOwner:
@@ -26,6 +27,12 @@ class SidecarOwner:
         self._state_dir, self._run_dir = state_dir, run_dir
         self._group: ProcessGroup | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._back_at = 0.0  # until then another one is to start its own
+
+    async def step_back(self) -> None:
+        """End a child of ours, and start none for a while: a tree is about to bring its own."""
+        self._back_at = asyncio.get_running_loop().time() + _STEP_BACK_SECONDS
+        await self._end()
 
     async def __aenter__(self) -> Self:
         """Raises `Unavailable` where none can be had."""
@@ -46,6 +53,8 @@ class SidecarOwner:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
+            if asyncio.get_running_loop().time() < self._back_at:
+                continue
             try:
                 await self._attend()
             except Unavailable as error:

@@ -18,7 +18,7 @@ import orjson
 
 from ...contracts import issue_resource, job_resource
 from ..journal import private
-from ..journal.journal import Journal, Row
+from ..journal.journal import Row, Storage
 
 FILE = "evidence-index.db"
 _VERSION = 1
@@ -82,7 +82,7 @@ class EvidenceIndex:
         low, high, _ = self._db.execute(_BOUNDS).get
         return low, high
 
-    def follow(self, journal: Journal, rows_max: int) -> list[Indexed]:
+    def follow(self, journal: Storage, rows_max: int) -> list[Indexed]:
         """Take in at most so many rows, new ones first; those that are newer than all before."""
         self._refuse_another(journal)
         low, high = self.bounds
@@ -134,7 +134,7 @@ class EvidenceIndex:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def _refuse_another(self, journal: Journal) -> None:
+    def _refuse_another(self, journal: Storage) -> None:
         """Begin anew where the row that we ended with is another, or none (I2)."""
         _, high, digest = self._db.execute(_BOUNDS).get
         row = journal.row(high) if high else None

@@ -57,6 +57,7 @@ _COMMANDS = {
     "logs": ("logs", "logs", "Show what a command printed, attempt by attempt."),
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
     "mcp": ("mcp", "mcp", "Serve an agent on standard streams: what MCP clients launch."),
+    "web": ("web", "web", "Open the console: a page to see and steer everything."),
     "gateway": ("mcp", "gateway", "Serve all agents of a state directory on one socket."),
     "agent-guide": ("agent_guide", "agent_guide", "Print the page that an agent reads."),
     "import": (
@@ -86,7 +87,7 @@ GROUPS = {
     "agents": ("mcp", "agent-guide", "harness", "sublease", "instance", "fiber"),
     "jobs and mesh": ("job", "spec", "schedule", "limit", "route", "coordinator", "node"),
     "operate": (
-        "status", "tree", "top", "observe", "cancel", "retry", "reopen", "pause", "unpause",
+        "status", "tree", "top", "web", "observe", "cancel", "retry", "reopen", "pause", "unpause",
         "approve", "reject", "spend", "budget", "policy", "sql", "doctor", "where",
         "completion", "help",
     ),

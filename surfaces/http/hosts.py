@@ -1,10 +1,18 @@
 """Which names and addresses in a request are ours, so that no foreign web page can speak for us."""
 
 import ipaddress
+import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit
+
+NAMES_VARIABLE = "UNDERSTUDY_HTTP_NAMES"
+
+
+def read_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The host names in our URLs, where a proxy or a name server gives us some."""
+    return tuple(environ.get(NAMES_VARIABLE, "").replace(",", " ").lower().split())
 
 
 class OwnHosts:

@@ -1,31 +1,22 @@
-"""Serves the console: on an address for browsers, and on a private socket that hands out links.
-
-web.sock    {"link": NAME} -> {"url": "https://.../enter?key=..."}; for the directory's owner
-"""
+"""Serves the console on an address for browsers, and hands out links on its private socket."""
 
 import asyncio
 import getpass
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import orjson
-
-from ...authority.service import sockets
-from ...contracts import limits
 from ..http.hosts import OwnHosts, is_loopback
 from ..http.server import Certificate, listening, served, url_of
 from ..http.strangers import Strangers
 from .app import ConsoleApp
 from .desk import ConsoleDesk
 from .gate import WebGate
+from .link_socket import LinkSocket, MakeRoom
 from .sessions import WebSessions
 
-SOCKET: Final = "web.sock"  # in the run folder
 PORT_DEFAULT: Final = 8740
-_LINE_BYTES_MAX = 4_096
-_PATIENCE_SECONDS = 5.0
 
 
 class Exposed(Exception):
@@ -61,9 +52,14 @@ async def serve_console(
     state_dir: Path,
     run_dir: Path,
     stopping: asyncio.Event,
+    *,
     announce: Callable[[str], None],
+    make_room: MakeRoom,
 ) -> None:
-    """Serve until `stopping` is set; `announce` is told a link once a browser can follow it."""
+    """Serve until `stopping` is set; `announce` is told a link once a browser can follow it.
+
+    `make_room` lays down a sidecar of ours, where a tree is about to start its own.
+    """
     sessions, strangers = WebSessions(run_dir), Strangers()
     desk = ConsoleDesk(state_dir)
     is_secure = address.certificate is not None
@@ -73,68 +69,22 @@ async def serve_console(
         app = ConsoleApp(desk, sessions, cookie, is_secure=is_secure)
         gate = WebGate(app, OwnHosts(address.host, address.names), sessions, strangers, cookie)
 
-        def link(name: str | None) -> str:
+        def link(name: str) -> str:
             key = sessions.make_key(name or address.user or _user())
             return f"{base}/enter?key={key}"
 
         try:
             async with (
                 served(gate, listener, strangers, address.certificate) as serving,
-                _Links(run_dir, link),
+                LinkSocket(run_dir, link, make_room),
             ):
-                announce(f"console: {link(None)}")
+                announce(link(""))
                 over = asyncio.create_task(stopping.wait())
                 await asyncio.wait([over, serving], return_when=asyncio.FIRST_COMPLETED)
                 over.cancel()
                 await app.streams.close()
         finally:
             await app.close()
-
-
-class _Links:
-    """Hands out links on a socket that only the owner of the state directory can open."""
-
-    def __init__(self, run_dir: Path, link: Callable[[str | None], str]) -> None:
-        self._run_dir, self._link = run_dir, link
-
-    async def __aenter__(self) -> None:
-        with sockets.socket_path(self._run_dir, SOCKET) as path:
-            listener = sockets.bound(path)
-        self._server = await asyncio.start_unix_server(
-            self._answer, sock=listener, limit=_LINE_BYTES_MAX
-        )
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        with sockets.socket_path(self._run_dir, SOCKET) as path:
-            sockets.remove(path)
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            if sockets.peer_of(writer.transport) is None:  # type: ignore[arg-type] # a Transport
-                return
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                name = _name(await reader.readline())
-            said = {"error": "a name"} if name is _NONE else {"url": self._link(str(name) or None)}
-            writer.write(orjson.dumps(said) + b"\n")
-            await writer.drain()
-        except (OSError, TimeoutError, ValueError):
-            pass  # it is gone, or says nothing
-        finally:
-            writer.close()
-
-
-_NONE: Final = object()
-
-
-def _name(line: bytes) -> object:
-    try:
-        found: Any = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return _NONE
-    name = found.get("link") if isinstance(found, dict) else None
-    is_name = isinstance(name, str) and name.isprintable() and len(name) <= limits.NAME_LENGTH_MAX
-    return name if is_name else _NONE
 
 
 def _user() -> str:

@@ -21,7 +21,8 @@ from tests.limits import stands_on
 from tests.mcp.stand import Stand, standing
 from tests.surfaces.process import room_for_files, understudy
 from understudy.contracts import limits
-from understudy.surfaces.mcp.gateway.http import Address, Unguarded, read_names, read_token
+from understudy.surfaces.http.hosts import read_names
+from understudy.surfaces.mcp.gateway.http import Address, Unguarded, read_token
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 NAME = "agents.example"

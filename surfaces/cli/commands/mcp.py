@@ -13,6 +13,7 @@ from ....actors.tree import RUN_FOLDER
 from ....contracts import limits
 from ..options import Decorator, Respelled, acting, milliseconds, seconds, stack
 from ..session import LeaveCommand, Session, common
+from ..web_options import console_address, console_options
 
 
 def _policy(*once: str) -> Decorator:
@@ -117,6 +118,7 @@ web = stack(
 @click.command()
 @policy
 @web
+@console_options("--web", about="Serve the console too.")
 @click.option(
     "--linger", "linger_ms", type=milliseconds(), help="End so long after the last agent left."
 )
@@ -179,6 +181,7 @@ def _serve(folder: Path, options: dict[str, Any]) -> None:
         house="tree" if options["in_tree"] else "alone",
         linger_seconds=None if linger_ms is None else linger_ms / 1_000,
         http=address,
+        console=console_address(options),
         tools=tools,
         mount=options["mount"],
     )

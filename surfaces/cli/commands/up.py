@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -21,18 +21,24 @@ from ....actors.tree import Plan, gateway, handler_command, shell_command
 from ....authority.journal import private
 from ....contracts import Exit, Reason, RetryPolicy, documents, retry
 from ...mcp import wire
+from ...web import link_socket
 from ..options import FILE, GRACE, TTL, acting, journal, pauses, read_file, seconds
 from ..session import LeaveCommand, Session, common, print_json
 from ..tree_log import TreeLog
 from ..until_done import Outlook, is_done, tally_text
+from ..web_options import console_address, console_options, console_words, taken
 from ..worktree_options import glue_options, gluer_words, leg_settings, worktree_options
 from .mcp import tree_policy, web
 from .running import around
 from .spend import capped, set_budgets
 from .worktree import put_away
 
+if TYPE_CHECKING:
+    from ...web.serve import ConsoleAddress
+
 _TURN_MS = 200
 _DETACH_SECONDS = 90.0
+_CONSOLE_SECONDS = 10.0  # for its server to listen, once the gateway answers
 _LOG = "up.log"
 _ENDS = ("stopping", "stopped")  # reports that need no line where the last line says so
 
@@ -98,6 +104,7 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
 @click.option("--mcp", is_flag=True, help="Serve agents too; alone, that is all it does.")
 @tree_policy
 @web
+@console_options("--web", about="Serve the console: a page to see and steer all of it.")
 @click.option("--specs", is_flag=True, help="Make the jobs of specs, and write their job files.")
 @click.option(
     "--job-files",
@@ -154,6 +161,9 @@ def up(session: Session, **options: Any) -> None:
     _KIND, _LEASE, _FENCE, _WORKER and the job as JSON on its standard input, and leaves artefacts
     as JSON lines in the file UNDERSTUDY_ARTIFACTS. Exit 0 completes the job; whatever else yields
     it, with the reason.
+
+    With --web it serves a page for your browser, from which you see and steer all of it. It prints
+    a link that opens once; `understudy web --link` prints another.
 
     With --mcp agents are served on `mcp.sock`: `understudy mcp` connects them, and finds the next
     gateway when this one is started again. Without --exec and --handler it works on no issues.
@@ -214,7 +224,11 @@ def _withhold(session: Session, labels: Sequence[str]) -> None:
 
 def _plan(session: Session, options: dict[str, Any]) -> Plan:
     argv = _labour(options)
-    door = _door(session, options) if options["mcp"] or options["port"] is not None else ()
+    console = console_address(options)
+    if console is not None and (why := taken(console)) is not None:
+        raise click.UsageError(f"--web: {why}; name another port: --web PORT")
+    is_served = options["mcp"] or options["port"] is not None or console is not None
+    door = _door(session, options, console) if is_served else ()
     if options["job_files"] is not None and not options["specs"]:
         raise click.UsageError("--job-files is for trees with --specs")
     timeout = options["job_timeout"]
@@ -272,12 +286,13 @@ def _labour(options: dict[str, Any]) -> tuple[str, ...]:
     has_more = options["jobs"] or options["job_handlers"] or options["specs"]
     has_more = has_more or options["schedules"]
     has_more = has_more or options["mcp"] or options["port"] is not None
+    has_more = has_more or options["web_port"] is not None
     if command is None and handler is None and has_more:
         return ()
     if (command is None) == (handler is None):
         raise click.UsageError(
             "say what a worker runs: either --exec or --handler; "
-            "or --job, --schedules, --specs or --mcp"
+            "or --job, --schedules, --specs, --mcp or --web"
         )
     return shell_command(command) if command is not None else handler_command(handler)
 
@@ -327,12 +342,16 @@ def _retry_policy(options: dict[str, Any]) -> RetryPolicy:
     return found
 
 
-def _door(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
+def _door(
+    session: Session, options: dict[str, Any], console: "ConsoleAddress | None"
+) -> tuple[str, ...]:
     """The gateway that the tree looks after."""
     words = [sys.executable, "-m", "understudy", "gateway", "--tree"]
     words += ["--state-dir", str(session.state_dir.absolute())]
     if options["port"] is not None:
         words += ["--http", str(options["port"]), "--host", options["host"]]
+    if console is not None:
+        words += console_words(console)
     words += [
         f"--{name.replace('_', '-')}" for name in ("allow_break", "operator") if options[name]
     ]
@@ -359,6 +378,8 @@ def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> No
         except OtpError as error:
             _refuse(session, error)
         log.say(f"up: {plan.state_dir}, {_labour_of(plan)}")
+        if link := _console_link(plan):
+            log.say(f"console, once: {link}")
         reason: Ending | None = None
         tally, over = Outlook(session, plan, asks=until_done), False
         try:
@@ -416,9 +437,20 @@ def _labour_of(plan: Plan) -> str:
     words = words or ["no workers"]
     words += ["a worktree for each"] if plan.leg else []
     words += ["agents on mcp.sock"] if plan.door else []
+    words += ["a console"] if "--web" in plan.door else []
     words += [f"job files in {plan.job_files}"] if plan.job_files else []
     words += ["schedules"] if plan.schedules else []
     return ", ".join(words)
+
+
+def _console_link(plan: Plan) -> str | None:
+    """What opens the console once; None in a tree without one."""
+    give_up = time.monotonic() + (_CONSOLE_SECONDS if "--web" in plan.door else 0)
+    while time.monotonic() < give_up:
+        if link := link_socket.find_link(plan.run_dir):
+            return link
+        time.sleep(0.05)
+    return None
 
 
 def _workers(count: int) -> str:
@@ -427,6 +459,7 @@ def _workers(count: int) -> str:
 
 def _make_room(plan: Plan) -> None:
     """End a gateway that agents had started, with its sidecar; that of a tree is the tree's."""
+    link_socket.ask_console(plan.run_dir, {"ask": "room"})  # what `understudy web` may have started
     is_up = _found(plan) is not None or gateway.look(plan.state_dir).get("house") == "tree"
     if not is_up and gateway_lock.clear(plan.state_dir / wire.LOCK):
         click.echo(
@@ -488,7 +521,8 @@ def _detach(session: Session, plan: Plan) -> None:
             time.sleep(0.05)
             continue
         text = f"up: process {process.pid}; `understudy status`, `understudy down`"
-        session.accept(text, **found)
+        link = _console_link(plan)
+        session.accept(f"{text}\nconsole, once: {link}" if link else text, **found, console=link)
         return
     process.terminate()
     click.echo(f"error: it was not up in {_DETACH_SECONDS:.0f} s; see {log}", err=True)

@@ -36,24 +36,18 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ....actors.agents import SESSION_HEADER, HttpCallers
 from ....contracts import limits, regular_file
-from ...http.hosts import OwnHosts, host_of, is_loopback
+from ...http.hosts import OwnHosts, host_of, is_loopback, read_names
 from ...http.server import listening, served, url_of, whole_body
 from ...http.strangers import Strangers
 
 PATH = "/mcp"
 HEALTH_PATH = "/healthz"
 TOKEN_VARIABLE = "UNDERSTUDY_HTTP_TOKEN"  # noqa: S105 - its name
-NAMES_VARIABLE = "UNDERSTUDY_HTTP_NAMES"
 _BEAT_SECONDS = 20.0
 
 
 class Unguarded(Exception):
     """The door may not be opened like this; the text says why, and what would do."""
-
-
-def read_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The host names in our URLs, where a proxy or a name server gives us some."""
-    return tuple(environ.get(NAMES_VARIABLE, "").replace(",", " ").lower().split())
 
 
 @dataclass(frozen=True, slots=True)

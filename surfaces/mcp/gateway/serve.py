@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ....actors.agents import HttpCallers, KeepPolicy, SidecarOwner, TaskRunner
+from ...web.serve import ConsoleAddress, serve_console
 from ..tasks.tasks import Tasks
 from .assembly import assemble, mounted
 from .gateway import Gateway, House, serve
@@ -23,6 +24,7 @@ class Offer:
     house: House = "alone"
     linger_seconds: float | None = None
     http: Address | None = None
+    console: ConsoleAddress | None = None
     tools: str = "core"  # for clients that say nothing else
     mount: str | None = None  # `MODULE:FUNCTION`, for tests: what is mounted beside our own
 
@@ -41,6 +43,18 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
         )
         await serve_http(address, server, callers, stopping, announce)
 
+    async def console(stopping: asyncio.Event) -> None:
+        assert offer.console is not None
+        step_back = authority.step_back if authority is not None else _nothing
+        await serve_console(
+            offer.console,
+            offer.state_dir,
+            offer.run_dir,
+            stopping,
+            announce=lambda link: announce(f"a console at {link.partition('/enter')[0]}"),
+            make_room=step_back,
+        )
+
     async def long_calls(stopping: asyncio.Event) -> None:
         await stopping.wait()
         await runner.close()
@@ -54,8 +68,16 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
         house=offer.house,
         linger_seconds=offer.linger_seconds,
         tools=offer.tools,
-        beside=(long_calls, http) if address is not None else (long_calls,),
+        beside=[
+            long_calls,
+            *([http] if address is not None else []),
+            *([console] if offer.console is not None else []),
+        ],
     )
     alone = offer.house == "alone"
-    authority = SidecarOwner(offer.state_dir, offer.run_dir) if alone else nullcontext()
-    await serve(gateway, authority)
+    authority = SidecarOwner(offer.state_dir, offer.run_dir) if alone else None
+    await serve(gateway, authority or nullcontext())
+
+
+async def _nothing() -> None:
+    """A tree's gateway has no sidecar to lay down."""

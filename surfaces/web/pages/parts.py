@@ -1,5 +1,6 @@
 """The parts that pages are made of: tables, states, buttons that change something, ways onward."""
 
+import secrets
 import time
 from collections.abc import Iterable, Sequence
 
@@ -75,7 +76,7 @@ def button(
 ) -> Markup:
     """A form of one button, which goes to `actions` and comes back here.
 
-    `asks` is what a script has the person confirm first; without scripts the page that follows
+    The form has a request id, so that one that is sent twice is done once. `asks` is what a script has the person confirm first; without scripts the page that follows
     says what was done, and how to take it back where that can be.
     """
     hidden = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
@@ -83,6 +84,7 @@ def button(
         "form",
         csrf(view.visitor),
         tag("input", type="hidden", name="back", value=view.here),
+        tag("input", type="hidden", name="request", value=f"web-{secrets.token_hex(8)}"),
         hidden,
         tag("button", text, class_="danger" if danger else None, data_asks=asks),
         method="post",
