@@ -79,7 +79,7 @@ class ConsoleApp:
             await self._asgi(scope, receive, send)
 
     async def close(self) -> None:
-        await self.streams.close()
+        self.streams.close()
         await self.tasks.close()
         await self.desk.close()
 
@@ -124,7 +124,7 @@ class ConsoleApp:
         request = Request(scope, receive)
         said = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         after = int(said) if said.isdecimal() and len(said) <= 16 else None
-        if not await self.streams.serve(scope, receive, send, after):
+        if not await self.streams.serve(receive, send, after):
             text = f"{limits.WEB_STREAMS_MAX} streams are open"
             later = {"retry-after": f"{_COME_AGAIN_SECONDS}"}
             await JSONResponse({"error": text}, 503, headers=later)(scope, receive, send)
@@ -176,6 +176,8 @@ class ConsoleApp:
     # --- coming and going -------------------------------------------------------------------------
 
     async def _enter(self, request: Request) -> Response:
+        if request.method != "GET" or "sec-purpose" in request.headers:
+            return JSONResponse({"error": "follow the link itself"}, 405)  # it is only looked at
         token = self.sessions.enter(request.query_params.get("key", ""))
         if token is None:
             return HTMLResponse(layout.signed_out("This link was used already, or is old."), 401)

@@ -30,7 +30,6 @@ from ...authority.journal import journal, journal_url
 from ...authority.views import sql
 from ...authority.views.evidence_index import EvidenceIndex, EvidenceStep, Indexed
 
-_FRESH_SECONDS = 0.1  # as old as what a page shows may be
 _PICTURE_SECONDS = 0.5
 _TREE_SECONDS = 2.0
 _QUERY_SECONDS = 5.0  # for one question to the tables
@@ -60,7 +59,7 @@ class ConsoleDesk:
         self.time = DeskTime(0, 0, 0, 0)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="desk")
         self._books: _Books | None = None
-        self._fresh_at = self._picture_at = 0.0
+        self._looked_at = self._picture_at = 0.0
         self._freshening: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[Record | None] | None = None
         self._seen: Record | None = None
@@ -74,8 +73,9 @@ class ConsoleDesk:
     # --- the tables and the journal ---------------------------------------------------------------
 
     async def freshen(self) -> DeskTime:
-        """Take in what was decided, unless that was done a moment ago (I2)."""
-        if time.monotonic() > self._fresh_at + _FRESH_SECONDS or self._freshening is not None:
+        """Take in what was decided until now; who asks meanwhile shares the next look (I2)."""
+        asked_at = time.monotonic()
+        while self._looked_at < asked_at:  # a look that had begun before may have missed it
             if self._freshening is None:
                 self._freshening = asyncio.create_task(self._freshen())
             await asyncio.shield(self._freshening)
@@ -129,12 +129,13 @@ class ConsoleDesk:
     # --- the thread -------------------------------------------------------------------------------
 
     async def _freshen(self) -> None:
+        began_at = time.monotonic()
         try:
             self.time, fresh = await self._read(lambda books: books.follow())
             self.recent.extend(fresh)
+            self._looked_at = began_at
         finally:
             self._freshening = None
-            self._fresh_at = time.monotonic()
 
     async def _read(self, work: "Callable[[_Books], T]") -> T:
         """In the thread that has the connections; they are opened anew after whatever fails."""

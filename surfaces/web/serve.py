@@ -82,7 +82,7 @@ async def serve_console(
                 over = asyncio.create_task(stopping.wait())
                 await asyncio.wait([over, serving], return_when=asyncio.FIRST_COMPLETED)
                 over.cancel()
-                await app.streams.close()
+                app.streams.close()
         finally:
             await app.close()
 

@@ -20,7 +20,7 @@ from itertools import takewhile
 from typing import Any
 
 import orjson
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
 
 from ...authority import Unavailable
 from ...contracts import limits
@@ -38,44 +38,41 @@ class WebStreams:
 
     def __init__(self, desk: ConsoleDesk) -> None:
         self._desk = desk
-        self._open: set[object] = set()
-        self._moved = asyncio.Condition()
+        self._bells: set[asyncio.Event] = set()  # one for each stream: there is news, or it is over
         self._following: asyncio.Task[None] | None = None
         self._closing = False
 
     @property
     def count(self) -> int:
-        return len(self._open)
+        return len(self._bells)
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, after: int | None) -> bool:
+    async def serve(self, receive: Receive, send: Send, after: int | None) -> bool:
         """Events after this row until the reader leaves; False where there is no room (I2)."""
-        if len(self._open) >= limits.WEB_STREAMS_MAX or self._closing:
+        if len(self._bells) >= limits.WEB_STREAMS_MAX or self._closing:
             return False
-        mark = object()
-        self._open.add(mark)
+        bell = asyncio.Event()
+        self._bells.add(bell)
         if self._following is None:
             self._following = asyncio.create_task(self._follow())
-        headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
         gone = asyncio.create_task(_left(receive))
+        gone.add_done_callback(lambda _: bell.set())
         try:
+            headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await self._send_all(send, after, gone)
+            async for event in self._events(after, bell, gone):
+                async with asyncio.timeout(_STALLED_SECONDS):
+                    await send({"type": "http.response.body", "body": event, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
             pass  # it does not read; the server hangs up
         finally:
             gone.cancel()
-            self._open.discard(mark)
-        del scope
+            self._bells.discard(bell)
         return True
 
-    async def _send_all(self, send: Send, after: int | None, gone: "asyncio.Task[None]") -> None:
-        async for event in self._events(after, gone):
-            async with asyncio.timeout(_STALLED_SECONDS):
-                await send({"type": "http.response.body", "body": event, "more_body": True})
-        with_end: dict[str, Any] = {"type": "http.response.body", "body": b"", "more_body": False}
-        await send(with_end)
-
-    async def _events(self, after: int | None, gone: "asyncio.Task[None]") -> AsyncIterator[bytes]:
+    async def _events(
+        self, after: int | None, bell: asyncio.Event, gone: "asyncio.Task[None]"
+    ) -> AsyncIterator[bytes]:
         head = (await self._desk.freshen()).head
         seq = head if after is None or after > head else after
         yield b"retry: %d\n\n" % _RETRY_MS
@@ -85,13 +82,12 @@ class WebStreams:
                 found = self._summary(seq)
                 seq = found["seq"]
                 yield _event("rows", seq, found)
-                await asyncio.sleep(_LOOK_SECONDS)
-                continue
             try:
-                async with asyncio.timeout(_BEAT_SECONDS), self._moved:
-                    await self._moved.wait()
+                async with asyncio.timeout(_BEAT_SECONDS):
+                    await bell.wait()
             except TimeoutError:
                 yield b": still here\n\n"
+            bell.clear()
 
     def _summary(self, after: int) -> dict[str, Any]:
         """What has happened since, in one event, whether that is one row or a million."""
@@ -112,22 +108,24 @@ class WebStreams:
     async def _follow(self) -> None:
         """One look for all, while there is one to look for (I1)."""
         try:
-            while self._open and not self._closing:
+            while self._bells and not self._closing:
                 before = self._desk.time.index_high
                 with suppress(Unavailable):  # it is being restored; streams stay
                     await self._desk.freshen()
                 if self._desk.time.index_high != before:
-                    async with self._moved:
-                        self._moved.notify_all()
+                    self._ring()
                 await asyncio.sleep(_LOOK_SECONDS)
         finally:
             self._following = None
 
-    async def close(self) -> None:
+    def _ring(self) -> None:
+        for bell in self._bells:
+            bell.set()
+
+    def close(self) -> None:
         """End all of them."""
         self._closing = True
-        async with self._moved:
-            self._moved.notify_all()
+        self._ring()
 
 
 async def _left(receive: Receive) -> None:

@@ -76,8 +76,8 @@ def button(
 ) -> Markup:
     """A form of one button, which goes to `actions` and comes back here.
 
-    The form has a request id, so that one that is sent twice is done once. `asks` is what a script has the person confirm first; without scripts the page that follows
-    says what was done, and how to take it back where that can be.
+    The form has a request id, so that what is sent twice is done once. `asks` is what a script has
+    the person confirm first; without scripts the page that follows says what was done.
     """
     hidden = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
     return tag(
