@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks import (
+    console,
     descent_glue,
     descent_overlaps,
     descent_worktrees,
@@ -34,7 +35,7 @@ from understudy.authority.engine import ffi
 
 SECTIONS = (
     "kernel", "cycles", "latency", "restart", "growth", "stage", "mcp", "failover", "relay", "jobs",
-    "overlaps", "worktrees", "glue",
+    "overlaps", "worktrees", "glue", "console",
 )  # fmt: skip
 _KERNEL_CYCLES = {"reference": 1_024}  # others are faster, and get more
 _KERNEL_CYCLES_FAST = 8_192
@@ -153,6 +154,10 @@ def _measure(options: argparse.Namespace, folder: Path) -> Results:
     if "glue" in options.sections:
         sections, rounds = (8, 1) if options.quick else (50, min(options.rounds, 2))
         results.glue = descent_glue.measure(folder / "glue", sections, rounds, progress)
+    if "console" in options.sections:
+        rounds = min(options.rounds, 3)
+        seconds = max(3.0, options.seconds)  # pages come again once a second
+        results.console = console.measure(folder / "console", rounds, seconds, progress)
     progress.clear()
     return results
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import descent_glue, descent_overlaps, descent_worktrees, jobs, mcp
+from benchmarks import console, descent_glue, descent_overlaps, descent_worktrees, jobs, mcp
 from benchmarks.cycles import EIGHT, IN_FLIGHT, MANY, OURS, SHARED
 from benchmarks.load import Shape
 from benchmarks.results import Results
@@ -103,7 +103,14 @@ def bars(results: Results) -> list[Bar]:
         *(_overlaps(results.overlaps) if results.overlaps else ()),
         *(_worktrees(results.worktrees) if results.worktrees else ()),
         *(_glue(results.glue) if results.glue else ()),
+        *(_console(results.console) if results.console else ()),
     ]
+
+
+def _console(found: dict[str, tuple[list[float], list[float]]]) -> list[Bar]:
+    """What is left of the rate while ten pages look on."""
+    with_pages, without = found[console.PACED]
+    return [Bar("1,000 decisions a second, 10 pages open", 0.95, with_pages, without, "no page")]
 
 
 def _glue(found: dict[str, list[float]]) -> list[Bar]:

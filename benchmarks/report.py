@@ -58,6 +58,12 @@ def as_text(results: Results) -> str:
         glued = results.glue.items()
         rows = [[name, f"{statistics.median(each):,.1f}"] for name, each in glued]
         parts.append(_table(["13. glue with checks of 1 s", "s"], rows))
+    if results.console:
+        rows = [
+            [name, *(f"{statistics.median(each):,.0f}" for each in found)]
+            for name, found in results.console.items()
+        ]
+        parts.append(_table(["14. ten pages of the console", "open", "closed"], rows))
     parts.append(_checklist(results))
     return "\n\n".join(parts)
 

@@ -35,6 +35,7 @@ class Results:
     overlaps: dict[str, list[float]] = field(default_factory=dict)
     worktrees: dict[str, list[float]] = field(default_factory=dict)
     glue: dict[str, list[float]] = field(default_factory=dict)
+    console: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
 
 
 def machine(folder: Path) -> dict[str, Any]:

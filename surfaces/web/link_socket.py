@@ -18,6 +18,7 @@ from ...authority.service import sockets
 from ...contracts import limits
 
 SOCKET: Final = "web.sock"  # in the run folder
+SESSIONS: Final = "web-sessions.json"  # there too: who is signed in
 _LINE_BYTES_MAX = 4_096
 _PATIENCE_SECONDS = 5.0  # for a line
 _ANSWER_SECONDS = 30.0  # for the console to make room

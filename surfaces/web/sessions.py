@@ -23,8 +23,8 @@ import orjson
 
 from ...authority.journal import private
 from ...contracts import limits, regular_file
+from .link_socket import SESSIONS
 
-FILE = "web-sessions.json"  # in the run folder
 _TOKEN_BYTES = 32
 
 
@@ -46,7 +46,7 @@ class WebSessions:
     """The sessions of one console; `now` is the wall clock, since they outlive the process."""
 
     def __init__(self, run_dir: Path, now: Callable[[], float] = time.time) -> None:
-        self._path, self._now = run_dir / FILE, now
+        self._path, self._now = run_dir / SESSIONS, now
         self._keys: dict[str, _Session] = {}  # by the digests of one-time keys
         self._sessions: dict[str, _Session] = dict(self._read())
 

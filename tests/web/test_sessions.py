@@ -6,7 +6,8 @@ import pytest
 
 from tests.limits import stands_on
 from understudy.contracts import limits
-from understudy.surfaces.web.sessions import FILE, WebSessions
+from understudy.surfaces.web.link_socket import SESSIONS
+from understudy.surfaces.web.sessions import WebSessions
 
 
 class Clock:
@@ -64,7 +65,7 @@ def test_each_session_has_a_word_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'[{"token":1}]', b"\xff\xfe"])
 def test_a_file_that_is_none_is_no_session(tmp_path: Path, text: bytes) -> None:
-    (tmp_path / FILE).write_bytes(text)
+    (tmp_path / SESSIONS).write_bytes(text)
     sessions = WebSessions(tmp_path)
     assert sessions.visitor("") is None
     assert sessions.enter(sessions.make_key("ada")) is not None

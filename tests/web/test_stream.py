@@ -144,7 +144,7 @@ def test_one_stream_too_many_is_told_to_come_again(
 ) -> None:
     monkeypatch.setattr(limits, "WEB_STREAMS_MAX", 2)
 
-    async def play() -> list[bool | None]:
+    async def play() -> list[bool]:
         create_state_dir(tmp_path / "s", "local")
         desk = ConsoleDesk(tmp_path / "s")
         streams = WebStreams(desk)

@@ -7,23 +7,27 @@ repository, is in `demo_descent.py`.
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ....actors.tree import Plan, Tree, shell_command
+from ....actors.tree import RUN_FOLDER, Plan, Tree, shell_command
 from ....authority import TRAJECTORY, Office, create_state_dir
 from ....authority.service import client
 from ....authority.views import replay, trajectory
 from ....contracts import Exit
+from ...web.link_socket import SESSIONS
 from ..render import coloured
 from ..session import LeaveCommand, Session, common, print_json
 from ..tree_text import CLEAR, painted
+from ..web_options import PORT_DEFAULT
 from . import demo_descent
 
 _WORK = {
@@ -41,14 +45,24 @@ _WORK = {
     "release": ("package", "docs"),
 }
 _KILLED, _FROZEN = "parser", "types"
-_COMMAND = 'echo "working on $UNDERSTUDY_ISSUE"; exec sleep 0.8'
+_COMMAND = 'echo "working on $UNDERSTUDY_ISSUE"; exec sleep {:.1f}'
 _JOB_SECONDS = 3  # then a worker that hangs is stopped
-_PATIENCE_SECONDS = 90
+_PATIENCE_SECONDS = 180
+_BROWSER_SECONDS = 120  # then the demo begins without one
 
 
 @click.command()
+@click.option(
+    "--web",
+    "port",
+    type=click.IntRange(0, 65_535),
+    is_flag=False,
+    flag_value=PORT_DEFAULT,
+    metavar="[PORT]",
+    help=f"Show the first act in your browser, at a slower pace.  [{PORT_DEFAULT}]",
+)
 @common
-def demo(session: Session) -> None:
+def demo(session: Session, port: int | None) -> None:
     """Watch a tree work: one worker is killed, one frozen, and a late write is refused.
 
     Four workers take twelve issues in the order of their dependencies. One worker is killed in the
@@ -58,11 +72,16 @@ def demo(session: Session) -> None:
     In the second act four workers share a git repository, in a worktree each. What fits is merged;
     what does not goes back with the reason; late work and a late move of the branch are refused.
     Everything happens in a folder that is removed at the end.
+
+    With --web it prints a link to the console, waits for your browser, and plays there what is
+    otherwise told here. The console stays until Ctrl-C.
     """
     with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder:
-        first = Demo(Path(folder) / "state", quiet=session.as_json)
-        report = first.play()
-        report["descent"] = second_act(Path(folder) / "descent", first.say)
+        first = Demo(Path(folder) / "state", quiet=session.as_json, port=port)
+        with first.console() as stay:
+            report = first.play()
+            report["descent"] = second_act(Path(folder) / "descent", first.say)
+            stay()
     if session.as_json:
         print_json(report)
     if "rejected" in (report["result"], report["descent"]["result"]):
@@ -83,15 +102,17 @@ def second_act(folder: Path, say: demo_descent.Say) -> dict[str, Any]:
 class Demo:
     """Starts a tree, disturbs it, and proves what came of it."""
 
-    def __init__(self, state_dir: Path, *, quiet: bool) -> None:
+    def __init__(self, state_dir: Path, *, quiet: bool, port: int | None = None) -> None:
         self._state_dir, self._quiet = state_dir, quiet
-        self._moves = sys.stdout.isatty() and not quiet
+        self._moves = sys.stdout.isatty() and not quiet and port is None
         self._begun = time.monotonic()
         self._told: list[str] = []
         self._terms: dict[int, dict[str, Any]] = {}  # by fence: those that were seen
         self._fences: dict[str, int] = {}  # of the workers that were killed or frozen
         self._frozen_pid = 0
         self._refusal: list[str] = []
+        self._port = port  # of the console, if there is one
+        self._console: subprocess.Popen[bytes] | None = None
         self._is_over = False  # there is no picture any more that lines would spoil
         create_state_dir(state_dir, "demo")
 
@@ -99,14 +120,15 @@ class Demo:
         self._prepare()
         plan = Plan(
             state_dir=self._state_dir,
-            argv=shell_command(_COMMAND),
+            argv=shell_command(_COMMAND.format(0.8 * self._slowness)),
             slots=4,
             grace_ms=500,
-            job_ms=_JOB_SECONDS * 1000,
+            job_ms=_JOB_SECONDS * 1000 * self._slowness,
         )
         try:
             with Tree(plan) as tree:
                 self.say("tree", "up: an authority, an evidence writer, a dispatcher, 4 workers")
+                self._show()
                 self._watch(tree)
         finally:
             self._thaw()
@@ -118,6 +140,52 @@ class Demo:
                 office.ask("issue.add", {"id": name, "title": f"Do the {name}"})
                 for other in waits_for:
                     office.ask("dep.add", {"id": name, "dependsOnId": other})
+            if self._port is not None:
+                office.ask("pause.set", {"byName": "demo", "reason": "until your browser is here"})
+
+    @property
+    def _slowness(self) -> int:
+        """A person who watches needs more time than one who reads lines."""
+        return 1 if self._port is None else 3
+
+    # --- the console ----------------------------------------------------------------------------
+
+    @contextmanager
+    def console(self) -> Iterator[Callable[[], None]]:
+        """In here a console may be shown; what it yields waits until the person has seen enough."""
+        try:
+            yield self._stay
+        finally:
+            if self._console is not None:
+                self._console.terminate()
+                self._console.wait()
+
+    def _show(self) -> None:
+        """Start the console beside the tree, and begin when a browser has come."""
+        if self._port is None:
+            return
+        words = [sys.executable, "-m", "understudy", "web", "--port", str(self._port)]
+        self._console = subprocess.Popen(  # noqa: S603 - this very program
+            [*words, "--state-dir", str(self._state_dir)],
+            stdin=subprocess.DEVNULL,
+            stdout=None if not self._quiet else subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        come = self._state_dir / RUN_FOLDER / SESSIONS
+        give_up = time.monotonic() + _BROWSER_SECONDS
+        while not come.exists() and time.monotonic() < give_up:
+            if self._console.poll() is not None:
+                raise click.ClickException(f"no console: port {self._port} may be taken")
+            time.sleep(0.1)
+        with client.Client(self._state_dir, "cli") as door:
+            door.ask("pause.clear", {})
+
+    def _stay(self) -> None:
+        if self._console is not None:
+            self.say("", "")
+            self.say("console", "is there until Ctrl-C")
+            with suppress(KeyboardInterrupt):
+                self._console.wait()
 
     # --- while it runs --------------------------------------------------------------------------
 
