@@ -110,7 +110,7 @@ class EvidenceIndex:
         """The newest rows that concern a resource, before this one."""
         query = (
             "SELECT step.* FROM touched JOIN step USING (seq) "
-            "WHERE work = ? AND touched.seq < ? ORDER BY touched.seq DESC LIMIT ?"
+            "WHERE touched.work = ? AND touched.seq < ? ORDER BY touched.seq DESC LIMIT ?"
         )
         return self._steps(query, (work, _before(before), count))
 

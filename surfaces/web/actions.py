@@ -26,7 +26,7 @@ _STEERED: dict[str, tuple[str, str, Record]] = {
 VERBS = (*_STEERED, "break", "pause", "unpause")
 
 
-class Done(NamedTuple):
+class ActionDone(NamedTuple):
     """What became of an action, for people."""
 
     text: str
@@ -37,14 +37,14 @@ class Done(NamedTuple):
         return bool(self.answer["result"] != "accepted")
 
 
-async def act(desk: ConsoleDesk, visitor: Visitor, verb: str, form: Form) -> Done:
+async def act(desk: ConsoleDesk, visitor: Visitor, verb: str, form: Form) -> ActionDone:
     """Ask the authority for what a form says; `KeyError` for a verb that there is not."""
     action, payload = _request(verb, form, visitor.name)
     answer = await desk.ask(action, payload)
     if answer["result"] == "accepted":
-        return Done(f"{verb}: {_about(form)}, row {answer.get('seq')}", answer)
+        return ActionDone(f"{verb}: {_about(form)}, row {answer.get('seq')}", answer)
     classes = ", ".join(answer["failureClasses"])
-    return Done(f"{verb} refused: {answer['diagnostic']} ({classes})", answer)
+    return ActionDone(f"{verb} refused: {answer['diagnostic']} ({classes})", answer)
 
 
 def _request(verb: str, form: Form, name: str) -> tuple[str, Record]:

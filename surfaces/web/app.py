@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ...authority import Unavailable
-from ...authority.views.sql import BadQuery
+from ...authority.views import sql
 from ...contracts import limits
 from . import actions
 from .desk import ConsoleDesk
@@ -91,7 +91,7 @@ class ConsoleApp:
             try:
                 view = PageView(self.desk, visitor, request, await self.desk.freshen(), self.tasks)
                 made = await render(view)
-            except (Unavailable, BadQuery, OSError) as error:
+            except (Unavailable, sql.BadQuery, OSError) as error:
                 made = Page("Trouble", told(str(error), is_bad=True), 503)
             return made if isinstance(made, Response) else self._shown(request, visitor, made)
 

@@ -27,8 +27,7 @@ from ...actors import tree as trees
 from ...actors.agents import AuthorityLink
 from ...authority import Unavailable, open_journal
 from ...authority.journal import journal, journal_url
-from ...authority.views import sql
-from ...authority.views.evidence_index import EvidenceIndex, EvidenceStep, Indexed
+from ...authority.views import evidence_index, sql
 
 _PICTURE_SECONDS = 0.5
 _TREE_SECONDS = 2.0
@@ -55,7 +54,7 @@ class ConsoleDesk:
     def __init__(self, state_dir: Path) -> None:
         self.state_dir = state_dir
         self.link = AuthorityLink(state_dir, "cli")
-        self.recent: deque[Indexed] = deque(maxlen=_RECENT_MAX)
+        self.recent: deque[evidence_index.Indexed] = deque(maxlen=_RECENT_MAX)
         self.time = DeskTime(0, 0, 0, 0)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="desk")
         self._books: _Books | None = None
@@ -87,7 +86,7 @@ class ConsoleDesk:
 
     async def steps(
         self, before: int | None, count: int, *, action: str = "", result: str = "", work: str = ""
-    ) -> list[EvidenceStep]:
+    ) -> list[evidence_index.EvidenceStep]:
         """Rows of the journal in brief, the newest first."""
         if work:
             return await self._read(lambda books: books.index.timeline(work, before, count))
@@ -169,14 +168,14 @@ class _Books:
     def __init__(self, state_dir: Path) -> None:
         with ExitStack() as opened:
             self.book = opened.enter_context(open_journal(state_dir, read_only=True))
-            self.index = opened.enter_context(closing(EvidenceIndex(state_dir)))
+            self.index = opened.enter_context(closing(evidence_index.EvidenceIndex(state_dir)))
             self._tables: journal.SqlTables | None = None
             if journal_url.of(state_dir) is None:  # else the active authority writes them alone
                 self._tables = opened.enter_context(closing(self.book.tables(state_dir)))
             self._reader = opened.enter_context(closing(sql.reader(state_dir, _QUERY_SECONDS)))
             self.close = opened.pop_all().close
 
-    def follow(self) -> tuple[DeskTime, list[Indexed]]:
+    def follow(self) -> tuple[DeskTime, list[evidence_index.Indexed]]:
         fresh = self.index.follow(self.book, _ROWS_AT_ONCE)
         if self._tables is not None:
             with suppress(apsw.BusyError):  # the sidecar's own follower is at it
