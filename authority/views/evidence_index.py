@@ -8,6 +8,7 @@ so that of a long journal the newest part can be looked at at once.
     I2  It belongs to one journal: where that has another row `high`, it begins anew.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from ..journal.journal import Row, Storage
 
 FILE = "evidence-index.db"
 _VERSION = 1
-_ROWS = 500  # in one transaction
+_ROWS = 50  # in one transaction
 _BOUNDS = "SELECT low, high, digest FROM bounds"
 _TABLES = """
 CREATE TABLE step (
@@ -82,24 +83,29 @@ class EvidenceIndex:
         low, high, _ = self._db.execute(_BOUNDS).get
         return low, high
 
-    def follow(self, journal: Storage, rows_max: int) -> list[Indexed]:
-        """Take in at most so many rows, new ones first; those that are newer than all before."""
+    def follow(
+        self, journal: Storage, rows_max: int, seconds: float = float("inf")
+    ) -> list[Indexed]:
+        """Take in at most so many rows, or what takes so long; those newer than all before.
+
+        New ones come first, then older ones.
+        """
+        give_up_s = time.monotonic() + seconds
         self._refuse_another(journal)
         low, high = self.bounds
         head = journal.last_seq()
         if high == 0 and head > rows_max:
-            low = high = head - rows_max  # the newest first
-            low += 1
+            low, high = head - rows_max + 1, head - rows_max  # the newest first
         fresh: list[Indexed] = []
         while rows := journal.rows(high, min(_ROWS, rows_max - len(fresh))):
             found = [_indexed(row) for row in rows]
             low, high = low or rows[0].seq, rows[-1].seq
             self._take_in(found, low, high, rows[-1].digest)
             fresh += found
-            if len(fresh) >= rows_max:
+            if len(fresh) >= rows_max or time.monotonic() > give_up_s:
                 return fresh
         left = rows_max - len(fresh)
-        while left > 0 and low > 1:
+        while left > 0 and low > 1 and time.monotonic() < give_up_s:
             count = min(_ROWS, left, low - 1)
             older = [_indexed(row) for row in journal.rows(low - 1 - count, count)]
             low, left = low - count, left - count

@@ -33,6 +33,8 @@ _PICTURE_SECONDS = 0.5
 _TREE_SECONDS = 2.0
 _QUERY_SECONDS = 5.0  # for one question to the tables
 _ROWS_AT_ONCE = 2_000  # that are taken in before a page is shown
+_ROWS_IN_STEP = 100
+_FOLLOW_SECONDS = 0.04  # or what can be, in this time
 _RECENT_MAX = 8_192  # rows that are remembered, for those who missed some
 
 Record = dict[str, Any]
@@ -176,10 +178,13 @@ class _Books:
             self.close = opened.pop_all().close
 
     def follow(self) -> tuple[DeskTime, list[evidence_index.Indexed]]:
-        fresh = self.index.follow(self.book, _ROWS_AT_ONCE)
+        fresh = self.index.follow(self.book, _ROWS_AT_ONCE, _FOLLOW_SECONDS)
         if self._tables is not None:
             with suppress(apsw.BusyError):  # the sidecar's own follower is at it
-                self._tables.follow(self.book, _ROWS_AT_ONCE)
+                give_up_s = time.monotonic() + _FOLLOW_SECONDS
+                while self._tables.follow(self.book, _ROWS_IN_STEP) == _ROWS_IN_STEP:
+                    if time.monotonic() > give_up_s:
+                        break
         known = DeskTime(self.book.last_seq(), self._reader.watermark(), *self.index.bounds)
         return known, fresh
 
