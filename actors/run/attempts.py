@@ -81,7 +81,8 @@ def check_logs(state_dir: Path) -> None:
 
 
 def attempts_of(state_dir: Path, issue_id: str) -> list[Attempt]:
-    """What is there, oldest first."""
+    """What is there, oldest first; `PermissionError` where another user has put a link."""
+    refuse_foreign_link(folder_of(state_dir, issue_id))
     return sorted(_found(folder_of(state_dir, issue_id)))
 
 

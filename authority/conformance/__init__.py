@@ -1,9 +1,11 @@
 """Conformance: vectors, what runs them, and the faults that they inflict."""
 
+from .copying import NoVector, vector_of
 from .scene import UnknownBoundary, require_boundary
 from .vectors import Result, Vector, load_vectors, rewrite, run_vector
 
 __all__ = [
+    "NoVector",
     "Result",
     "UnknownBoundary",
     "Vector",
@@ -11,4 +13,5 @@ __all__ = [
     "require_boundary",
     "rewrite",
     "run_vector",
+    "vector_of",
 ]

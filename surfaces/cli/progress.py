@@ -10,8 +10,11 @@ _ROWS = 1_000  # at a time; each row would cost more than what is done with it
 
 
 @contextmanager
-def bar(rows: int, label: str) -> Iterator[Callable[[int], None]]:
-    """What to call with the number of every row that is done."""
+def bar(rows: int, label: str, *, as_lines: bool = False) -> Iterator[Callable[[int], None]]:
+    """What to call with the number of every row that is done; lines are for programs."""
+    if as_lines:
+        yield lambda seq: _line(seq, rows)
+        return
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -22,3 +25,8 @@ def bar(rows: int, label: str) -> Iterator[Callable[[int], None]]:
                 shown.update(_ROWS if seq % _ROWS == 0 else rows % _ROWS)
 
         yield step
+
+
+def _line(seq: int, rows: int) -> None:
+    if seq % _ROWS == 0 or seq == rows:
+        print(f"{seq}/{rows}", file=sys.stderr, flush=True)

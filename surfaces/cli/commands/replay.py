@@ -22,10 +22,13 @@ from ....contracts import Exit, Reason
 from ..progress import bar
 from ..session import LeaveCommand, Session, common, print_json
 
+_progress = click.option("--progress", is_flag=True, hidden=True, help="Lines ROWS/OF on stderr.")
+
 
 @click.command()
+@_progress
 @common
-def replay(session: Session) -> None:
+def replay(session: Session, *, progress: bool) -> None:
     """Fold the journal from nothing: decide every request again and compare every byte.
 
     The first row that differs is named, and the exit code is 9.
@@ -33,7 +36,7 @@ def replay(session: Session) -> None:
     # The journal alone: proof must not lean on the state that it is to prove.
     with (
         open_journal(session.state_dir, read_only=True) as journal,
-        bar(journal.last_seq(), "replaying") as step,
+        bar(journal.last_seq(), "replaying", as_lines=progress) as step,
     ):
         result = replaying.replay(journal, step)
     wrong = [] if result.reason is None else [result.reason.wire]
@@ -50,15 +53,16 @@ def replay(session: Session) -> None:
 
 
 @click.command()
+@_progress
 @common
-def verify(session: Session) -> None:
+def verify(session: Session, *, progress: bool) -> None:
     """Hold the trajectory's hash chain against the journal, and replay the journal as well.
 
     The first line or row that differs is named, and the exit code is 9.
     """
     with (
         open_journal(session.state_dir, read_only=True) as journal,
-        bar(journal.last_seq(), "verifying") as step,
+        bar(journal.last_seq(), "verifying", as_lines=progress) as step,
     ):
         seen, problem = trajectory.verify(session.state_dir / TRAJECTORY, journal)
         reason = Reason.TRAJECTORY_MISMATCH

@@ -70,7 +70,7 @@ _ENDS = {
 Step = evidence_index.EvidenceStep
 
 
-class Term(NamedTuple):
+class TermBar(NamedTuple):
     """One stretch under one fence, until the row that ended it; None where none is known."""
 
     fence: int
@@ -146,9 +146,9 @@ def _why(step: Step, rows: Mapping[int, journal.Row]) -> Child:
 # --- the picture ----------------------------------------------------------------------------------
 
 
-def terms_of(steps: Sequence[Step]) -> list[Term]:
+def terms_of(steps: Sequence[Step]) -> list[TermBar]:
     """The terms that rows tell of, oldest first; `steps` come newest first."""
-    found: dict[int, Term] = {}
+    found: dict[int, TermBar] = {}
     for step in reversed(steps):
         if step.fence is None or step.is_refused:
             continue
@@ -156,7 +156,7 @@ def terms_of(steps: Sequence[Step]) -> list[Term]:
             for fence, term in found.items():
                 if term.end_ms is None:  # it had lapsed, or was lost
                     found[fence] = term._replace(end_ms=step.at_ms, tone="bad")
-            found[step.fence] = Term(step.fence, step.at_ms, None, "busy")
+            found[step.fence] = TermBar(step.fence, step.at_ms, None, "busy")
         elif step.action in _ENDS and step.fence in found:
             found[step.fence] = found[step.fence]._replace(
                 end_ms=step.at_ms, tone=_ENDS[step.action]

@@ -24,7 +24,7 @@ class Filter(NamedTuple):
     where: str  # with a `?` for each value
 
 
-class Listing(NamedTuple):
+class WorkListing(NamedTuple):
     """How one kind of work is listed, newest first by two columns."""
 
     source: str
@@ -35,7 +35,7 @@ class Listing(NamedTuple):
 
 
 _LISTINGS = {
-    "issues": Listing(
+    "issues": WorkListing(
         "issue LEFT JOIN lease ON lease.resource = 'issue/' || issue.id "
         "LEFT JOIN spend ON spend.resource = 'issue/' || issue.id",
         "issue.id, title, status, priority, issue_type, labels, attempts, approval, "
@@ -51,7 +51,7 @@ _LISTINGS = {
             Filter("holder", "Holder", "lease.owner LIKE ?"),
         ),
     ),
-    "jobs": Listing(
+    "jobs": WorkListing(
         "job LEFT JOIN lease ON lease.resource = 'job/' || job.job_id",
         "job_id, kind, status, spec_id, step_key, attempts, approval, priority, job.reason, "
         "scheduled_ms AS newest, job_id AS key, lease.owner AS holder, lease.fence, "
@@ -66,7 +66,7 @@ _LISTINGS = {
             Filter("holder", "Holder", "lease.owner LIKE ?"),
         ),
     ),
-    "specs": Listing(
+    "specs": WorkListing(
         "chain_spec",
         "spec_id, title, status, steps, materialized, author, submitted_ms AS newest, "
         "spec_id AS key",
@@ -170,7 +170,9 @@ def _tabs(kind: str) -> Markup:
     return tag("nav", links, class_="tabs", aria_label="Kinds of work")
 
 
-def _filters(kind: str, listing: Listing, given: dict[str, str], counts: dict[str, int]) -> Markup:
+def _filters(
+    kind: str, listing: WorkListing, given: dict[str, str], counts: dict[str, int]
+) -> Markup:
     fields = [_field(each, given[each.name], counts) for each in listing.filters]
     graph = None
     if kind == "issues":
