@@ -103,6 +103,7 @@ def entered() -> bytes:
         tag("meta", http_equiv="refresh", content="0; url=/"),
         tag("title", "Understudy"),
         tag("link", rel="stylesheet", href="/static/console.css"),
+        tag("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
     )
     body = tag("main", tag("p", tag("a", "To the console", href="/")), class_="alone")
     return (_DOCTYPE + tag("html", tag("head", head), tag("body", body), lang="en")).encode()
@@ -123,6 +124,7 @@ def signed_out(why: str = "You are not signed in.") -> str:
         tag("meta", charset="utf-8"),
         tag("title", "Understudy: signed out"),
         tag("link", rel="stylesheet", href="/static/console.css"),
+        tag("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
     )
     return _DOCTYPE + tag("html", head, tag("body", main), lang="en")
 

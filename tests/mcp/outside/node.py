@@ -53,20 +53,20 @@ def node() -> Path:
 
 
 @cache
-def packages() -> Path:
-    """A folder in which the packages are installed."""
-    wanted = hashlib.sha256((HERE / "package-lock.json").read_bytes() + bytes(node())).hexdigest()
+def packages(home: Path = HERE, script: str = "client.mjs") -> Path:
+    """A folder in which the packages of a `package.json` are installed, with a script of ours."""
+    wanted = hashlib.sha256((home / "package-lock.json").read_bytes() + bytes(node())).hexdigest()
     folder = CACHE / wanted[:16]
     done, given_up = folder / "done", folder / "given-up"
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / "lock"):
-        _lay(folder, "client.mjs")  # ours, and found beside the packages that it imports
+        _lay(home, folder, script)  # ours, and found beside the packages that it imports
         if done.exists():
             return folder
         if given_up.exists() and given_up.read_text("utf-8").startswith(run):
             raise Missing(given_up.read_text("utf-8").removeprefix(run))  # N3
-        _lay(folder, "package.json", "package-lock.json")
+        _lay(home, folder, "package.json", "package-lock.json")
         try:
             _install(folder)
         except Missing as missing:
@@ -82,9 +82,9 @@ def _install(folder: Path) -> None:
         raise Missing(f"npm ci: {said.stderr[:_WORDS_MAX]}")
 
 
-def _lay(folder: Path, *names: str) -> None:
+def _lay(home: Path, folder: Path, *names: str) -> None:
     for name in names:
-        shutil.copy(HERE / name, folder / f"{name}.new")
+        shutil.copy(home / name, folder / f"{name}.new")
         (folder / f"{name}.new").replace(folder / name)
 
 
