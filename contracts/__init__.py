@@ -10,6 +10,7 @@ from . import limits as limits
 from . import regular_file as regular_file
 from . import retry as retry
 from . import rfc3339 as rfc3339
+from . import trace_id as trace_id
 from .checks.check_policy import NORMALIZER_ID as NORMALIZER_ID
 from .checks.check_policy import CheckPolicy as CheckPolicy
 from .checks.check_policy import Flaw as Flaw

@@ -1,3 +1,3 @@
 """What the journal shows: trajectory, replay, answers to SQL, and files of other tools."""
 
-__all__ = ["foreign_issues", "high_water", "issues_file", "replay", "sql", "trajectory"]
+__all__ = ["foreign_issues", "high_water", "issues_file", "replay", "spans", "sql", "trajectory"]
