@@ -1,17 +1,19 @@
 """`understudy trace`: what was done for a piece of work, as spans, and where they are sent."""
 
 import signal
+import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import click
 import orjson
 
 from ....actors.run import otlp, span_sender
 from ....actors.tree import RUN_FOLDER
-from ....authority import Storage, open_journal
+from ....authority import Storage, Unavailable, open_journal
 from ....authority.journal.journal import Row
 from ....authority.journal.origin import origin_of
 from ....authority.views.spans import SpanFold, WorkSpan
@@ -21,6 +23,7 @@ from .. import known_ids
 from ..session import Session, common
 from ..trace_text import trace_text
 
+_REST_SECONDS = 30.0  # of a tree's tracer that cannot read or write what it needs
 _FAMILIES = ("issue", "job", "spec", "glue", "dispatch")
 _LAPSE = b'"change":"lapsed"'  # ends terms of work that it does not name
 
@@ -76,8 +79,11 @@ def show(session: Session, work: str | None) -> None:
     help="The collector, as http://127.0.0.1:4318.  [OTEL_EXPORTER_OTLP_ENDPOINT]",
 )
 @click.option("--from-start", is_flag=True, help="Send all again, also what was sent before.")
+@click.option("--tree", "in_tree", is_flag=True, hidden=True, help="It is the tracer of a tree.")
 @common
-def export(session: Session, endpoint: str | None, *, follow: bool, from_start: bool) -> None:
+def export(
+    session: Session, endpoint: str | None, *, follow: bool, from_start: bool, in_tree: bool
+) -> None:
     """Send the spans that have ended to a collector, by OTLP over HTTP.
 
     How far it came is kept in the run folder of the state directory, so the next one goes on there.
@@ -86,23 +92,51 @@ def export(session: Session, endpoint: str | None, *, follow: bool, from_start: 
     name of the service come from the variables of OpenTelemetry (OTEL_...).
     """
     check_endpoint(endpoint)
-    run_dir = session.state_dir.absolute() / RUN_FOLDER
-    with (
-        closing(otlp.OtlpExporter(endpoint)) as exporter,
-        span_sender.SpanSender(
-            session.state_dir, run_dir, exporter.send, from_start=from_start
-        ) as sender,
-    ):
-        if follow:
-            span_sender.follow(sender, _told_to_stop())
-            is_sent = True
-        else:
-            is_sent = span_sender.send_all(sender)
-        told = {"sent": sender.count, "seq": sender.sent_seq}
+    run_dir, stop = session.state_dir.absolute() / RUN_FOLDER, _told_to_stop()
+    with closing(otlp.OtlpExporter(endpoint)) as exporter:
+        while True:
+            try:
+                told, is_sent = _sent(
+                    session, run_dir, exporter, stop, follow=follow, from_start=from_start
+                )
+                break
+            except (Unavailable, OSError) as error:
+                if not in_tree:
+                    raise
+                # A tree that ends for this would take the workers along.
+                click.echo(f"traces wait: {error}", err=True)
+            if stop.wait(_REST_SECONDS):
+                return
     if not is_sent:
         said = f"{told['sent']} spans were sent; the collector does not take the next ones"
         session.refuse(Exit.UNREACHABLE, "collector_unreachable", f"{said}: try again", **told)
     session.accept(f"{told['sent']} spans sent, up to row {told['seq']}", **told)
+
+
+def _sent(
+    session: Session,
+    run_dir: Path,
+    exporter: otlp.OtlpExporter,
+    stop: threading.Event,
+    *,
+    follow: bool,
+    from_start: bool,
+) -> tuple[dict[str, int], bool]:
+    """How much was sent, and whether that is all."""
+    with span_sender.SpanSender(
+        session.state_dir, run_dir, exporter.send, from_start=from_start
+    ) as sender:
+        if follow:
+            span_sender.follow(sender, stop)
+        is_sent = follow or span_sender.send_all(sender)
+        return {"sent": sender.count, "seq": sender.sent_seq}, is_sent
+
+
+def tracer_words(state_dir: Path, endpoint: str | None) -> tuple[str, ...]:
+    """The tracer that a tree looks after."""
+    words = [sys.executable, "-m", "understudy", "trace", "export", "--follow", "--tree"]
+    words += ["--state-dir", str(state_dir)]
+    return (*words, "--endpoint", endpoint) if endpoint else tuple(words)
 
 
 def check_endpoint(endpoint: str | None) -> None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ....actors.agents import HttpCallers, KeepPolicy, SidecarOwner, TaskRunner
+from ....actors.run.span_sender import Send
 from ..tasks.tasks import Tasks
 from .assembly import assemble, mounted
+from .call_spans import CallSpans
 from .gateway import Gateway, House, serve
 from .http import Address, serve_http
 
@@ -25,11 +27,13 @@ class Offer:
     http: Address | None = None
     tools: str = "core"  # for clients that say nothing else
     mount: str | None = None  # `MODULE:FUNCTION`, for tests: what is mounted beside our own
+    send: Send | None = None  # where spans of calls go, if traces are wanted
 
 
 async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
     """Serve until told to stop; without a tree, the sidecar is looked after here."""
     runner = TaskRunner()
+    spans = CallSpans(offer.state_dir, offer.send) if offer.send else None
     mount = mounted(offer.mount) if offer.mount else None
     address = offer.http
 
@@ -37,7 +41,12 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
         assert address is not None
         callers = HttpCallers(gateway.keeper)
         server = assemble(
-            gateway.link, callers, Tasks(runner, lambda: callers.owner), mount, offer.tools
+            gateway.link,
+            callers,
+            Tasks(runner, lambda: callers.owner),
+            mount,
+            offer.tools,
+            spans=spans,
         )
         await serve_http(address, server, callers, stopping, announce)
 
@@ -48,7 +57,7 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
     gateway = Gateway(
         offer.state_dir,
         lambda link, caller, tools: assemble(
-            link, caller, Tasks(runner, lambda: caller.name), mount, tools
+            link, caller, Tasks(runner, lambda: caller.name), mount, tools, spans=spans
         ),
         policy=offer.policy,
         house=offer.house,
@@ -58,4 +67,8 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
     )
     alone = offer.house == "alone"
     authority = SidecarOwner(offer.state_dir, offer.run_dir) if alone else nullcontext()
-    await serve(gateway, authority)
+    try:
+        await serve(gateway, authority)
+    finally:
+        if spans is not None:
+            await asyncio.to_thread(spans.close)
