@@ -142,7 +142,8 @@ def follow(sender: SpanSender, stop: threading.Event) -> None:
             pause_seconds = min(2 * pause_seconds, _IDLE_SECONDS)
         if last and turn != "busy":
             return
-        stop.wait(0 if last else pause_seconds)
+        if stop.wait(0 if last else pause_seconds) and turn == "away":
+            return  # who was away a moment ago is not waited for
 
 
 def _turn(sender: SpanSender) -> Turn:
