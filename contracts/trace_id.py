@@ -33,10 +33,10 @@ class SpanContext:
 
 def term_context(origin: str, resource: str, fence: int) -> SpanContext:
     """The span of one term: one attempt under one lease."""
-    return SpanContext(trace_id(origin, resource, fence), span_id(resource, fence))
+    return SpanContext(work_trace(origin, resource, fence), span_id(resource, fence))
 
 
-def trace_id(origin: str, resource: str, fence: int = 0) -> str:
+def work_trace(origin: str, resource: str, fence: int = 0) -> str:
     """The trace that a lease belongs to; its fence tells the terms of a gluer apart."""
     family, _, name = resource.partition("/")
     if family == "glue":

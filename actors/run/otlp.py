@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ...authority.views.spans import WorkSpan
-from ...contracts.trace_id import SpanContext
+from ...authority.views import spans as views
+from ...contracts import SpanContext
 
 MISSING: Final = "OpenTelemetry is missing: pip install 'understudy[traces]'"
 SERVICE: Final = "understudy"
@@ -66,7 +66,7 @@ class OtlpExporter:
         self._resource = Resource.create(named)
         self._scope = InstrumentationScope(SERVICE, __version__)
 
-    def send(self, spans: Sequence[WorkSpan]) -> bool:
+    def send(self, spans: Sequence[views.WorkSpan]) -> bool:
         """Whether the collector has taken them."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
@@ -76,7 +76,7 @@ class OtlpExporter:
     def close(self) -> None:
         self._exporter.shutdown()
 
-    def _readable(self, span: WorkSpan) -> Any:
+    def _readable(self, span: views.WorkSpan) -> Any:
         from opentelemetry.sdk.trace import Event, ReadableSpan
         from opentelemetry.trace import Link, SpanKind
         from opentelemetry.trace.status import Status, StatusCode

@@ -19,9 +19,8 @@ from typing import Final, Literal, Self
 import orjson
 
 from ...authority import Unavailable, held, open_journal
-from ...authority.journal import private
-from ...authority.journal.origin import origin_of
-from ...authority.views.spans import SpanFold, WorkSpan
+from ...authority.journal import origin, private
+from ...authority.views import spans
 from ...contracts import Reason, canonical
 
 POSITION: Final = "traces.json"  # in the run folder
@@ -33,7 +32,7 @@ _IDLE_SECONDS = 1.0  # between two looks at a journal that stands still
 _AWAY_SECONDS = 0.5  # after what could not be sent; doubled each time
 _AWAY_SECONDS_MAX = 60.0
 
-Send = Callable[[Sequence[WorkSpan]], bool]
+Send = Callable[[Sequence[spans.WorkSpan]], bool]
 Turn = Literal["busy", "idle", "away"]
 
 
@@ -47,8 +46,8 @@ class SpanSender:
         private.make_folder(run_dir)
         self._path, self._send = run_dir / POSITION, send
         self._from_start = from_start
-        self._pending: list[WorkSpan] = []
-        self._fold: SpanFold | None = None
+        self._pending: list[spans.WorkSpan] = []
+        self._fold: spans.SpanFold | None = None
         self._origin = ""
         self._read_seq = 0
         self.sent_seq = self.count = 0
@@ -89,17 +88,17 @@ class SpanSender:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begun(self) -> SpanFold | None:
+    def _begun(self) -> spans.SpanFold | None:
         """The fold, from where it has to begin; an empty journal has no origin yet."""
         if self._fold is not None:
             return self._fold
-        origin = origin_of(self._journal)
-        if origin is None:
+        found = origin.of_journal(self._journal)
+        if found is None:
             return None
-        self._origin = origin
+        self._origin = found
         if not self._from_start:
             self._recall()
-        self._fold = SpanFold(origin)
+        self._fold = spans.SpanFold(found)
         return self._fold
 
     def _recall(self) -> None:
@@ -111,7 +110,7 @@ class SpanSender:
             if is_ours and 0 <= after_seq <= sent_seq <= self._journal.last_seq():
                 self.sent_seq, self._read_seq = sent_seq, after_seq
 
-    def _remember(self, fold: SpanFold) -> None:
+    def _remember(self, fold: spans.SpanFold) -> None:
         """Where the next sender goes on, and where it has to begin to know what is open (I1)."""
         begun = fold.begun_after
         after_seq = self.sent_seq if begun is None else min(begun, self.sent_seq)

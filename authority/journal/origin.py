@@ -11,13 +11,13 @@ from .journal import Journal, Unavailable
 from .state_dir import open_journal
 
 
-def origin_of(journal: Journal) -> str | None:
+def of_journal(journal: Journal) -> str | None:
     """Of an open journal; None while it is empty."""
     row = journal.row(1)
     return None if row is None else row.digest
 
 
-def origin(state_dir: Path) -> str | None:
+def of_state_dir(state_dir: Path) -> str | None:
     """Of a state directory, read once by a process; None where it cannot be read now."""
     try:
         return _read(state_dir.absolute())
@@ -28,7 +28,7 @@ def origin(state_dir: Path) -> str | None:
 @lru_cache(maxsize=64)
 def _read(state_dir: Path) -> str:
     with open_journal(state_dir, read_only=True) as journal:
-        found = origin_of(journal)
+        found = of_journal(journal)
     if found is None:
         raise FileNotFoundError(state_dir)  # which is not remembered
     return found

@@ -29,6 +29,7 @@ from ...contracts import (
     Reason,
     Section,
     SectionState,
+    SpanContext,
     Spec,
     SpecState,
     canonical,
@@ -37,9 +38,11 @@ from ...contracts import (
     issue_resource,
     job_resource,
     limits,
+    span_id,
     spec_resource,
+    term_context,
+    work_trace,
 )
-from ...contracts.trace_id import SpanContext, span_id, term_context, trace_id
 from ..journal.journal import Row, Unavailable, changes_of
 from ..law import outcome
 
@@ -380,7 +383,7 @@ class SpanFold:
             "understudy.commit": section.commit,
         }
         own = span_id(resource, section.fence, name, *parts)
-        context = SpanContext(trace_id(self._origin, resource), own)
+        context = SpanContext(work_trace(self._origin, resource), own)
         span = WorkSpan(context, parent, name, resource, row.wall_ms, row.seq, attributes)
         return _OpenSpan(replace(span, links=links))
 

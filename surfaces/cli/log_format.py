@@ -14,8 +14,8 @@ import click
 import orjson
 
 from ...actors.leasing import HeldLease
-from ...authority.journal.origin import origin
-from ...contracts import rfc3339, trace_id
+from ...authority.journal import origin
+from ...contracts import rfc3339, term_context, work_trace
 
 LogFormat = Literal["text", "json"]
 
@@ -61,10 +61,10 @@ def set_up(log_format: LogFormat, state_dir: Path) -> None:
 
 def span_ids(state_dir: Path, resource: str, fence: int | None) -> dict[str, str]:
     """What a line about work is found by, beside its spans; of a term, where its fence is known."""
-    begun = origin(state_dir)
+    begun = origin.of_state_dir(state_dir)
     if begun is None:
         return {}
     if fence is None:
-        return {"traceId": trace_id.trace_id(begun, resource)}
-    span = trace_id.term_context(begun, resource, fence)
+        return {"traceId": work_trace(begun, resource)}
+    span = term_context(begun, resource, fence)
     return {"traceId": span.trace_id, "spanId": span.span_id}

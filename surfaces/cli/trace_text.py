@@ -3,23 +3,23 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ...authority.views.spans import WorkSpan
+from ...authority.views import spans as views
 from ...contracts import rfc3339
 
 _SECONDS_MAX = 100  # shown with milliseconds below that
 
 
-def trace_text(spans: Sequence[WorkSpan]) -> str:
+def trace_text(spans: Sequence[views.WorkSpan]) -> str:
     """All traces of these spans, the oldest first."""
-    by_trace: dict[str, list[WorkSpan]] = defaultdict(list)
+    by_trace: dict[str, list[views.WorkSpan]] = defaultdict(list)
     for span in sorted(spans, key=lambda each: each.seq):
         by_trace[span.context.trace_id].append(span)
     return "\n".join(line for each in by_trace.values() for line in _trace(each))
 
 
-def _trace(spans: list[WorkSpan]) -> Iterator[str]:
+def _trace(spans: list[views.WorkSpan]) -> Iterator[str]:
     known = {each.context.span_id for each in spans}
-    below: dict[str, list[WorkSpan]] = defaultdict(list)
+    below: dict[str, list[views.WorkSpan]] = defaultdict(list)
     for each in spans:
         below[each.parent_id if each.parent_id in known else ""].append(each)
     yield f"trace {spans[0].context.trace_id}"
@@ -31,7 +31,7 @@ def _trace(spans: list[WorkSpan]) -> Iterator[str]:
         waiting += [(each, depth + 1) for each in reversed(below[span.context.span_id])]
 
 
-def _line(span: WorkSpan) -> str:
+def _line(span: views.WorkSpan) -> str:
     said = span.attributes.get
     words = [span.name, *_about(span), rfc3339.record_text(span.start_ms), _took(span)]
     result = said("understudy.result", "")
@@ -41,7 +41,7 @@ def _line(span: WorkSpan) -> str:
     return _plain("  ".join(word for word in words if word))
 
 
-def _about(span: WorkSpan) -> Iterator[str]:
+def _about(span: views.WorkSpan) -> Iterator[str]:
     said = span.attributes.get
     if "understudy.attempt" in span.attributes and span.name == "attempt":
         yield f"{said('understudy.attempt')}"
@@ -55,7 +55,7 @@ def _about(span: WorkSpan) -> Iterator[str]:
     yield str(said("understudy.owner") or said("understudy.target") or "")
 
 
-def _event_lines(span: WorkSpan) -> Iterator[str]:
+def _event_lines(span: views.WorkSpan) -> Iterator[str]:
     """Renewals are counted; refusals are told one by one."""
     renewed = sum(each.name == "renewed" for each in span.events)
     if renewed:
@@ -67,7 +67,7 @@ def _event_lines(span: WorkSpan) -> Iterator[str]:
             yield _plain(f"refused {said('understudy.action')}{by}: {said('understudy.failure')}")
 
 
-def _took(span: WorkSpan) -> str:
+def _took(span: views.WorkSpan) -> str:
     if span.end_ms is None:
         return "open"
     seconds, ms = divmod(span.end_ms - span.start_ms, 1_000)

@@ -57,7 +57,7 @@ def test_no_id_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
             return bytes(32)
 
     monkeypatch.setattr(hashlib, "sha256", lambda _: Zeros())
-    assert ids.trace_id("o", "issue/1") == "0" * 31 + "1"
+    assert ids.work_trace("o", "issue/1") == "0" * 31 + "1"
     assert ids.span_id("issue/1", 1) == "0" * 15 + "1"
 
 

@@ -14,11 +14,10 @@ import orjson
 from ....actors.run import otlp, span_sender
 from ....actors.tree import RUN_FOLDER
 from ....authority import Storage, Unavailable, open_journal
-from ....authority.journal.journal import Row
-from ....authority.journal.origin import origin_of
-from ....authority.views.spans import SpanFold, WorkSpan
-from ....contracts import Exit, Reason, rfc3339
-from ....contracts.trace_id import trace_id
+from ....authority.journal import journal as journals
+from ....authority.journal import origin
+from ....authority.views import spans as views
+from ....contracts import Exit, Reason, rfc3339, work_trace
 from .. import known_ids
 from ..session import Session, common
 from ..trace_text import trace_text
@@ -164,22 +163,22 @@ def _resource(work: str) -> str:
     return work if slash and name and family in _FAMILIES else f"issue/{work}"
 
 
-def _spans(journal: Storage, resource: str | None, since_ms: int) -> list[WorkSpan]:
-    origin = origin_of(journal)
-    if origin is None:
+def _spans(journal: Storage, resource: str | None, since_ms: int) -> list[views.WorkSpan]:
+    begun = origin.of_journal(journal)
+    if begun is None:
         return []
-    fold = SpanFold(origin)
+    fold = views.SpanFold(begun)
     spans = [span for row in _rows(journal, resource, since_ms) for span in fold.take(row)]
     spans = sorted(spans + fold.open_spans(), key=lambda each: each.seq)
     if resource is None:
         return spans
     if resource.startswith("glue/"):  # each term has a trace of its own
         return [each for each in spans if each.resource == resource]
-    wanted = trace_id(origin, resource)
+    wanted = work_trace(begun, resource)
     return [each for each in spans if each.context.trace_id == wanted]
 
 
-def _rows(journal: Storage, resource: str | None, since_ms: int) -> Iterator[Row]:
+def _rows(journal: Storage, resource: str | None, since_ms: int) -> Iterator[journals.Row]:
     """The rows that may be about it; a long past is not read for what is young."""
     if resource is None:
         yield from journal.read()

@@ -17,11 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ....actors.run.span_sender import BATCH_MAX, Send
-from ....authority.journal.origin import origin
-from ....authority.views.spans import Attributes, WorkSpan
-from ....contracts import issue_resource, job_resource
-from ....contracts.trace_id import SpanContext, read_traceparent, span_id, trace_id
+from ....actors.run import span_sender
+from ....authority.journal import origin
+from ....authority.views import spans
+from ....contracts import (
+    SpanContext,
+    issue_resource,
+    job_resource,
+    read_traceparent,
+    span_id,
+    work_trace,
+)
 
 QUEUE_MAX: Final = 4_096  # spans that wait for the collector
 _GATHER_SECONDS = 0.5  # calls that end together share a request
@@ -44,9 +50,9 @@ class EndedCall:
 class CallSpans:
     """Takes spans from the event loop, and sends them from a thread of its own."""
 
-    def __init__(self, state_dir: Path, send: Send) -> None:
+    def __init__(self, state_dir: Path, send: span_sender.Send) -> None:
         self._state_dir, self._send = state_dir, send
-        self._queue: queue.Queue[WorkSpan] = queue.Queue(QUEUE_MAX)
+        self._queue: queue.Queue[spans.WorkSpan] = queue.Queue(QUEUE_MAX)
         self._stopping = threading.Event()
         self.lost = 0
         self._thread = threading.Thread(target=self._run, name="call-spans", daemon=True)
@@ -67,17 +73,17 @@ class CallSpans:
         self._stopping.set()
         self._thread.join(_CLOSE_SECONDS)
 
-    def _span(self, call: EndedCall) -> WorkSpan | None:
+    def _span(self, call: EndedCall) -> spans.WorkSpan | None:
         answer = call.answer
         effect = answer.get("effect") or {}
         resource = _resource(effect)
-        begun = origin(self._state_dir) if resource else None
+        begun = origin.of_state_dir(self._state_dir) if resource else None
         if resource is None or begun is None:
             return None
         given = call.arguments.get("fence")
         fence = given if isinstance(given, int) else effect.get("fence") or 0
         failures = answer.get("failureClasses") or []
-        attributes: Attributes = {
+        attributes: spans.Attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.tool.name": call.tool,
             "understudy.resource": resource,
@@ -86,9 +92,9 @@ class CallSpans:
         attributes |= {"understudy.fence": fence} if fence else {}
         attributes |= {"understudy.seq": answer["seq"]} if answer.get("seq") else {}
         caused = read_traceparent((call.meta or {}).get("traceparent"))
-        return WorkSpan(
+        return spans.WorkSpan(
             context=SpanContext(
-                trace_id(begun, resource), span_id(resource, fence, "call", call.key)
+                work_trace(begun, resource), span_id(resource, fence, "call", call.key)
             ),
             parent_id=span_id(resource, fence),
             name=f"tools/call {call.tool}",
@@ -117,9 +123,9 @@ class CallSpans:
                 _log.warning("%d spans of calls are lost: no collector took them", len(batch))
                 return
 
-    def _batch(self) -> Sequence[WorkSpan]:
-        found: list[WorkSpan] = []
-        while len(found) < BATCH_MAX:
+    def _batch(self) -> Sequence[spans.WorkSpan]:
+        found: list[spans.WorkSpan] = []
+        while len(found) < span_sender.BATCH_MAX:
             try:
                 found.append(self._queue.get_nowait())
             except queue.Empty:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ....actors.agents import HttpCallers, KeepPolicy, SidecarOwner, TaskRunner
-from ....actors.run.span_sender import Send
+from ....actors.run import span_sender
 from ..tasks.tasks import Tasks
 from .assembly import assemble, mounted
 from .call_spans import CallSpans
@@ -27,7 +27,7 @@ class Offer:
     http: Address | None = None
     tools: str = "core"  # for clients that say nothing else
     mount: str | None = None  # `MODULE:FUNCTION`, for tests: what is mounted beside our own
-    send: Send | None = None  # where spans of calls go, if traces are wanted
+    send: span_sender.Send | None = None  # where spans of calls go, if traces are wanted
 
 
 async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:

@@ -14,11 +14,11 @@ from tests.fakes.journal import MemoryJournal
 from tests.limits import stands_on
 from understudy.authority import create_state_dir
 from understudy.authority.journal.journal import Row, Unavailable
-from understudy.authority.journal.origin import origin
+from understudy.authority.journal.origin import of_state_dir
 from understudy.authority.service.local import Office
 from understudy.authority.views.spans import SpanFold, WorkSpan, encoded
 from understudy.contracts import Reason, limits
-from understudy.contracts.trace_id import span_id, term_context, trace_id
+from understudy.contracts.trace_id import span_id, term_context, work_trace
 
 ORIGIN = "row1_x"
 
@@ -87,7 +87,7 @@ def test_a_zombie_is_refused_below_the_term_that_it_had() -> None:
     assert [said(each, "failure")[0] for each in late] == [
         "lease_fence_stale", "lease_issue_closed",
     ]  # fmt: skip
-    assert {each.context.trace_id for each in spans} == {trace_id(ORIGIN, "issue/a")}
+    assert {each.context.trace_id for each in spans} == {work_trace(ORIGIN, "issue/a")}
 
 
 def test_refusals_of_others_are_events_of_what_they_wanted() -> None:
@@ -172,7 +172,7 @@ def test_a_job_of_a_spec_has_its_dispatch_in_its_trace_and_a_link_to_the_spec() 
     assert spec.status == "ok"
     assert found.links == (spec.context,)
     (dispatch,) = named(spans, "dispatch")
-    assert dispatch.context.trace_id == found.context.trace_id == trace_id(ORIGIN, "job/s:x")
+    assert dispatch.context.trace_id == found.context.trace_id == work_trace(ORIGIN, "job/s:x")
     assert dispatch.parent_id == found.context.span_id
     attempt = next(each for each in named(spans, "attempt") if each.resource == "job/s:x")
     assert said(attempt, "result", "reason", "attempt") == ["yielded", "no disk", 1]
@@ -199,7 +199,7 @@ def test_a_section_is_glued_in_the_trace_of_its_issue_with_a_link_to_the_pass() 
     voided, sealed = named(spans, "glue")
     assert [said(each, "result")[0] for each in (voided, sealed)] == ["voided", "sealed"]
     assert sealed.links == voided.links == (turn.context,)
-    assert sealed.context.trace_id == trace_id(ORIGIN, "issue/a")
+    assert sealed.context.trace_id == work_trace(ORIGIN, "issue/a")
     glued, obstructed = named(spans, "section")
     assert sealed.parent_id == glued.context.span_id
     assert said(obstructed, "result", "obstruction") == ["obstructed", "conflict"]
@@ -257,14 +257,14 @@ def test_a_document_is_json_that_anyone_can_read() -> None:
 
 
 def test_the_origin_is_the_first_row_and_is_read_when_there_is_one(tmp_path: Path) -> None:
-    assert origin(tmp_path) is None
+    assert of_state_dir(tmp_path) is None
     folder = tmp_path / "state"
     create_state_dir(folder, "local")
-    assert origin(folder) is None
+    assert of_state_dir(folder) is None
     with Office(folder) as office:
         digest = office.ask("issue.add", {"id": "a", "title": "t"})["effect"]["prev"]
         assert digest.endswith("0" * 64)
-    found = origin(folder)
+    found = of_state_dir(folder)
     assert found is not None
     assert found.startswith("row1_")
     assert not found.endswith("0" * 64)
