@@ -296,3 +296,9 @@ from .retry import parse_policy as parse_policy
 from .retry import policy_digest as policy_digest
 from .retry import retry_decision as retry_decision
 from .retry import retry_policy as retry_policy
+from .trace_id import TRACEPARENT as TRACEPARENT
+from .trace_id import SpanContext as SpanContext
+from .trace_id import read_traceparent as read_traceparent
+from .trace_id import span_id as span_id
+from .trace_id import term_context as term_context
+from .trace_id import work_trace as work_trace

@@ -43,6 +43,7 @@ ATTENTION_ITEMS_MAX = 256
 ATTENTION_ATTEMPTS = 3  # grants after which work that is not done needs attention
 JOIN_SECTIONS_MAX = 64
 JOIN_PATHS_MAX = 1_024  # changed paths of one section
+SPAN_EVENTS_MAX = 128  # of one span, as OpenTelemetry has it; those beyond are counted
 # --- checks -------------------------------------------------------------------------------------
 CHECKS_MAX = 64  # of a policy, and so of an instruction
 CHECK_RULES_MAX = 64

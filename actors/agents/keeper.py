@@ -89,7 +89,8 @@ class KeptCaller:
         before = self.holds.find(lease)
         hold = self.holds.keep(lease, ttl_ms, asked_ms, instruction, _moment())
         if hold is None:
-            _log.warning("%s holds too much: %s is left to expire", self.name, lease.resource)
+            words = (self.name, lease.resource)
+            _log.warning("%s holds too much: %s is left to expire", *words, extra={"held": lease})
         elif self._notebook is not None and (before is None or _noted(before) != _noted(hold)):
             self._notebook.remember(lease.fence, _noted(hold))
 
@@ -119,7 +120,8 @@ class KeptCaller:
         self.numbers.clear()
 
     def lose(self, lease: HeldLease, failure: str) -> None:
-        _log.warning("%s lost %s, fence %d: %s", self.name, lease.resource, lease.fence, failure)
+        words = (self.name, lease.resource, lease.fence, failure)
+        _log.warning("%s lost %s, fence %d: %s", *words, extra={"held": lease})
         self.drop(lease.resource, lease.fence)
 
     @property
@@ -210,7 +212,7 @@ class LeaseKeeper:
             self._lose(caller, hold, answer["failureClasses"][0])
         else:
             words = (caller.name, hold.lease.resource, answer["diagnostic"])
-            _log.warning("%s: %s is not renewed: %s", *words)
+            _log.warning("%s: %s is not renewed: %s", *words, extra={"held": hold.lease})
             hold.put_off(_moment())
 
     def _lose(self, caller: KeptCaller, hold: AgentHold, failure: str) -> None:
@@ -224,8 +226,9 @@ class LeaseKeeper:
         await asyncio.gather(*filter(None, leaving))
         for hold in caller.holds:
             answer = await self._ask(hold, WORK[hold.lease.family].release(hold.lease, _LEFT))
-            words = answer.get("diagnostic", "it is given back")
-            _log.info("%s left; %s: %s", caller.name, hold.lease.resource, words)
+            said = answer.get("diagnostic", "it is given back")
+            words = (caller.name, hold.lease.resource, said)
+            _log.info("%s left; %s: %s", *words, extra={"held": hold.lease})
 
     async def _ask(self, hold: AgentHold, ask: Ask) -> dict[str, Any]:
         """In the client's stead, and so under the instruction that it claimed under."""

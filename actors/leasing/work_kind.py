@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ...authority import SOCKET
-from ...contracts import Reason, limits, rfc3339
+from ...authority.journal import origin
+from ...contracts import TRACEPARENT, Reason, SpanContext, limits, rfc3339, term_context
 
 Family = Literal["issue", "job", "spec", "dispatch", "glue"]
 Ask = tuple[str, dict[str, Any]]  # an action and its payload
@@ -54,10 +55,17 @@ class HeldLease:
         """As people are told of it, and as its output is filed."""
         return self.name if self.family == "issue" else self.resource
 
+    def span(self, state_dir: Path) -> SpanContext | None:
+        """The span of this term; None where the journal cannot be read now."""
+        begun = origin.of_state_dir(state_dir)
+        return term_context(begun, self.resource, self.fence) if begun else None
+
     def environment(self, state_dir: Path) -> dict[str, str]:
-        """How a command is told what it works on."""
+        """How a command is told what it works on, and which span it is a part of."""
         folder, role = state_dir.absolute(), WORK[self.family].role
         own = {"UNDERSTUDY_KIND": self.kind} if self.family == "job" else {}
+        if (span := self.span(folder)) is not None:
+            own[TRACEPARENT] = span.traceparent
         return own | {
             f"UNDERSTUDY_{self.family.upper()}": self.name,
             f"UNDERSTUDY_{role.upper()}": self.owner,

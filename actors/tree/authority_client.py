@@ -96,6 +96,7 @@ class AuthorityClient(GenServer):
         options = ["--evidence", "outside"]
         if plan.boundary is not None:
             options += ["--boundary", plan.boundary]
+        options += ["--log-format", "json"] if plan.json_logs else []
         self._greeting, self._silent, self._begun_ms = None, 0, now_ms()
         self._group = sidecar_child.start(plan.state_dir, plan.run_dir, *options)
         self._look_again()

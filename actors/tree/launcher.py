@@ -43,6 +43,7 @@ from . import (
     lease_loop_cell,
     news,
     scheduler,
+    tracer,
     tree,
 )
 from .plan import Plan
@@ -223,6 +224,7 @@ _ORDER = {
             job_dispatcher.NAME,
             scheduler.NAME,
             gluer.NAME,
+            tracer.NAME,
         )
     )
 }

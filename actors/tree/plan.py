@@ -38,6 +38,8 @@ class Plan:
     leg: tuple[str, ...] = ()  # what `argv` runs under, where each lease has a worktree
     hooks: tuple[tuple[str, tuple[str, ...]], ...] = ()  # `escalation` or `done`, and what is run
     gluer: tuple[str, ...] = ()  # what merges the sections that legs make, if the tree does that
+    json_logs: bool = False  # of the processes that the tree looks after
+    tracer: tuple[str, ...] = ()  # what sends spans to a collector, if one is named
 
     def __post_init__(self) -> None:
         runs = self._commands or self.kinds or self.job_files or self.schedules
@@ -51,7 +53,7 @@ class Plan:
 
     @property
     def _commands(self) -> list[tuple[str, ...]]:
-        return [words for words in (self.argv, self.door, self.gluer) if words]
+        return [words for words in (self.argv, self.door, self.gluer, self.tracer) if words]
 
     @property
     def run_dir(self) -> Path:

@@ -16,6 +16,7 @@ from . import (
     lease_dispatcher,
     notifier,
     scheduler,
+    tracer,
 )
 from .plan import Plan
 
@@ -60,6 +61,7 @@ def children(plan: Plan) -> tuple[ChildSpec, ...]:
         *((chain_runner.child(plan), job_dispatcher.child(plan)) if plan.job_files else ()),
         *((scheduler.child(plan),) if plan.schedules else ()),
         *((gluer.child(plan),) if plan.gluer else ()),
+        *((tracer.child(plan),) if plan.tracer else ()),
     )
 
 

@@ -6,6 +6,7 @@ __all__ = [
     "high_water",
     "issues_file",
     "replay",
+    "spans",
     "sql",
     "trajectory",
 ]

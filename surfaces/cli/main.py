@@ -55,6 +55,7 @@ _COMMANDS = {
     "hooks": ("hooks", "hooks", "Have git refuse a push by a worker whose lease is gone."),
     "worktree": ("worktree", "worktree", "See the git worktrees of leases, and what was left."),
     "logs": ("logs", "logs", "Show what a command printed, attempt by attempt."),
+    "trace": ("trace", "trace", "Show what was done for work, as spans; send them to a collector."),
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
     "mcp": ("mcp", "mcp", "Serve an agent on standard streams: what MCP clients launch."),
     "web": ("web", "web", "Open the console: a page to see and steer everything."),
@@ -87,8 +88,8 @@ GROUPS = {
     "agents": ("mcp", "agent-guide", "harness", "sublease", "instance", "fiber"),
     "jobs and mesh": ("job", "spec", "schedule", "limit", "route", "coordinator", "node"),
     "operate": (
-        "status", "tree", "top", "web", "observe", "cancel", "retry", "reopen", "pause", "unpause",
-        "approve", "reject", "spend", "budget", "policy", "sql", "doctor", "where",
+        "status", "tree", "top", "web", "trace", "observe", "cancel", "retry", "reopen",
+        "pause", "unpause", "approve", "reject", "spend", "budget", "policy", "sql", "doctor", "where",
         "completion", "help",
     ),
     "prove": ("verify", "replay", "guard", "hooks", "required", "instruction", "check"),

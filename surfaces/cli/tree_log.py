@@ -1,7 +1,7 @@
 """What `understudy up` shows: on a terminal a picture that moves, elsewhere a line for each event.
 
     2026-02-03T04:05:06.007Z  claimed  us-1: attempt 1, fence 17, coord/1f/1: Mend the roof
-    {"at":"2026-02-03T04:05:06.007Z","event":"claimed","issue":"us-1","attempt":1,...}
+    {"at":"2026-02-03T04:05:06.007Z","event":"claimed","issue":"us-1","attempt":1,"traceId":...}
 
 Lines go to standard output, each one whole; what `up` says of itself goes to standard error. The
 tree goes on when no reader is left.
@@ -12,15 +12,16 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import click
 import orjson
 
 from . import tree_text
+from .log_format import LogFormat, span_ids
 from .session import print_bytes, print_json
 
-LogFormat = Literal["text", "json"]
 Row = dict[str, Any]
 
 _DRAW_SECONDS = 0.5
@@ -30,7 +31,10 @@ _UNSAID = ("kind", "at_ms", "what")  # of a row, what a line does not have
 class TreeLog:
     """`is_quiet` shows nothing; `as_json` leaves standard output to the answer."""
 
-    def __init__(self, log_format: LogFormat | None, *, is_quiet: bool, as_json: bool) -> None:
+    def __init__(
+        self, state_dir: Path, log_format: LogFormat | None, *, is_quiet: bool, as_json: bool
+    ) -> None:
+        self._state_dir = state_dir
         is_bare = log_format is None and not is_quiet and not as_json
         self._moves = is_bare and sys.stdout is not None and sys.stdout.isatty()
         self._speaks = not is_quiet and not self._moves and (log_format is not None or not as_json)
@@ -74,7 +78,7 @@ class TreeLog:
             return
         try:
             if self._as_json:
-                print_json(_object(row))
+                print_json(_object(row) | _ids(self._state_dir, row))
             else:
                 print_bytes(f"{_line(row)}\n".encode(errors="replace"))
         except OSError:  # the reader has gone; a tree is not stopped by that
@@ -92,6 +96,15 @@ def _object(row: Row) -> Row:
     said = {name: value for name, value in row.items() if name not in _UNSAID}
     found = {"event": row["what"].replace(" ", "_")} | said
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _ids(state_dir: Path, row: Row) -> dict[str, str]:
+    """The trace of what a row is about, and the span of its term, where the row has a fence."""
+    name = row.get("job") or row.get("issue")
+    if not name:
+        return {}
+    resource = f"{'job' if row.get('job') else 'issue'}/{name}"
+    return span_ids(state_dir, resource, row.get("fence"))
 
 
 def _line(row: Row) -> str:

@@ -139,6 +139,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "required delta": (["b.py", "a.py", "b.py"], "a.py\nb.py\n2 paths  delta1_"),
     "world-registry-check": ([], "contract: accepted"),
     "doctor": ([], "0 wrong"),
+    "trace show": (["w"], "fence "),
     "descent status": ([], "0 sections wait, 0 agree, 0 conflict, 0 gluing, 0 glued"),
     "descent obstructions": ([], "nothing was in the way"),
     "cancel": (["a"], "cancel: a"),
@@ -155,7 +156,7 @@ APART = {
     "instruction check", "instruction run", "required projection", "required gate-ref",
     "retry", "reopen", "issue reopen", "unpause", "approve", "reject", "issue ask",
     "worktree list", "worktree show", "worktree prune", "worktree adopt",
-    "descent start", "descent overlaps", "descent glue", "descent abort",
+    "trace export", "descent start", "descent overlaps", "descent glue", "descent abort",
     "sql", "required witness", "required verify", "required decide", "required verify-decision",
 }  # fmt: skip
 EXIT_CODES = (

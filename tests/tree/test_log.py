@@ -122,6 +122,7 @@ def test_a_tree_whose_reader_has_gone_goes_on_without_a_word(state_dir: Path) ->
 
 
 def test_rows_on_disk_and_in_the_memory_of_a_loop_are_told_once(
+    tmp_path: Path,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     rows = [
@@ -129,7 +130,7 @@ def test_rows_on_disk_and_in_the_memory_of_a_loop_are_told_once(
          "detail": str(number), "issue": "a"}
         for number in range(4)
     ]  # fmt: skip
-    log = TreeLog("json", is_quiet=False, as_json=False)
+    log = TreeLog(tmp_path, "json", is_quiet=False, as_json=False)
 
     def told(news: list[int], remembered: list[int]) -> list[str]:
         known = [dict(reversed(rows[each].items())) for each in remembered]

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import signal
 import threading
 
@@ -9,8 +10,11 @@ import click
 
 from ....authority import Evidence, open_server
 from ....authority.service import client, sidecar
+from ..log_format import LogFormat, log_format, set_up
 from ..options import journal
 from ..session import Session, common
+
+_LOG = logging.getLogger(__name__)
 
 
 @click.group()
@@ -30,10 +34,16 @@ def authority() -> None:
     show_default=True,
     help="Write the trajectory, or leave it to `understudy authority evidence`.",
 )
+@log_format
 @journal
 @common
 def serve(
-    session: Session, *, frozen_clock: bool, evidence: Evidence, journal_url: str | None
+    session: Session,
+    *,
+    frozen_clock: bool,
+    evidence: Evidence,
+    journal_url: str | None,
+    log_format: LogFormat,
 ) -> None:
     """Own the journal and answer newline-delimited JSON on `authority.sock`.
 
@@ -47,19 +57,24 @@ def serve(
     when that ends or gives no sign of life. One that was deposed meanwhile ends with exit code 75.
     """
     session.settle(journal_url)
-    with open_server(session.state_dir, session.boundary, evidence, _say_waiting) as office:
+    if log_format == "json":
+        set_up(log_format, session.state_dir)
+    say = _LOG.info if log_format == "json" else _say
+    with open_server(
+        session.state_dir, session.boundary, evidence, lambda error: say(f"waiting: {error}")
+    ) as office:
         server = sidecar.Sidecar(office, frozen_clock=frozen_clock)
         mode = f"{office.boundary} decisions"
         if office.evidence == "outside":
             mode += ", evidence is left to another process"
-        click.echo(f"serving {session.state_dir}, process {server.pid}, {mode}", err=True)
+        say(f"serving {session.state_dir}, process {server.pid}, {mode}")
         gc.collect()
         gc.freeze()  # a large state is no garbage, and takes long to look through
         asyncio.run(_until_told(server))
 
 
-def _say_waiting(error: Exception) -> None:
-    click.echo(f"waiting: {error}", err=True)
+def _say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 async def _until_told(server: sidecar.Sidecar) -> None:

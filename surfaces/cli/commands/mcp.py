@@ -11,9 +11,12 @@ import click
 
 from ....actors.tree import RUN_FOLDER
 from ....contracts import limits
+from ..log_format import log_format, set_up
 from ..options import Decorator, Respelled, acting, milliseconds, seconds, stack
 from ..session import LeaveCommand, Session, common
 from ..web_options import console_address, console_options
+
+_LOG = logging.getLogger(__name__)
 
 
 def _policy(*once: str) -> Decorator:
@@ -122,6 +125,14 @@ web = stack(
 @click.option(
     "--linger", "linger_ms", type=milliseconds(), help="End so long after the last agent left."
 )
+@click.option(
+    "--traces",
+    is_flag=False,
+    flag_value="",
+    metavar="[URL]",
+    help="Send spans of calls to a collector.  [if OTEL_EXPORTER_OTLP_ENDPOINT is set]",
+)
+@log_format
 @click.option("--stop", is_flag=True, help="Have the one that runs leave, and its own sidecar.")
 @click.option("--tree", "in_tree", is_flag=True, hidden=True, help="It is the gateway of a tree.")
 @click.option("--lock", type=int, hidden=True, help="The descriptor of the lock, if it is held.")
@@ -144,7 +155,7 @@ def gateway(session: Session, **options: Any) -> None:
     if options["stop"]:
         _announce("it has left" if gateway_lock.clear(lock) else "no gateway serves here")
         return
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    set_up(options["log_format"], folder)
     handle = options["lock"]
     with (
         gateway_lock.take(lock, by_force=options["in_tree"])
@@ -184,10 +195,23 @@ def _serve(folder: Path, options: dict[str, Any]) -> None:
         console=console_address(options),
         tools=tools,
         mount=options["mount"],
+        send=_send(options["traces"]),
     )
-    _announce(f"serving agents of {folder}, process {os.getpid()}")
+    announce = _LOG.info if options["log_format"] == "json" else _announce
+    announce(f"serving agents of {folder}, process {os.getpid()}")
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(serve_all(offer, _announce))
+        runner.run(serve_all(offer, announce))
+
+
+def _send(traces: str | None) -> Any:
+    """Where spans of calls go: where an option says, or else where the environment does."""
+    from ....actors.run import otlp  # no other command needs them
+    from .trace import check_endpoint
+
+    if traces is None and not (otlp.is_configured() and otlp.is_installed()):
+        return None
+    check_endpoint(traces or None)
+    return otlp.OtlpExporter(traces or None).send
 
 
 def _announce(text: str) -> None:

@@ -31,6 +31,7 @@ from ..worktree_options import glue_options, gluer_words, leg_settings, worktree
 from .mcp import tree_policy, web
 from .running import around
 from .spend import capped, set_budgets
+from .trace import check_endpoint, tracer_words
 from .worktree import put_away
 
 if TYPE_CHECKING:
@@ -132,6 +133,13 @@ _ENDS = ("stopping", "stopped")  # reports that need no line where the last line
     "--webhook-secret", type=FILE, help="Sign what is posted with the secret in this file."
 )
 @click.option(
+    "--traces",
+    is_flag=False,
+    flag_value="",
+    metavar="[URL]",
+    help="Send traces of all work to a collector.  [OTEL_EXPORTER_OTLP_ENDPOINT]",
+)
+@click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     help="A line for each event, also on a terminal.  [text without one]",
@@ -184,6 +192,9 @@ def up(session: Session, **options: Any) -> None:
     all that is known as JSON on its standard input. A hook may take 30 seconds, and whatever it
     does, the tree goes on.
 
+    With --traces what is done is sent to a collector of OpenTelemetry, as spans (`understudy help
+    trace`). Commands find the span that they are a part of in TRACEPARENT, with or without it.
+
     With --specs it makes a job of every step of the specs that were submitted, and writes the file
     of every such job that is free to run. With --schedules it makes what `understudy schedule`
     says, when it is due. Any number of trees may do both on one authority.
@@ -208,7 +219,7 @@ def up(session: Session, **options: Any) -> None:
         _detach(session, plan)
         return
     log_format, is_quiet = options["log_format"], options["quiet"]
-    log = TreeLog(log_format, is_quiet=is_quiet, as_json=session.as_json)
+    log = TreeLog(plan.state_dir, log_format, is_quiet=is_quiet, as_json=session.as_json)
     _keep(session, plan, log, until_done=options["until_done"])
 
 
@@ -261,6 +272,8 @@ def _plan(session: Session, options: dict[str, Any]) -> Plan:
             hooks=tuple(_hooks(options)),
             leg=leg.words() if leg else (),
             gluer=gluer_words(session, leg, options) if leg else (),
+            json_logs=options["log_format"] == "json",
+            tracer=_tracer(session, options),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -360,7 +373,19 @@ def _door(
     for name in ("on_leave", "keep", "max_hold", "silence", "max_held", "tools", "token_file"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
+    if options["log_format"] == "json":
+        words += ["--log-format", "json"]
+    if options["traces"] is not None:
+        words += ["--traces", *([options["traces"]] if options["traces"] else [])]
     return tuple(words)
+
+
+def _tracer(session: Session, options: dict[str, Any]) -> tuple[str, ...]:
+    """What sends spans, where that was asked for."""
+    if options["traces"] is None:
+        return ()
+    check_endpoint(options["traces"] or None)
+    return tracer_words(session.state_dir.absolute(), options["traces"] or None)
 
 
 def _keep(session: Session, plan: Plan, log: TreeLog, *, until_done: bool) -> None:
@@ -440,6 +465,7 @@ def _labour_of(plan: Plan) -> str:
     words += ["a console"] if "--web" in plan.door else []
     words += [f"job files in {plan.job_files}"] if plan.job_files else []
     words += ["schedules"] if plan.schedules else []
+    words += ["traces"] if plan.tracer else []
     return ", ".join(words)
 
 

@@ -9,6 +9,7 @@ from mcp.server.lowlevel import Server
 
 from ....actors.agents import AgentCaller, AuthorityLink
 from ..tasks.tasks import Tasks
+from .call_spans import CallSpans
 from .server import build
 
 Mount = Callable[[Tasks, AuthorityLink], Sequence[Extension]]
@@ -27,10 +28,12 @@ def assemble(
     tasks: Tasks,
     mount: Mount | None = None,
     tools: str = "all",
+    *,
+    spans: CallSpans | None = None,
 ) -> Server[Any]:
     """The server of one client. `mount` may put extensions around our own."""
     extensions = (tasks,) if mount is None else mount(tasks, link)
-    server = build(link, caller, extensions, tools)
+    server = build(link, caller, extensions, tools, spans)
     for each in extensions:
         if isinstance(each, Attached):
             each.attach(server)

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ....actors.agents import HttpCallers, KeepPolicy, SidecarOwner, TaskRunner
+from ....actors.run import span_sender
 from ...web.serve import ConsoleAddress, serve_console
 from ..tasks.tasks import Tasks
 from .assembly import assemble, mounted
+from .call_spans import CallSpans
 from .gateway import Gateway, House, serve
 from .http import Address, serve_http
 
@@ -27,11 +29,13 @@ class Offer:
     console: ConsoleAddress | None = None
     tools: str = "core"  # for clients that say nothing else
     mount: str | None = None  # `MODULE:FUNCTION`, for tests: what is mounted beside our own
+    send: span_sender.Send | None = None  # where spans of calls go, if traces are wanted
 
 
 async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
     """Serve until told to stop; without a tree, the sidecar is looked after here."""
     runner = TaskRunner()
+    spans = CallSpans(offer.state_dir, offer.send) if offer.send else None
     mount = mounted(offer.mount) if offer.mount else None
     address = offer.http
 
@@ -39,7 +43,12 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
         assert address is not None
         callers = HttpCallers(gateway.keeper)
         server = assemble(
-            gateway.link, callers, Tasks(runner, lambda: callers.owner), mount, offer.tools
+            gateway.link,
+            callers,
+            Tasks(runner, lambda: callers.owner),
+            mount,
+            offer.tools,
+            spans=spans,
         )
         await serve_http(address, server, callers, stopping, announce)
 
@@ -62,7 +71,7 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
     gateway = Gateway(
         offer.state_dir,
         lambda link, caller, tools: assemble(
-            link, caller, Tasks(runner, lambda: caller.name), mount, tools
+            link, caller, Tasks(runner, lambda: caller.name), mount, tools, spans=spans
         ),
         policy=offer.policy,
         house=offer.house,
@@ -76,7 +85,11 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
     )
     alone = offer.house == "alone"
     authority = SidecarOwner(offer.state_dir, offer.run_dir) if alone else None
-    await serve(gateway, authority or nullcontext())
+    try:
+        await serve(gateway, authority or nullcontext())
+    finally:
+        if spans is not None:
+            await asyncio.to_thread(spans.close)
 
 
 async def _nothing() -> None:

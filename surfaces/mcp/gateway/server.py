@@ -43,6 +43,7 @@ from ..tools.calls import ToolCall
 from ..tools.catalogue import chosen, entries, listing
 from ..tools.result_text import told
 from ..tools.work_tools import JOINED
+from .call_spans import CallSpans, EndedCall, now_ms
 
 _Context = ServerRequestContext[Watches, Any]
 _Method = tuple[str, type[RequestParams], Callable[[_Context, Any], Any]]
@@ -55,8 +56,10 @@ def build(
     caller: AgentCaller,
     extensions: Sequence[Extension] = (),
     tools: str = "all",
+    spans: CallSpans | None = None,
 ) -> Server[Watches]:
-    """The server for one client. `extensions` add methods, and may wrap the calls of tools."""
+    """The server for one client. `extensions` add methods, and may wrap the calls of tools; `spans`
+    hears of every call that is about work."""
     door, offered = AgentDoor(link, caller), chosen(tools)
 
     @asynccontextmanager
@@ -78,8 +81,8 @@ def build(
             Bus(link.changes), max_subscriptions=limits.MCP_WATCHES_MAX
         ),
     )
-    server.middleware.clear()  # spans that nothing in this process listens to
-    for method, params, answer in _methods(door, caller, offered):
+    server.middleware.clear()  # its spans know nothing of work; ours do
+    for method, params, answer in _methods(door, caller, offered, spans):
         server.add_request_handler(method, params, _handler(answer))
     for extension in extensions:
         _extend(server, extension)
@@ -90,7 +93,9 @@ def build(
     return server
 
 
-def _methods(door: AgentDoor, caller: AgentCaller, offered: frozenset[str]) -> list[_Method]:
+def _methods(
+    door: AgentDoor, caller: AgentCaller, offered: frozenset[str], spans: CallSpans | None
+) -> list[_Method]:
     """What each method answers, in plain JSON, which the SDK checks on the way out."""
     page, words = PaginatedRequestParams, CompleteRequestParams
     watch, unwatch = SubscribeRequestParams, UnsubscribeRequestParams
@@ -99,7 +104,7 @@ def _methods(door: AgentDoor, caller: AgentCaller, offered: frozenset[str]) -> l
         (
             "tools/call",
             CallToolRequestParams,
-            lambda ctx, of: _called(ToolCall(door, caller, ctx), ctx, of, offered),
+            lambda ctx, of: _called(ToolCall(door, caller, ctx), ctx, of, offered, spans),
         ),
         ("resources/list", page, lambda _, of: resources.listed(door, of.cursor)),
         ("resources/templates/list", page, lambda *_: resources.templates()),
@@ -133,7 +138,11 @@ async def _listed(door: AgentDoor, offered: frozenset[str]) -> dict[str, Any]:
 
 
 async def _called(
-    call: ToolCall, ctx: _Context, params: CallToolRequestParams, offered: frozenset[str]
+    call: ToolCall,
+    ctx: _Context,
+    params: CallToolRequestParams,
+    offered: frozenset[str],
+    spans: CallSpans | None,
 ) -> dict[str, Any]:
     entry = entries().get(params.name)
     if entry is None or entry.name not in offered:
@@ -142,10 +151,19 @@ async def _called(
     action = "" if entry.action is None else entry.action.action
     arguments = person.again(ctx, params, action)
     verbose = arguments.pop("verbose", False) is True
+    started_ms = now_ms()
+
+    def noted(answer: dict[str, Any]) -> None:
+        if spans is not None:
+            about = (arguments, answer, params.meta)
+            spans.note(EndedCall(entry.name, call.key, started_ms, *about))
+
     if not action:
         answer, lead = await JOINED[entry.name](call, arguments)
+        noted(answer)
         return told(answer, lead, verbose=verbose)
     answer = await call.ask(action, arguments)
+    noted(answer)
     try:
         answer, lead = await person.settled(call, ctx, params, arguments, answer)
     except person.PersonAsked as asked:
