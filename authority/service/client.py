@@ -436,3 +436,17 @@ def _connected(state_dir: Path) -> socket.socket:
         channel.close()
         raise Unreachable(f"{state_dir}: {error.strerror}") from error
     return channel
+
+
+def service_counts(state_dir: Path, silence_seconds: float) -> dict[str, Any]:
+    """What the sidecar has counted since it began; `Unavailable` where none answers."""
+    hello = {"protocol": PROTOCOL, "transport": "cli", "counts": True}
+    with _connected(state_dir) as channel:
+        channel.settimeout(silence_seconds)
+        try:
+            channel.sendall(orjson.dumps({"hello": hello}) + b"\n")
+            with channel.makefile("rb") as file:
+                counts: dict[str, Any] = _greeted(file.readline(_READ_BYTES)).get("counts", {})
+        except (OSError, EOFError) as error:
+            raise Unreachable(f"{state_dir}: {error}") from error
+    return counts

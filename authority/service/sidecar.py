@@ -24,6 +24,7 @@ import asyncio
 import os
 import resource
 import threading
+import time
 from bisect import bisect_left
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,7 @@ from ..journal.state_files import SOCKET
 from ..views.follower import Follower, Pace
 from .local import LOOK_SECONDS, Office
 from .relay import Relay, runs_of
+from .service_counts import ServiceCounts
 from .sockets import bound, peer_of, remove, socket_path
 
 PROTOCOL = 1
@@ -76,6 +78,7 @@ class Sidecar:
             "contractDigest": contract_digest(),
             "pid": self.pid,
         }
+        self.counts = ServiceCounts()
         self._leads = office.leads
         self._relay = Relay(office, self._turn, frozen_clock=frozen_clock)
         self.ready = threading.Event()  # the socket is there
@@ -125,12 +128,11 @@ class Sidecar:
         if self._failure is not None:
             raise self._failure
 
-    @property
-    def greeting(self) -> bytes:
+    def greeting(self, *, counts: bool = False) -> bytes:
         """What we are; whether we are a standby, and whom we ask then, may change."""
-        now: dict[str, object] = {}
+        now: dict[str, object] = {"counts": self.counts.as_json()} if counts else {}
         if not self._leads:
-            now = {"standby": True, "relaysTo": self.office.journal.who()}
+            now |= {"standby": True, "relaysTo": self.office.journal.who()}
         if (failure := self.office.authority.snapshot_failure) is not None:
             now["snapshotFailure"] = failure
         return canonical.encode({"hello": self._hello | now})
@@ -235,6 +237,7 @@ class Sidecar:
         share = self._relay.share(alone=not self._askers)
         batch = self._batch(max(1, limits.BATCH_MAX - sum(each.count for each in share)))
         self._together = sum(len(lines) for _, lines in batch)
+        began_s = time.perf_counter()
         try:
             proposal = self.office.authority.propose_lines(
                 [*((asker.door, lines) for asker, lines in batch), *runs_of(share)]
@@ -245,9 +248,12 @@ class Sidecar:
             self._fail(error)
             return
         self._relay.committed(replies, written=bool(proposal.entries))
+        self.counts.committed(len(proposal.answers), time.perf_counter() - began_s)
         at = 0
         for asker, lines in batch:
-            asker.answer(proposal.answers.run(at, at + len(lines)), len(lines))
+            answers = proposal.answers.run(at, at + len(lines))
+            self.counts.answered(answers)
+            asker.answer(answers, len(lines))
             at += len(lines)
         self._plan()
         if self.office.authority.snapshot_overdue:
@@ -472,7 +478,7 @@ class Connection(asyncio.BufferedProtocol):
         self._greeted = True
         frozen = self._sidecar.frozen_clock and hello.get("frozenClock") is not False
         self.door = Door(cast("Transport", transport), frozen_clock=frozen)
-        return self._sidecar.greeting
+        return self._sidecar.greeting(counts=hello.get("counts") is True)
 
     def _refusal(self, garbage: Garbage) -> bytes:
         return refuse_garbage(garbage, self._sidecar.office.authority.head.seq)

@@ -89,8 +89,8 @@ GROUPS = {
     "jobs and mesh": ("job", "spec", "schedule", "limit", "route", "coordinator", "node"),
     "operate": (
         "status", "tree", "top", "web", "trace", "observe", "cancel", "retry", "reopen",
-        "pause", "unpause", "approve", "reject", "spend", "budget", "policy", "sql", "doctor", "where",
-        "completion", "help",
+        "pause", "unpause", "approve", "reject", "spend", "budget", "policy", "sql", "doctor",
+        "where", "completion", "help",
     ),
     "prove": ("verify", "replay", "guard", "hooks", "required", "instruction", "check"),
     PLUMBING: (

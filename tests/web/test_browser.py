@@ -15,7 +15,7 @@ from tests.browser.stand import Browser, BrowserPage, opened
 from tests.patience import eventually
 from tests.services.server import Server
 from tests.surfaces.process import ROOT, UNDERSTUDY, commanded, environment
-from understudy.authority.service.client import Client
+from understudy.authority.service.client import Client, ClientCall
 from understudy.surfaces.web.link_socket import find_link
 
 __all__ = ["browser"]
@@ -225,7 +225,9 @@ def test_a_thousand_changes_a_second_do_not_freeze_a_page(browser: Browser, tree
         begun, count = time.monotonic(), 0
         with Client(tree.state_dir, "mcp") as client:
             while time.monotonic() < begun + 4:
-                calls = [("issue.add", {"title": f"storm {count + n}"}, None) for n in range(100)]
+                calls: list[ClientCall] = [
+                    ClientCall("issue.add", {"title": f"storm {count + n}"}) for n in range(100)
+                ]
                 client.ask_many(calls)
                 count += 100
                 time.sleep(max(0.0, begun + count / 1000 - time.monotonic()))

@@ -5,6 +5,7 @@ import gc
 import logging
 import signal
 import threading
+from collections.abc import Callable
 
 import click
 
@@ -34,6 +35,9 @@ def authority() -> None:
     show_default=True,
     help="Write the trajectory, or leave it to `understudy authority evidence`.",
 )
+@click.option(
+    "--metrics", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve /metrics here."
+)
 @log_format
 @journal
 @common
@@ -44,6 +48,7 @@ def serve(
     evidence: Evidence,
     journal_url: str | None,
     log_format: LogFormat,
+    metrics: int | None,
 ) -> None:
     """Own the journal and answer newline-delimited JSON on `authority.sock`.
 
@@ -56,6 +61,8 @@ def serve(
     follows the journal, hands requests on to the active one through the database, and takes over
     when that ends or gives no sign of life. One that was deposed meanwhile ends with exit code 75.
     """
+    if metrics is not None:
+        _require_metrics()
     session.settle(journal_url)
     if log_format == "json":
         set_up(log_format, session.state_dir)
@@ -70,18 +77,41 @@ def serve(
         say(f"serving {session.state_dir}, process {server.pid}, {mode}")
         gc.collect()
         gc.freeze()  # a large state is no garbage, and takes long to look through
-        asyncio.run(_until_told(server))
+        asyncio.run(_until_told(server, metrics, say))
 
 
 def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-async def _until_told(server: sidecar.Sidecar) -> None:
+def _require_metrics() -> None:
+    from ...metrics import exposition  # only where they are wanted
+
+    try:
+        exposition.require()
+    except exposition.MetricsMissing as error:
+        raise click.UsageError(str(error)) from None
+
+
+async def _until_told(
+    server: sidecar.Sidecar, metrics: int | None, say: Callable[[str], None]
+) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
-    await server.run()
+    if metrics is None:
+        await server.run()
+        return
+    from ...metrics.exposition import as_text  # only where they are wanted
+    from ...metrics.reading import read_sidecar
+    from ...metrics.server import metrics_served
+
+    async def text() -> bytes:
+        return as_text(list(read_sidecar(server.counts.as_json())))
+
+    async with metrics_served(metrics, text) as port:
+        say(f"metrics at http://127.0.0.1:{port}/metrics")
+        await server.run()
 
 
 @authority.command()

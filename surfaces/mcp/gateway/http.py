@@ -10,8 +10,9 @@ The gate is one ladder; the first that applies answers:
     2  Origin is a page of somewhere else            403
     3  /healthz                                      200, without a token
     4  a token is wanted, and it is another or none  401
-    5  not /mcp                                      404
-    6  the body is too long / does not arrive        413 / 408
+    5  /metrics                                      200, or 501 without the package for it
+    6  not /mcp                                      404
+    7  the body is too long / does not arrive        413 / 408
 """
 
 import asyncio
@@ -39,9 +40,11 @@ from ....contracts import limits, regular_file
 from ...http.hosts import OwnHosts, host_of, is_loopback, read_names
 from ...http.server import listening, served, url_of, whole_body
 from ...http.strangers import Strangers
+from ...metrics import exposition
 
 PATH = "/mcp"
 HEALTH_PATH = "/healthz"
+METRICS_PATH = "/metrics"
 TOKEN_VARIABLE = "UNDERSTUDY_HTTP_TOKEN"  # noqa: S105 - its name
 _BEAT_SECONDS = 20.0
 
@@ -86,6 +89,8 @@ async def serve_http(
     callers: HttpCallers,
     stopping: asyncio.Event,
     announce: Callable[[str], None],
+    *,
+    state_dir: Path = Path(),
 ) -> None:
     """Serve until `stopping` is set; `announce` is told the URL once an agent can call."""
     logging.getLogger("mcp.server").setLevel(logging.WARNING)  # below, it writes session ids down
@@ -97,7 +102,7 @@ async def serve_http(
         max_request_body_size=limits.REQUEST_BYTES_MAX,
     )
     strangers = Strangers()
-    gate = Gate(address, manager, callers, strangers)
+    gate = Gate(address, manager, callers, strangers, exposition.Scrapes(state_dir))
     with listening(address.host, address.port) as listener:
         async with manager.run(), served(gate, listener, strangers) as serving:
             announce(f"{url_of(listener)}{PATH}")
@@ -127,7 +132,9 @@ class Gate:
         manager: StreamableHTTPSessionManager,
         callers: HttpCallers,
         strangers: Strangers,
+        scrapes: exposition.Scrapes,
     ) -> None:
+        self._scrapes = scrapes
         self._hosts = OwnHosts(address.host, address.names)
         self._token = None if address.token is None else _secret(address.token)
         self._manager, self._callers, self._strangers = manager, callers, strangers
@@ -144,11 +151,25 @@ class Gate:
             await JSONResponse({"status": "ok"})(scope, receive, send)
         elif self._token is not None and not self._is_known(headers):  # 4
             await _refuse(401, "a bearer token is wanted")(scope, receive, send)
-        elif scope["path"] != PATH:  # 5
+        elif scope["path"] == METRICS_PATH:  # 5
+            await self._scraped(scope, receive, send)
+        elif scope["path"] != PATH:  # 6
             await _refuse(404, f"MCP is at {PATH}")(scope, receive, send)
         else:
             self._strangers.leave(tuple(scope["client"]))
             await self._admit(headers, scope, receive, send)
+
+    async def _scraped(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._strangers.leave(tuple(scope["client"]))
+        if scope["method"] not in ("GET", "HEAD"):
+            await _refuse(405, "GET or HEAD")(scope, receive, send)
+            return
+        try:
+            text = await self._scrapes.text()
+        except exposition.MetricsMissing as error:
+            await _refuse(501, str(error))(scope, receive, send)
+            return
+        await Response(text, media_type=exposition.CONTENT_TYPE)(scope, receive, send)
 
     async def _admit(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -159,7 +180,7 @@ class Gate:
             return
         except ClientDisconnect:
             return
-        if body is None:  # 6
+        if body is None:  # 7
             text = f"a request has at most {limits.REQUEST_BYTES_MAX} bytes"
             await _refuse(413, text)(scope, receive, send)
             return

@@ -50,7 +50,7 @@ async def serve_all(offer: Offer, announce: Callable[[str], None]) -> None:
             offer.tools,
             spans=spans,
         )
-        await serve_http(address, server, callers, stopping, announce)
+        await serve_http(address, server, callers, stopping, announce, state_dir=offer.state_dir)
 
     async def console(stopping: asyncio.Event) -> None:
         assert offer.console is not None

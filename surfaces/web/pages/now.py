@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ....contracts import ALL_WORK, ESCALATION
+from ...budget_use import BudgetUse, budget_uses
 from ..desk import ConsoleDesk, Record
 from ..markup import Child, Markup, joined, tag, url
 from ..view import Page, PageView
@@ -253,15 +254,18 @@ def _resting(rests: list[tuple[str, Record]]) -> Markup:
 
 
 def _budgets(answer: Record) -> Markup:
-    rows = (_budget(each) for each in answer.get("budgets", []))
-    columns = ("scope", "for each", "used", "state")
+    rows = (_budget(each) for each in budget_uses(answer))
+    columns = ("scope", "for each", "at most", "used")
     return table(columns, rows, caption="Budgets", empty="None is set.")
 
 
-def _budget(use: dict[str, Any]) -> list[Child]:
-    percent = use.get("percent", 0)
+def _budget(use: BudgetUse) -> list[Child]:
+    caps = ", ".join(f"{cap:,} {unit}" for unit, cap in use.caps.items())
+    if use.ratio is None:
+        return [plain(use.scope), use.per, caps, ""]
+    percent = round(100 * use.ratio)
     bar = tag("meter", f"{percent} %", min=0, max=100, value=min(100, percent), aria_label="used")
-    return [use["scope"], use["per"], joined(bar, f" {percent} %"), state(use.get("state", "ok"))]
+    return [plain(use.scope), use.per, caps, joined(bar, f" {percent} %")]
 
 
 def _refused(steps: list[Any]) -> Markup:
