@@ -122,7 +122,7 @@ def test_the_gateway_says_everything_behind_its_token(tmp_path: Path) -> None:
         assert seen["understudy_leases_held{issue}"] == 1
         assert seen["understudy_renewals_late"] == 0
         assert seen["understudy_attempts_total{issue}"] == 1
-        assert seen["understudy_budget_used_ratio{*}{day}"] == 0
+        assert seen["understudy_budget_used_ratio{day}{*}"] == 0
         assert seen["understudy_journal_bytes{journal}"] > 0
         assert seen["understudy_journal_rows_total"] == 5
 
