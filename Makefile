@@ -51,7 +51,7 @@ PIP := $(BIN)/python -m pip -qq
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup demo test long chaos dag race hosts worlds power versions cover check format sanitize fuzz docs bench wheel lock clean
+.PHONY: help setup demo test long chaos dag race hosts worlds power versions cover check format sanitize fuzz docs site bench wheel lock clean
 
 help: ## list the targets
 	@echo "usage: make <target>"
@@ -164,6 +164,10 @@ docs: $(READY) ## write the generated tables of docs/, and draw the demo
 
 bench: $(READY) ## measure us and our peers; ARGS="--quick" takes a minute
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+site: $(READY) ## build the docs as a site into build/site
+	@$(BIN)/mkdocs build --strict --clean 2> build/site.log || { cat build/site.log; exit 1; }
+	@echo "site: build/site/README.html"
 
 # Through the sdist, never straight from the tree: a stale build/ must not reach a wheel.
 wheel: $(READY) ## build sdist and wheel into dist/

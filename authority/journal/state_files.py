@@ -16,7 +16,8 @@ ANSWERED = "answered.seq"
 # What a name begins with that one of us gives in a state directory, in whatever room.
 OURS = (
     *("journal.", TRAJECTORY.removesuffix("jsonl"), "tables.db", "kernel.", "issues.jsonl"),
-    *(SOCKET, LOCK, EVIDENCE_LOCK, ANSWERED, IGNORED, "mcp.sock", "mcp.lock", "evidence-index."),
+    *(SOCKET, LOCK, EVIDENCE_LOCK, ANSWERED, IGNORED, "mcp.sock", "mcp.lock"),
+    *("evidence-index.", "service.env"),
 )
 OUR_FOLDERS = ("run", "logs", "ciwitness")
 

@@ -59,6 +59,7 @@ _COMMANDS = {
     "dispatch": ("dispatch", "dispatch", "JSON requests on stdin, answers on stdout."),
     "mcp": ("mcp", "mcp", "Serve an agent on standard streams: what MCP clients launch."),
     "web": ("web", "web", "Open the console: a page to see and steer everything."),
+    "service": ("service", "service", "Have systemd keep a tree running."),
     "gateway": ("mcp", "gateway", "Serve all agents of a state directory on one socket."),
     "agent-guide": ("agent_guide", "agent_guide", "Print the page that an agent reads."),
     "import": (
@@ -90,7 +91,7 @@ GROUPS = {
     "operate": (
         "status", "tree", "top", "web", "trace", "observe", "cancel", "retry", "reopen",
         "pause", "unpause", "approve", "reject", "spend", "budget", "policy", "sql", "doctor",
-        "where", "completion", "help",
+        "where", "service", "completion", "help",
     ),
     "prove": ("verify", "replay", "guard", "hooks", "required", "instruction", "check"),
     PLUMBING: (
