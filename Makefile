@@ -166,8 +166,9 @@ bench: $(READY) ## measure us and our peers; ARGS="--quick" takes a minute
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 site: $(READY) ## build the docs as a site into build/site
+	@mkdir -p build
 	@$(BIN)/mkdocs build --strict --clean 2> build/site.log || { cat build/site.log; exit 1; }
-	@echo "site: build/site/README.html"
+	@echo "site: build/site/index.html"
 
 # Through the sdist, never straight from the tree: a stale build/ must not reach a wheel.
 wheel: $(READY) ## build sdist and wheel into dist/

@@ -29,5 +29,5 @@ def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "adr" / "index.html").exists()
-    home = (tmp_path / "site" / "README.html").read_text("utf-8")
+    home = (tmp_path / "site" / "index.html").read_text("utf-8")
     assert "tutorial.html" in home

@@ -150,7 +150,7 @@ def up_client(up: Up) -> Iterator[Client]:
     [
         (["--exec", "true", "--job-files", "d"], "--job-files is for trees with --specs"),
         (["--mcp", "--until-done"], "with workers, or with --specs"),
-        ([], "--specs or --mcp"),
+        ([], "--mcp or --web"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(

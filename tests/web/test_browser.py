@@ -106,7 +106,7 @@ def test_every_page_in_light_and_dark_is_fit_for_everybody(browser: Browser, tre
                 page.screenshot(SHOTS / f"{name}-{theme}.png")
                 if found := page.axe():
                     wrong[f"{name} {theme}"] = found
-    assert wrong == {}
+    assert wrong == {}, json.dumps(wrong, indent=1)
 
 
 def test_no_text_becomes_markup(browser: Browser, tree: WebTree) -> None:

@@ -155,7 +155,7 @@ def _obstructions(obstructions: Sequence[Shown]) -> Markup:
         ]
         for each in obstructions
     )
-    columns = ("", "issue", "kind", "branch", "paths", "ended with", "filed as")
+    columns = ("state", "issue", "kind", "branch", "paths", "ended with", "filed as")
     return table(columns, rows, caption="Obstructions", empty="Nothing was in the way.")
 
 

@@ -29,7 +29,7 @@ async def page(view: PageView) -> Page:
     main = joined(
         tag("h1", "Doctor"),
         tag("p", said),
-        table(("", "check", "what was found", "what to do"), rows, caption="Findings"),
+        table(("status", "check", "what was found", "what to do"), rows, caption="Findings"),
         section(
             "Where and what",
             facts(

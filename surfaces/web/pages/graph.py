@@ -200,7 +200,7 @@ def _node(name: str, place: Place, status: str, title: str) -> Markup:
     middle = place.x + _WIDTH // 2
     shown = plain(name) if len(name) <= 20 else f"{plain(name)[:19]}…"
     box = tag("rect", x=place.x, y=place.y, width=_WIDTH, height=_HEIGHT, rx=5)
-    said = f"{plain(name)}, {status}: {plain(title)[:100]}"
+    said = f"{shown} {status.replace('_', ' ')}: {plain(title)[:100]}"
     return tag(
         "a",
         tag("title", said),
@@ -209,5 +209,4 @@ def _node(name: str, place: Place, status: str, title: str) -> Markup:
         tag("text", status.replace("_", " "), x=middle, y=place.y + 29, text_anchor="middle"),
         href=f"/work/issue/{part(name)}",
         class_=f"node {_TONES.get(status, 'plain')}",
-        aria_label=said,
     )

@@ -32,9 +32,14 @@ def table(
     lines = [tag("tr", (_cell(each) for each in row)) for row in rows]
     if not lines:
         return tag("p", empty, class_="empty")
-    head = tag("thead", tag("tr", (tag("th", name, scope="col") for name in columns)))
+    head = tag("thead", tag("tr", (tag("th", _heading(name), scope="col") for name in columns)))
     made = tag("table", tag("caption", caption), head, tag("tbody", lines))
     return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def _heading(name: str) -> Child:
+    """What a column is called; one of buttons has a name for those who cannot see them."""
+    return name or tag("span", "actions", class_="hidden")
 
 
 def _cell(value: Child) -> Markup:
