@@ -137,7 +137,7 @@ def _cell(one: str, two: str, found: Mapping[tuple[str, str], Shown], looked: se
     paths = ", ".join(map(str, (each or {}).get("paths", ())))[:200]
     said = f"{one} and {two}: {words}" + (f": {paths}" if paths else "")
     return tag(
-        "td", tag("span", mark, aria_hidden="true"), tag("span", words, class_="hidden"),
+        "td", tag("span", mark, aria_hidden="true"), tag("span", words, class_="unseen"),
         class_=tone, title=plain(said),
     )  # fmt: skip
 

@@ -39,7 +39,7 @@ def table(
 
 def _heading(name: str) -> Child:
     """What a column is called; one of buttons has a name for those who cannot see them."""
-    return name or tag("span", "actions", class_="hidden")
+    return name or tag("span", "actions", class_="unseen")
 
 
 def _cell(value: Child) -> Markup:
