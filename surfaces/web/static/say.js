@@ -11,6 +11,7 @@ export function say(text, isBad = false, link = null) {
   const words = made("span", {}, text);
   if (link) words.append(" ", made("a", { href: link.href }, link.text));
   const told = made("div", { class: isBad ? "told bad" : "told" });
+  close.addEventListener("click", () => told.remove());
   told.append(words, close);
   box.replaceChildren(told);
   clearTimeout(over);
@@ -24,7 +25,3 @@ export function made(name, attributes = {}, text = "") {
   if (text) element.textContent = text;
   return element;
 }
-
-addEventListener("click", (event) => {
-  event.target.closest?.("#said button")?.parentNode.remove();
-});
