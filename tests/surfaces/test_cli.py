@@ -152,8 +152,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
 # They need no state directory, take their time, or print what others say; most have own files.
 APART = {
     "dispatch", "vectors list", "vectors run", "demo", "authority serve", "authority evidence",
-    "authority status", "exec", "logs", "up", "down", "status", "tree", "top", "mcp", "gateway", "web",
-    "service install", "service uninstall", "service show",
+    "authority status", "exec", "logs", "up", "down", "status", "tree", "top", "mcp", "gateway",
+    "web", "service install", "service uninstall", "service show",
     "instruction check", "instruction run", "required projection", "required gate-ref",
     "retry", "reopen", "issue reopen", "unpause", "approve", "reject", "issue ask",
     "worktree list", "worktree show", "worktree prune", "worktree adopt",

@@ -1,4 +1,4 @@
-"""What the console sends to browsers besides its pages: small, our own, and legible in both themes."""
+"""What the console sends to browsers besides its pages: small, our own, legible in both themes."""
 
 import re
 import subprocess
@@ -75,7 +75,8 @@ def test_sinks_are_noticed() -> None:
 def _themes() -> dict[str, dict[str, str]]:
     text = (STATIC / "console.css").read_text("utf-8")
     found = {}
-    for name, start in (("light", ":root {"), ("dark", ":root:not(.light) {"), ("own", ":root.dark {")):
+    starts = {"light": ":root {", "dark": ":root:not(.light) {", "own": ":root.dark {"}
+    for name, start in starts.items():
         block = text.split(start, 1)[1].split("}", 1)[0]
         found[name] = dict(re.findall(r"--([\w-]+):\s*([^;]+);", block))
     return found
@@ -92,10 +93,13 @@ def test_both_themes_say_the_same_things() -> None:
 
 def _pairs() -> list[tuple[str, str, float]]:
     """What is written or drawn, on what, and how much it must stand out."""
-    texts = [(text, ground, CONTRAST_TEXT) for text, ground in product(("text", "dim", "link"), _GROUNDS)]
+    words = product(("text", "dim", "link"), _GROUNDS)
+    texts = [(text, ground, CONTRAST_TEXT) for text, ground in words]
     tones = [(tone, f"{tone}-bg", CONTRAST_TEXT) for tone in _TONES]
-    on_panel = [(tone, ground, CONTRAST_TEXT) for tone, ground in product(_TONES, ("panel", "hover"))]
-    edges = [(line, ground, CONTRAST_EDGE) for line, ground in product(("strong", "accent"), _GROUNDS)]
+    tones = product(_TONES, ("panel", "hover"))
+    on_panel = [(tone, ground, CONTRAST_TEXT) for tone, ground in tones]
+    lines = product(("strong", "accent"), _GROUNDS)
+    edges = [(line, ground, CONTRAST_EDGE) for line, ground in lines]
     more = [("on-accent", "accent", CONTRAST_TEXT), ("text", "mark-bg", CONTRAST_TEXT)]
     return texts + tones + on_panel + edges + more
 
@@ -118,7 +122,9 @@ def _contrast(one: str, other: str) -> float:
 
 def _luminance(colour: str) -> float:
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts]
+    linear = [
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -128,7 +134,7 @@ def _luminance(colour: str) -> float:
 @pytest.mark.parametrize("path", sorted(TESTS.glob("*.test.mjs")), ids=lambda path: path.stem)
 def test_scripts_keep_their_promises(path: Path) -> None:
     try:
-        command = [node(), "--no-warnings", "--test", path]
+        command: list[str | Path] = [node(), "--no-warnings", "--test", path]
     except Missing as missing:
         pytest.skip(str(missing))
     said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
