@@ -96,8 +96,8 @@ def _pairs() -> list[tuple[str, str, float]]:
     words = product(("text", "dim", "link"), _GROUNDS)
     texts = [(text, ground, CONTRAST_TEXT) for text, ground in words]
     tones = [(tone, f"{tone}-bg", CONTRAST_TEXT) for tone in _TONES]
-    tones = product(_TONES, ("panel", "hover"))
-    on_panel = [(tone, ground, CONTRAST_TEXT) for tone, ground in tones]
+    on_grounds = product(_TONES, ("panel", "hover"))
+    on_panel = [(tone, ground, CONTRAST_TEXT) for tone, ground in on_grounds]
     lines = product(("strong", "accent"), _GROUNDS)
     edges = [(line, ground, CONTRAST_EDGE) for line, ground in lines]
     more = [("on-accent", "accent", CONTRAST_TEXT), ("text", "mark-bg", CONTRAST_TEXT)]
