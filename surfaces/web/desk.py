@@ -15,7 +15,7 @@ rows at a time: a page never waits for the past, and says how far behind it is.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -191,6 +191,3 @@ class _Books:
     def query(self, statement: str, values: Sequence[str | int]) -> list[Record]:
         answer = self._reader.ask(statement, values)
         return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-
-
-Ask = Callable[[str, Record], Awaitable[Record]]
