@@ -10,7 +10,6 @@ so that of a long journal the newest part can be looked at at once.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +73,7 @@ class EvidenceIndex:
         self._db.pragma("journal_mode", "wal")
         self._db.pragma("synchronous", "NORMAL")
         if self._db.pragma("user_version") != _VERSION:
-            with self._writing():
+            with self._db:
                 self._make_anew()
 
     @property
@@ -145,13 +144,13 @@ class EvidenceIndex:
         _, high, digest = self._db.execute(_BOUNDS).get
         row = journal.row(high) if high else None
         if high and (row is None or row.digest != digest):
-            with self._writing():
+            with self._db:
                 self._make_anew()
 
     def _take_in(
         self, rows: Sequence[Indexed], low: int, high: int, digest: str | None = None
     ) -> None:
-        with self._writing():
+        with self._db:
             self._db.executemany(
                 "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [each.step for each in rows],
@@ -172,17 +171,6 @@ class EvidenceIndex:
             self._db.execute(f'DROP TABLE "{name}"')
         self._db.execute(_TABLES)
         self._db.pragma("user_version", _VERSION)
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
 
     def _steps(self, query: str, values: tuple[Any, ...]) -> list[EvidenceStep]:
         return [EvidenceStep(*row) for row in self._db.execute(query, values)]
