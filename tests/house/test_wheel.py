@@ -67,9 +67,8 @@ def library() -> set[str]:
 def room_files() -> set[str]:
     """Code and data of all rooms, as paths from the root."""
     paths = (path for room in ROOMS for path in (ROOT / room).rglob("*"))
-    return {
-        str(path.relative_to(ROOT)) for path in paths if path.suffix in {".py", ".pyi", ".json"}
-    }
+    kinds = {".py", ".pyi", ".json", ".js", ".css", ".svg"}
+    return {str(path.relative_to(ROOT)) for path in paths if path.suffix in kinds}
 
 
 def test_wheel_holds_the_front_door_and_the_rooms_and_nothing_else(release: Release) -> None:
